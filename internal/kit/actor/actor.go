@@ -1,0 +1,46 @@
+// Package actor says who does something.
+package actor
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+)
+
+// Role is what somebody may do.
+type Role string
+
+// The roles. Viewer reads; Admin does everything.
+const (
+	Viewer Role = "viewer"
+	Admin  Role = "admin"
+)
+
+// Actor is who makes a request.
+type Actor struct {
+	// Name is written into the audit log: an e-mail address, or the name of a program.
+	Name string
+	// UserID is the row of the user; the nil UUID for programs and while the database is away.
+	UserID uuid.UUID
+	Role   Role
+	// Session is the session of the request, if it has one.
+	Session uuid.UUID
+	// Method is how the session began: password, or store while the database is away.
+	Method string
+	// Offline marks the setup store's admin while the database is away: system routes alone.
+	Offline bool
+}
+
+// System is the service itself.
+func System(program string) Actor { return Actor{Name: program, Role: Admin} }
+
+type key struct{}
+
+// With puts the actor into a context.
+func With(ctx context.Context, a Actor) context.Context { return context.WithValue(ctx, key{}, a) }
+
+// From finds the actor; without one it is the zero Actor, who may do nothing.
+func From(ctx context.Context) Actor {
+	a, _ := ctx.Value(key{}).(Actor)
+	return a
+}

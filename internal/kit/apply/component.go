@@ -1,0 +1,120 @@
+// Package apply owns the way from the stored state to the running daemons: the components, the engine that brings each
+// of them to what is stored, and what is known about how far it got.
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/host"
+)
+
+// ID names a component.
+type ID string
+
+// The components. A resource may feed one that this machine does not have.
+const (
+	NTP          ID = "ntp"
+	PacketFilter ID = "packet-filter"
+	ReverseProxy ID = "reverse-proxy"
+)
+
+// State says how far a component is.
+type State string
+
+// The states.
+const (
+	// Live: what is stored is what runs, and that was verified.
+	Live State = "live"
+	// Pending: stored, and not applied yet.
+	Pending State = "pending"
+	// Degraded: stored, and could not be applied; the last known good configuration runs, if there is one.
+	Degraded State = "degraded"
+	// NotInstalled: there is no such daemon on this machine.
+	NotInstalled State = "not_installed"
+)
+
+// Component is a part of the machine that is configured from the stored state. C is all that its configuration
+// depends on. The functions are called by one goroutine at a time, but for Load, Render and Check, which also run in
+// the transaction of a change.
+type Component[C any] struct {
+	ID ID
+	// Unit is the daemon behind the component.
+	Unit host.Unit
+	// Load reads the whole configuration; it must read nothing else.
+	Load func(ctx context.Context, q db.Querier) (C, error)
+	// Render is a pure function from the configuration to the files.
+	Render func(C) ([]host.File, error)
+	// Check asks the daemon's own checker about files that are staged, not live.
+	Check func(ctx context.Context, files []host.File) error
+	// Apply makes the daemon take the installed files: reload or restart.
+	Apply func(ctx context.Context, c C) error
+	// Verify says whether the daemon runs with the configuration.
+	Verify func(ctx context.Context, c C) error
+	// Runtime, where the daemon has one, is the way to change it while it runs, whose cost depends on the change and not
+	// on the size of the configuration.
+	Runtime *Runtime[C]
+}
+
+// Runtime changes a daemon while it runs. The files are brought to the same end state, without a reload.
+type Runtime[C any] struct {
+	// Can says whether the typed operations can carry the change; then no checker is asked.
+	Can func(was, now C) bool
+	// Do carries it out. When it fails, the full way is taken.
+	Do func(ctx context.Context, was, now C) error
+}
+
+// Status is how far a component is.
+type Status struct {
+	Name            ID         `json:"name" doc:"Name of the component."`
+	State           State      `json:"state" enum:"live,pending,degraded,not_installed" doc:"Whether what is stored is what runs."`
+	Revision        int64      `json:"revision" doc:"Counts the changes that were stored."`
+	AppliedRevision int64      `json:"applied_revision" doc:"The newest stored change that runs."`
+	LastError       string     `json:"last_error" doc:"Why it is not live; empty when it is."`
+	LastAppliedAt   *time.Time `json:"last_applied_at" doc:"When it last became live."`
+	DurationMS      int64      `json:"duration_ms" doc:"How long the last apply took."`
+}
+
+// erased is a component whose configuration type is hidden from the engine.
+type erased struct {
+	id   ID
+	unit host.Unit
+	// load reads the configuration.
+	load   func(ctx context.Context, q db.Querier) (any, error)
+	render func(c any) ([]host.File, error)
+	check  func(ctx context.Context, files []host.File) error
+	apply  func(ctx context.Context, c any) error
+	verify func(ctx context.Context, c any) error
+	can    func(was, now any) bool
+	do     func(ctx context.Context, was, now any) error
+}
+
+func erase[C any](c Component[C]) erased {
+	e := erased{
+		id: c.ID, unit: c.Unit, check: c.Check,
+		load:   func(ctx context.Context, q db.Querier) (any, error) { return c.Load(ctx, q) },
+		render: func(v any) ([]host.File, error) { return c.Render(v.(C)) },
+		apply:  func(ctx context.Context, v any) error { return c.Apply(ctx, v.(C)) },
+		verify: func(ctx context.Context, v any) error { return c.Verify(ctx, v.(C)) },
+		can:    func(any, any) bool { return false },
+	}
+	if c.Runtime != nil {
+		e.can = func(was, now any) bool { return was != nil && c.Runtime.Can(was.(C), now.(C)) }
+		e.do = func(ctx context.Context, was, now any) error { return c.Runtime.Do(ctx, was.(C), now.(C)) }
+	}
+	return e
+}
+
+// refused is an error of a daemon's checker: the daemon was asked and said no.
+func refused(err error) bool {
+	_, ok := errors.AsType[*host.ExitError](err)
+	return ok
+}
+
+func refusal(id ID, err error) error {
+	return &fault.Error{Kind: fault.Invalid, Message: fmt.Sprintf("%s refuses this configuration: %v", id, err), Details: map[string]string{"component": string(id)}}
+}

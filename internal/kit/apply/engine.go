@@ -1,0 +1,361 @@
+package apply
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/aymanbagabas/go-udiff"
+	"github.com/go-json-experiment/json"
+	"github.com/google/renameio/v2"
+
+	"edge.internal/gateway/internal/kit/bus"
+	"edge.internal/gateway/internal/kit/clock"
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/failpoint"
+	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/host"
+)
+
+// answerWithin is how long a change waits for its components before it answers "pending".
+const answerWithin = 20 * time.Second
+
+// Engine brings the components to what is stored.
+type Engine struct {
+	db    *db.DB
+	host  host.Machine
+	clock clock.Clock
+	log   *slog.Logger
+	dir   string // where the last known good configurations are kept
+	lanes map[ID]*lane
+	order []ID
+	live  bus.Topic[Status]
+}
+
+// New makes an engine without components.
+func New(d *db.DB, m host.Machine, c clock.Clock, log *slog.Logger, dir string) *Engine {
+	return &Engine{db: d, host: m, clock: c, log: log, dir: dir, lanes: map[ID]*lane{}}
+}
+
+// Register adds a component. The order of registration is the order of ApplyAll.
+func Register[C any](e *Engine, c Component[C]) {
+	if e.lanes[c.ID] != nil {
+		panic(fmt.Sprintf("component %s is registered twice", c.ID))
+	}
+	e.lanes[c.ID] = &lane{erased: erase(c), engine: e, signal: make(chan struct{}, 1), status: Status{Name: c.ID, State: Pending, LastError: "not applied yet"}}
+	e.order = append(e.order, c.ID)
+}
+
+// Run serves the lanes until the context ends.
+func (e *Engine) Run(ctx context.Context) {
+	var lanes sync.WaitGroup
+	for _, l := range e.lanes {
+		lanes.Go(func() { l.run(ctx) })
+	}
+	lanes.Wait()
+}
+
+// Converge asks every lane for a pass, as at boot and when the database is back.
+func (e *Engine) Converge() {
+	for _, l := range e.lanes {
+		l.kick(0, false)
+	}
+}
+
+// Outcome says how far each component got that a change feeds.
+type Outcome map[ID]State
+
+// Header is the outcome in the form of the Gateway-Apply header.
+func (o Outcome) Header() string {
+	parts := make([]string, 0, len(o))
+	for _, id := range slices.Sorted(maps.Keys(o)) {
+		parts = append(parts, string(id)+"="+string(o[id]))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// fed are the lanes of the components that exist here, sorted, so that two changes never wait for each other.
+func (e *Engine) fed(feeds []ID) []*lane {
+	var lanes []*lane
+	for _, id := range feeds {
+		if l := e.lanes[id]; l != nil && !slices.Contains(lanes, l) {
+			lanes = append(lanes, l)
+		}
+	}
+	slices.SortFunc(lanes, func(a, b *lane) int { return cmp.Compare(a.id, b.id) })
+	return lanes
+}
+
+// Commit runs a change in one transaction, has the components it feeds consider it, commits, applies, and answers how
+// far each of them got.
+func (e *Engine) Commit(ctx context.Context, feeds []ID, write func(tx *db.Tx) error) (Outcome, error) {
+	lanes := e.fed(feeds)
+	revisions := make([]int64, len(lanes))
+	err := e.db.Write(ctx, func(tx *db.Tx) error {
+		if err := e.change(ctx, tx, lanes, revisions, write); err != nil {
+			return err
+		}
+		return failpoint.Hit(failpoint.TxChecked)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := failpoint.Hit(failpoint.TxCommitted); err != nil {
+		e.log.Warn("apply is left to the timer", "err", err)
+		return e.outcome(lanes), nil
+	}
+	done := make([]<-chan Status, len(lanes))
+	for i, l := range lanes {
+		done[i] = l.kick(revisions[i], false)
+	}
+	waiting, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	for _, d := range done {
+		select {
+		case <-d:
+		case <-waiting.Done():
+		}
+	}
+	if err := failpoint.Hit(failpoint.ApplyDone); err != nil {
+		return nil, err
+	}
+	return e.outcome(lanes), nil
+}
+
+func (e *Engine) change(ctx context.Context, tx *db.Tx, lanes []*lane, revisions []int64, write func(tx *db.Tx) error) error {
+	for i, l := range lanes {
+		// The row's lock makes the writers of one component queue.
+		err := tx.QueryRow(ctx, `
+			INSERT INTO apply_revisions (component, revision) VALUES ($1, 1)
+			ON CONFLICT (component) DO UPDATE SET revision = apply_revisions.revision + 1
+			RETURNING revision`, l.id).Scan(&revisions[i])
+		if err != nil {
+			return fmt.Errorf("counting the revision of %s: %w", l.id, err)
+		}
+	}
+	if err := write(tx); err != nil {
+		return err
+	}
+	if err := failpoint.Hit(failpoint.TxWritten); err != nil {
+		return err
+	}
+	for _, l := range lanes {
+		if err := l.consider(ctx, tx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *Engine) outcome(lanes []*lane) Outcome {
+	o := Outcome{}
+	for _, l := range lanes {
+		o[l.id] = l.snapshot().State
+	}
+	return o
+}
+
+func (l *lane) snapshot() Status {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.status
+}
+
+// FileDiff is what a change does to one file.
+type FileDiff struct {
+	Path string `json:"path" doc:"Where the file is."`
+	Diff string `json:"diff" doc:"Unified diff against what is live; empty when nothing changes."`
+}
+
+var errPreview = errors.New("preview")
+
+// Preview runs a change as Commit does, rolls it back, and answers what it would do to the files.
+func (e *Engine) Preview(ctx context.Context, feeds []ID, write func(tx *db.Tx) error) ([]FileDiff, error) {
+	lanes := e.fed(feeds)
+	diffs := []FileDiff{}
+	err := e.db.Write(ctx, func(tx *db.Tx) error {
+		if err := e.change(ctx, tx, lanes, make([]int64, len(lanes)), write); err != nil {
+			return err
+		}
+		for _, l := range lanes {
+			_, d, err := e.compare(ctx, l, tx)
+			if err != nil {
+				return err
+			}
+			diffs = append(diffs, d...)
+		}
+		return errPreview
+	})
+	if errors.Is(err, errPreview) {
+		return diffs, nil
+	}
+	return nil, err
+}
+
+// RenderedFile is one file as it would be written.
+type RenderedFile struct {
+	Path    string `json:"path" doc:"Where the file is."`
+	Content string `json:"content" doc:"What it would hold."`
+}
+
+// Render renders one component from the stored state, without writing anything, and compares it with what is live.
+func (e *Engine) Render(ctx context.Context, id ID) (files []RenderedFile, diffs []FileDiff, err error) {
+	l := e.lanes[id]
+	if l == nil {
+		return nil, nil, fault.New(fault.NotFound, "there is no component %q here", id)
+	}
+	err = e.db.Snapshot(ctx, func(tx *db.Tx) error {
+		files, diffs, err = e.compare(ctx, l, tx)
+		return err
+	})
+	return files, diffs, err
+}
+
+func (e *Engine) compare(ctx context.Context, l *lane, q db.Querier) ([]RenderedFile, []FileDiff, error) {
+	config, err := l.load(ctx, q)
+	if err != nil {
+		return nil, nil, fmt.Errorf("loading %s: %w", l.id, err)
+	}
+	rendered, err := l.render(config)
+	if err != nil {
+		return nil, nil, fmt.Errorf("rendering %s: %w", l.id, err)
+	}
+	var files []RenderedFile
+	var diffs []FileDiff
+	for _, f := range rendered {
+		path := e.host.Path(f.Place)
+		live, err := e.host.Read(f.Place)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, nil, fmt.Errorf("reading %s: %w", path, err)
+		}
+		files = append(files, RenderedFile{path, string(f.Content)})
+		diffs = append(diffs, FileDiff{path, udiff.Unified("live"+path, "new"+path, string(live), string(f.Content))})
+	}
+	return files, diffs, nil
+}
+
+// Components lists what is registered, in order.
+func (e *Engine) Components() []ID { return e.order }
+
+// Statuses tells how far each component is, in the order of registration.
+func (e *Engine) Statuses() []Status {
+	list := make([]Status, len(e.order))
+	for i, id := range e.order {
+		list[i] = e.lanes[id].snapshot()
+	}
+	return list
+}
+
+// ApplyAll brings every component to what is stored, even those that seem to be there already, and answers what is
+// not live and why.
+func (e *Engine) ApplyAll(ctx context.Context) (applied []ID, failed map[ID]string) {
+	done := map[ID]<-chan Status{}
+	for _, id := range e.order {
+		done[id] = e.lanes[id].kick(0, true)
+	}
+	failed = map[ID]string{}
+	for _, id := range e.order {
+		select {
+		case s := <-done[id]:
+			if s.State == Live {
+				applied = append(applied, id)
+			} else {
+				failed[id] = s.LastError
+			}
+		case <-ctx.Done():
+			failed[id] = "not finished in time; it goes on in the background"
+		}
+	}
+	return applied, failed
+}
+
+// Pass brings one component to what is stored in the caller's own time, for programs that run no lanes.
+func (e *Engine) Pass(ctx context.Context, id ID) Status {
+	l := e.lanes[id]
+	l.kick(0, true)
+	l.pass(ctx)
+	return l.snapshot()
+}
+
+func (e *Engine) changed(was, now Status) {
+	e.live.Publish(now)
+	if was.LastError != now.LastError {
+		level := slog.LevelInfo
+		if now.State == Degraded {
+			level = slog.LevelError
+		}
+		e.log.Log(context.Background(), level, "component is "+string(now.State), "component", now.Name, "rev", now.AppliedRevision, "err", now.LastError)
+	}
+}
+
+// Follow sends the status of every component, and then each change, until the context ends.
+func (e *Engine) Follow(ctx context.Context, send func(Status) error) error {
+	reader := e.live.Subscribe()
+	defer reader.Close()
+	for _, s := range e.Statuses() {
+		if err := send(s); err != nil {
+			return err
+		}
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case s := <-reader.C:
+			if err := send(s); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// goodFile is one file of a last known good configuration on disk.
+type goodFile struct {
+	Place   host.Place `json:"place"`
+	Content []byte     `json:"content"`
+}
+
+func (e *Engine) goodPath(id ID) string { return filepath.Join(e.dir, string(id)+".json") }
+
+// lastGood is the configuration that the daemon was last seen to run with; nil when there is none.
+func (e *Engine) lastGood(id ID) []host.File {
+	b, err := os.ReadFile(e.goodPath(id))
+	if err != nil {
+		return nil
+	}
+	var kept []goodFile
+	if err := json.Unmarshal(b, &kept); err != nil {
+		e.log.Warn("last known good configuration is unreadable", "component", id, "err", err)
+		return nil
+	}
+	files := make([]host.File, len(kept))
+	for i, f := range kept {
+		files[i] = host.File{Place: f.Place, Content: f.Content}
+	}
+	return files
+}
+
+func (e *Engine) keepGood(id ID, files []host.File) error {
+	kept := make([]goodFile, len(files))
+	for i, f := range files {
+		kept[i] = goodFile{f.Place, f.Content}
+	}
+	b, err := json.Marshal(kept)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(e.dir, 0o700); err != nil {
+		return err
+	}
+	return renameio.WriteFile(e.goodPath(id), b, 0o600)
+}

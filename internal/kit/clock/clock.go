@@ -1,0 +1,74 @@
+// Package clock passes time in, so that a test can move it.
+package clock
+
+import (
+	"sync"
+	"time"
+)
+
+// Clock tells the time.
+type Clock interface {
+	Now() time.Time
+	// After fires once when the duration has passed on this clock.
+	After(d time.Duration) <-chan time.Time
+}
+
+// Real is the machine's clock, in UTC and with the precision of the database.
+var Real Clock = realClock{}
+
+type realClock struct{}
+
+func (realClock) Now() time.Time                         { return time.Now().UTC().Truncate(time.Microsecond) }
+func (realClock) After(d time.Duration) <-chan time.Time { return time.After(d) }
+
+// Fake is a clock that stands still until it is moved.
+type Fake struct {
+	mu     sync.Mutex
+	now    time.Time
+	timers []fakeTimer
+}
+
+type fakeTimer struct {
+	at time.Time
+	ch chan time.Time
+}
+
+// NewFake makes a clock that stands at t.
+func NewFake(t time.Time) *Fake { return &Fake{now: t.UTC()} }
+
+// Now tells where the clock stands.
+func (f *Fake) Now() time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.now
+}
+
+// After fires when Move has passed the moment.
+func (f *Fake) After(d time.Duration) <-chan time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	t := fakeTimer{at: f.now.Add(d), ch: make(chan time.Time, 1)}
+	f.timers = append(f.timers, t)
+	f.fire()
+	return t.ch
+}
+
+// Move moves the clock.
+func (f *Fake) Move(d time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.now = f.now.Add(d)
+	f.fire()
+}
+
+func (f *Fake) fire() {
+	rest := f.timers[:0]
+	for _, t := range f.timers {
+		if t.at.After(f.now) {
+			rest = append(rest, t)
+			continue
+		}
+		t.ch <- f.now
+	}
+	f.timers = rest
+}

@@ -1,0 +1,102 @@
+// Package conf writes daemon configuration from typed parts, so that no value can become a directive.
+//
+// A directive is a constant of the program: its type is unexported, and only a literal converts to it. An argument is a
+// parsed value, a number or a constant. One printer per grammar owns the quoting and refuses what it cannot carry; the
+// first refusal sticks.
+package conf
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"edge.internal/gateway/internal/kit/value"
+)
+
+// constant is a word of the program. A variable of type string does not convert to it by itself.
+type constant string
+
+// Arg is one argument of a directive.
+type Arg struct{ text string }
+
+// Word is a constant argument.
+func Word(w constant) Arg { return Arg{string(w)} }
+
+// Int is a number.
+func Int(n int) Arg { return Arg{strconv.Itoa(n)} }
+
+// Value is a parsed value in its canonical form.
+func Value(v value.Parsed) Arg { return Arg{v.String()} }
+
+// Grammar prints one directive, or refuses it.
+type Grammar interface {
+	print(directive string, args []Arg) (string, error)
+}
+
+// Writer collects the directives of one file.
+type Writer struct {
+	grammar Grammar
+	buf     bytes.Buffer
+	err     error
+}
+
+// New makes a writer with a comment on top, so that nobody edits the file by hand and wonders.
+func New(g Grammar) *Writer {
+	w := &Writer{grammar: g}
+	w.Comment("Written by the gateway from its database. Changes made here are lost.")
+	return w
+}
+
+// Comment writes a constant comment. Operator text never enters a file, comments included.
+func (w *Writer) Comment(text constant) { fmt.Fprintf(&w.buf, "# %s\n", text) }
+
+// Line writes one directive.
+func (w *Writer) Line(directive constant, args ...Arg) {
+	if w.err != nil {
+		return
+	}
+	line, err := w.grammar.print(string(directive), args)
+	if err != nil {
+		w.err = fmt.Errorf("directive %s: %w", directive, err)
+		return
+	}
+	w.buf.WriteString(line)
+	w.buf.WriteByte('\n')
+}
+
+// Bytes is the file, or the first refusal.
+func (w *Writer) Bytes() ([]byte, error) { return w.buf.Bytes(), w.err }
+
+// Chrony is the grammar of chrony.conf: words between blanks. It has no quoting, so that a blank in a word is refused,
+// and so is whatever starts a comment.
+var Chrony Grammar = chrony{}
+
+type chrony struct{}
+
+func (chrony) print(directive string, args []Arg) (string, error) {
+	words := make([]string, 0, len(args)+1)
+	words = append(words, directive)
+	for _, a := range args {
+		if err := plain(a.text); err != nil {
+			return "", err
+		}
+		if strings.ContainsAny(a.text, " ") || strings.ContainsAny(a.text[:1], "!;#%") {
+			return "", fmt.Errorf("%q cannot be written as one word", a.text)
+		}
+		words = append(words, a.text)
+	}
+	return strings.Join(words, " "), nil
+}
+
+// plain refuses what no grammar carries: nothing at all, control characters, invalid UTF-8.
+func plain(s string) error {
+	switch {
+	case s == "":
+		return fmt.Errorf("an argument is empty")
+	case !utf8.ValidString(s), strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r >= 0x7f && r < 0xa0 || r == '\u2028' || r == '\u2029' }):
+		return fmt.Errorf("%q has characters that cannot be written", s)
+	}
+	return nil
+}

@@ -1,0 +1,86 @@
+// Package conftest is the oracle for configuration writers: hostile values change no directive.
+package conftest
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// Corpus are texts that have broken out of some daemon's grammar.
+var Corpus = []string{
+	"\x00", "a\x00b", "\r", "\n", "a\nallow all", "a\r\ninclude /etc/shadow", "\x0b", "\x0c", "\u2028", "\u2029", "\u0085",
+	"%", "%[env(X)]", "%{User-Password}", "$", "$HOME", "${IFS}", "#", "# x", ";", "; x", "!", "! x", `"`, `a"b`, "'", `a'b`, `\`, `a\`, `\x0a`,
+	"{", "}", "a } b {", "*", "eth*", "-", "-x", "--", "@", "~LST", ",", "a,b", "a b", "a\tb", "a iburst trust", " a", "a ", "",
+	"fe80::1%eth0", "fe80::1%a\nallow all", "192.0.2.1%x", "::ffff:192.0.2.1", "192.0.2.1/33", "2001:db8::/129", "0x7f.1", "127.1", "1.2.3.4.",
+	"\u202etxt", "пример.рф", "xn--e1afmkfd.xn--p1ai", "\xff\xfe", "<?include x?>", "$INCLUDE x", "DEFAULT", "a.-b", "-a.b", "a..b", ".",
+	strings.Repeat("a", 63), strings.Repeat("a", 64), strings.Repeat("a", 127), strings.Repeat("a", 128), strings.Repeat("a", 129),
+	strings.Repeat("a", 255), strings.Repeat("a", 256), strings.Repeat("a.", 126) + "a", strings.Repeat("a", 4096),
+}
+
+// Oracle holds one field of a room's configuration against hostile texts.
+type Oracle struct {
+	// Render takes the text through the field's own door: the error is what the API answers 400 for.
+	Render func(text string) (file []byte, canonical string, err error)
+	// Parse splits a file into directives and their words, as the daemon does.
+	Parse func(file []byte) [][]string
+	// Benign is a text that the field takes.
+	Benign string
+	// Daemon asks the daemon's own checker; nil where it would be too slow.
+	Daemon func(t testing.TB, file []byte)
+}
+
+// Check runs the corpus and then texts that rapid makes up: each is refused, or it appears as one word in the same
+// directives as the benign text.
+func (o Oracle) Check(t *testing.T) {
+	t.Helper()
+	file, canonical, err := o.Render(o.Benign)
+	if err != nil {
+		t.Fatalf("the benign text %q is refused: %v", o.Benign, err)
+	}
+	shape := o.shape(file, canonical)
+	if !strings.Contains(shape, hole) {
+		t.Fatalf("the benign text %q does not appear in\n%s", o.Benign, file)
+	}
+	one := func(fatalf func(string, ...any), text string, daemon bool) {
+		file, canonical, err := o.Render(text)
+		if err != nil {
+			return
+		}
+		if got := o.shape(file, canonical); got != shape {
+			fatalf("%q changed the directives:\n%s", text, file)
+		}
+		if daemon && o.Daemon != nil {
+			o.Daemon(t, file)
+		}
+	}
+	for _, text := range Corpus {
+		one(t.Fatalf, text, true)
+		one(t.Fatalf, o.Benign+text, true)
+		one(t.Fatalf, text+o.Benign, true)
+	}
+	rapid.Check(t, func(r *rapid.T) {
+		parts := rapid.SliceOfN(rapid.OneOf(rapid.SampledFrom(Corpus), rapid.Just(o.Benign), rapid.String()), 1, 3).Draw(r, "parts")
+		one(r.Fatalf, strings.Join(parts, ""), false)
+	})
+}
+
+const hole = "\x00hole\x00"
+
+// shape is a file with the value's words replaced by a mark.
+func (o Oracle) shape(file []byte, canonical string) string {
+	var b strings.Builder
+	for _, words := range o.Parse(file) {
+		words = slices.Clone(words)
+		for i := range words {
+			if words[i] == canonical {
+				words[i] = hole
+			}
+		}
+		b.WriteString(strings.Join(words, "\x01"))
+		b.WriteByte('\x02')
+	}
+	return b.String()
+}

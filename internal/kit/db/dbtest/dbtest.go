@@ -1,0 +1,126 @@
+// Package dbtest gives each test a migrated database of its own, on a private PostgreSQL.
+package dbtest
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/db/private"
+	"edge.internal/gateway/internal/schema"
+)
+
+const template = "template_gateway"
+
+var (
+	once    sync.Once
+	server  *private.Server
+	failure error
+)
+
+// Server is the private PostgreSQL of the test process.
+func Server(t testing.TB) *private.Server {
+	t.Helper()
+	once.Do(func() {
+		server, failure = private.StartCached(context.Background(), "schema-"+digest(), prepare)
+	})
+	if failure != nil {
+		t.Fatalf("private PostgreSQL: %v", failure)
+	}
+	return server
+}
+
+// digest names the schema, so that a changed migration gets a template of its own.
+func digest() string {
+	h := sha256.New()
+	names, _ := fs.Glob(schema.Migrations, "*.sql")
+	for _, name := range names {
+		b, _ := fs.ReadFile(schema.Migrations, name)
+		fmt.Fprintf(h, "%s %d\n%s", name, len(b), b)
+	}
+	return hex.EncodeToString(h.Sum(nil)[:8])
+}
+
+func prepare(ctx context.Context, s *private.Server) error {
+	if err := execute(ctx, s.URL("postgres"), "CREATE DATABASE "+template); err != nil {
+		return err
+	}
+	d, err := db.Open(s.URL(template))
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Attach(ctx, schema.Migrations)
+}
+
+// URL makes a migrated database and tells where it is.
+func URL(t testing.TB) string {
+	t.Helper()
+	return create(t, " TEMPLATE "+template)
+}
+
+// EmptyURL makes a database without a schema.
+func EmptyURL(t testing.TB) string {
+	t.Helper()
+	return create(t, "")
+}
+
+func create(t testing.TB, from string) string {
+	t.Helper()
+	name := "test_" + strings.ToLower(rand.Text())
+	s := Server(t)
+	if err := execute(t.Context(), s.URL("postgres"), "CREATE DATABASE "+name+from); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := execute(context.Background(), s.URL("postgres"), "DROP DATABASE "+name+" WITH (FORCE)"); err != nil {
+			t.Error(err)
+		}
+	})
+	return s.URL(name)
+}
+
+// New makes a migrated database and attaches to it.
+func New(t testing.TB) *db.DB {
+	t.Helper()
+	d, err := db.Open(URL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(d.Close)
+	if err := d.Attach(t.Context(), schema.Migrations); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// Exec runs SQL that only a test needs, such as the table of a toy kind.
+func Exec(t testing.TB, d *db.DB, sql string, args ...any) {
+	t.Helper()
+	err := d.Write(t.Context(), func(tx *db.Tx) error {
+		_, err := tx.Exec(t.Context(), sql, args...)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func execute(ctx context.Context, url, sql string) error {
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx)
+	_, err = conn.Exec(ctx, sql)
+	return err
+}

@@ -1,0 +1,71 @@
+package private
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"syscall"
+
+	"edge.internal/gateway/internal/kit/host"
+)
+
+// owner is who runs the server.
+type owner struct {
+	uid, gid int
+	other    bool // somebody else than this process
+}
+
+// serverOwner is the machine's postgres user when this process is root, which the server refuses to be; else it is
+// who runs this process.
+func serverOwner() (owner, error) {
+	if os.Geteuid() != 0 {
+		return owner{uid: os.Geteuid(), gid: os.Getegid()}, nil
+	}
+	uid, gid, err := host.LookupOwner("postgres", "postgres")
+	if err != nil {
+		return owner{}, fmt.Errorf("postgresql needs its system user: %w", err)
+	}
+	return owner{uid: uid, gid: gid, other: true}, nil
+}
+
+// attr runs a program as the owner.
+func (o owner) attr() *syscall.SysProcAttr {
+	if !o.other {
+		return &syscall.SysProcAttr{}
+	}
+	return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(o.uid), Gid: uint32(o.gid)}}
+}
+
+// makeFolder makes a folder that only the owner and root can enter.
+func (o owner) makeFolder(dir string) error {
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+		return err
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	if err := os.Chmod(dir, 0o700); err != nil {
+		return err
+	}
+	return os.Chown(dir, o.uid, o.gid)
+}
+
+// programs is the folder of the newest PostgreSQL of the machine.
+func programs() (string, error) {
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
+	if len(found) == 0 {
+		return "", fmt.Errorf("postgresql: %w", host.ErrNotInstalled)
+	}
+	newest := slices.MaxFunc(found, func(a, b string) int { return cmp.Compare(version(a), version(b)) })
+	return filepath.Dir(newest), nil
+}
+
+// version is the number in /usr/lib/postgresql/15/bin/postgres.
+func version(program string) int {
+	n, _ := strconv.Atoi(filepath.Base(filepath.Dir(filepath.Dir(program))))
+	return n
+}

@@ -1,0 +1,250 @@
+// Package private runs a PostgreSQL server of one's own, from the machine's PostgreSQL programs, for the lab and for tests.
+//
+// The server listens on a unix socket only, in a folder that nobody but its owner and root can enter, and trusts whoever
+// reaches it. It never runs as root, and it dies with the process that started it.
+package private
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"edge.internal/gateway/internal/kit/host/child"
+)
+
+// User is the name of the server's superuser, which URL connects as.
+const User = "gateway"
+
+// Options say where a server lives.
+type Options struct {
+	// Dir is the server's folder. It is made and initialised at the first start; the owner of the server must be able to
+	// reach it.
+	Dir string
+	// SocketDir is the folder of the unix socket: Dir/run when empty. A socket's path may have 107 bytes at most.
+	SocketDir string
+	// Fsync makes commits survive a power cut. Tests do without.
+	Fsync bool
+	// Log receives what the server says. Nil drops it; errors of Start carry the last lines anyway.
+	Log io.Writer
+}
+
+// Server is a running PostgreSQL server.
+type Server struct {
+	socketDir string
+	cmd       *exec.Cmd
+	done      chan struct{}
+	err       error // why it ended; set before done is closed
+	stopped   sync.Once
+	cleanup   func() error
+}
+
+// stopGrace is how long a server may take to stop before it is killed.
+const stopGrace = 8 * time.Second
+
+// Start starts the server and returns when it accepts connections. It waits for an earlier server in the same folder to
+// be gone, also one in another process namespace.
+func Start(ctx context.Context, opts Options) (*Server, error) {
+	s, err := start(ctx, opts)
+	if err != nil {
+		return nil, fmt.Errorf("starting private postgresql in %s: %w", opts.Dir, err)
+	}
+	return s, nil
+}
+
+func start(ctx context.Context, opts Options) (*Server, error) {
+	bin, err := programs()
+	if err != nil {
+		return nil, err
+	}
+	who, err := serverOwner()
+	if err != nil {
+		return nil, err
+	}
+	if opts.SocketDir == "" {
+		opts.SocketDir = filepath.Join(opts.Dir, "run")
+	}
+	if path := filepath.Join(opts.SocketDir, ".s.PGSQL.5432"); len(path) > 107 {
+		return nil, fmt.Errorf("the socket's path %s is longer than 107 bytes", path)
+	}
+	for _, dir := range []string{opts.Dir, opts.SocketDir} {
+		if err := who.makeFolder(dir); err != nil {
+			return nil, err
+		}
+	}
+	lock, err := lockFolder(ctx, opts.Dir)
+	if err != nil {
+		return nil, err
+	}
+	defer lock.Close()
+	data := filepath.Join(opts.Dir, "data")
+	if err := initialise(ctx, bin, who, data, opts.Fsync); err != nil {
+		return nil, err
+	}
+	return launch(ctx, bin, who, data, lock, opts)
+}
+
+// initialise makes the data folder unless it is there. It is made beside and renamed, so that it is whole or absent.
+func initialise(ctx context.Context, bin string, who owner, data string, fsync bool) error {
+	if _, err := os.Stat(data); err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	fresh := data + ".new"
+	if err := os.RemoveAll(fresh); err != nil {
+		return err
+	}
+	args := []string{"-D", fresh, "-U", User, "-A", "trust", "-E", "UTF8", "--no-locale", "-k"}
+	if !fsync {
+		args = append(args, "--no-sync")
+	}
+	cmd := exec.CommandContext(ctx, filepath.Join(bin, "initdb"), args...)
+	cmd.Dir, cmd.SysProcAttr = "/", who.attr()
+	var said child.Tail
+	cmd.Stdout, cmd.Stderr = &said, &said
+	if err := child.Run(cmd); err != nil {
+		return fmt.Errorf("initdb: %w: %s", err, said.LastLines())
+	}
+	return os.Rename(fresh, data)
+}
+
+// launch runs the postmaster and waits until it is ready.
+func launch(ctx context.Context, bin string, who owner, data string, lock *os.File, opts Options) (*Server, error) {
+	// The lock proves that no server lives here. After a crash the file would name a process number that in a new process
+	// namespace belongs to somebody else.
+	pidFile := filepath.Join(data, "postmaster.pid")
+	if err := os.Remove(pidFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	settings := []string{
+		"listen_addresses=", "unix_socket_directories=" + opts.SocketDir, "unix_socket_permissions=0700",
+		"max_connections=200", "shared_buffers=64MB", "log_destination=stderr", "logging_collector=off", "timezone=UTC", "log_timezone=UTC",
+	}
+	onDeath := syscall.SIGINT // fast shutdown
+	if !opts.Fsync {
+		settings = append(settings, "fsync=off", "synchronous_commit=off", "full_page_writes=off")
+		onDeath = syscall.SIGQUIT // at once
+	}
+	args := []string{"-D", data}
+	for _, setting := range settings {
+		args = append(args, "-c", setting)
+	}
+	said := &child.Tail{Next: opts.Log}
+	cmd := exec.Command(filepath.Join(bin, "postgres"), args...)
+	cmd.Dir, cmd.SysProcAttr = "/", who.attr()
+	cmd.Env = []string{"PATH=/usr/bin:/bin", "LC_ALL=C"}
+	cmd.Stdout, cmd.Stderr = said, said
+	cmd.WaitDelay = time.Second
+	// The server and all its processes share the lock: it is free when the last of them is gone.
+	cmd.ExtraFiles = []*os.File{lock}
+	// A terminal's Ctrl-C is for who started the server, not for the server.
+	cmd.SysProcAttr.Setpgid = true
+
+	ended, err := child.Start(cmd, onDeath)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{socketDir: opts.SocketDir, cmd: cmd, done: make(chan struct{})}
+	go func() {
+		if err := <-ended; err != nil {
+			s.err = fmt.Errorf("postgresql ended: %w: %s", err, said.LastLines())
+		}
+		close(s.done)
+	}()
+	if err := s.waitReady(ctx, pidFile); err != nil {
+		s.Stop()
+		return nil, err
+	}
+	return s, nil
+}
+
+// waitReady waits for the server to say "ready" in its pid file, as pg_ctl does.
+func (s *Server) waitReady(ctx context.Context, pidFile string) error {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		content, _ := os.ReadFile(pidFile)
+		lines := strings.Split(string(content), "\n")
+		if len(lines) >= 8 && strings.TrimSpace(lines[7]) == "ready" {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-s.done:
+			if s.err == nil {
+				return errors.New("postgresql ended")
+			}
+			return s.err
+		case <-tick.C:
+		}
+	}
+}
+
+// URL returns what connects to a database of the server as its superuser. The first database is "postgres".
+func (s *Server) URL(database string) string { return URL(s.socketDir, database) }
+
+// URL returns what connects to a database of the server whose socket is in the folder, for a program that does not start
+// the server itself.
+func URL(socketDir, database string) string {
+	u := url.URL{
+		Scheme: "postgres", User: url.User(User), Path: "/" + database,
+		RawQuery: url.Values{"host": {socketDir}, "sslmode": {"disable"}}.Encode(),
+	}
+	return u.String()
+}
+
+// CreateDatabase makes an empty database unless it is there.
+func (s *Server) CreateDatabase(ctx context.Context, name string) error {
+	conn, err := pgx.Connect(ctx, s.URL("postgres"))
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx)
+	_, err = conn.Exec(ctx, "CREATE DATABASE "+pgx.Identifier{name}.Sanitize())
+	var refusal *pgconn.PgError
+	if errors.As(err, &refusal) && refusal.Code == "42P04" { // duplicate_database
+		return nil
+	}
+	return err
+}
+
+// PID is the process number of the server.
+func (s *Server) PID() int { return s.cmd.Process.Pid }
+
+// Done is closed when the server has ended, for whatever reason.
+func (s *Server) Done() <-chan struct{} { return s.done }
+
+// Err tells, after Done, why the server ended; nil when it ended by itself without a complaint.
+func (s *Server) Err() error { return s.err }
+
+// Stop ends the server, disconnecting its clients, and returns when it is gone.
+func (s *Server) Stop() error {
+	var err error
+	s.stopped.Do(func() {
+		s.cmd.Process.Signal(syscall.SIGINT)
+		select {
+		case <-s.done:
+		case <-time.After(stopGrace):
+			s.cmd.Process.Kill()
+			<-s.done
+			err = errors.New("private postgresql did not stop in time and was killed")
+		}
+		if s.cleanup != nil {
+			err = errors.Join(err, s.cleanup())
+		}
+	})
+	<-s.done
+	return err
+}

@@ -1,0 +1,64 @@
+// Package failpoint names the places where a test may make the program fail or die.
+//
+// A point does nothing unless GATEWAY_FAILPOINTS arms it, as in "apply.committed=kill,host.install.staged=error". The
+// variable is read once, at start.
+package failpoint
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+)
+
+// Names of the points, in the order in which a mutation meets them.
+const (
+	TxWritten     = "tx.written"           // rows and audit entry written, not committed
+	TxChecked     = "tx.checked"           // the daemon's checker has agreed, not committed
+	TxCommitted   = "tx.committed"         // committed, nothing on disk yet
+	Staged        = "host.install.staged"  // the new file lies beside the old one
+	Renamed       = "host.install.renamed" // the new file is in place, the daemon does not know
+	ApplyReloaded = "apply.reloaded"       // the daemon has been told, nothing verified
+	ApplyVerified = "apply.verified"       // verified, last known good not yet written
+	ApplyDone     = "apply.done"           // everything done but the answer
+)
+
+// All lists every point.
+func All() []string {
+	return []string{TxWritten, TxChecked, TxCommitted, Staged, Renamed, ApplyReloaded, ApplyVerified, ApplyDone}
+}
+
+// Error is what an armed point with the action "error" returns.
+type Error struct{ Point string }
+
+func (e *Error) Error() string { return "failpoint " + e.Point }
+
+var armed = sync.OnceValue(func() map[string]string {
+	points := map[string]string{}
+	for item := range strings.SplitSeq(os.Getenv("GATEWAY_FAILPOINTS"), ",") {
+		name, action, ok := strings.Cut(strings.TrimSpace(item), "=")
+		if !ok {
+			continue
+		}
+		if !slices.Contains(All(), name) {
+			panic(fmt.Sprintf("GATEWAY_FAILPOINTS names an unknown point %q", name))
+		}
+		points[name] = action
+	}
+	return points
+})
+
+// Hit is called at the point. It returns nil unless the point is armed: "error" returns an *Error, "kill" ends the
+// process as kill -9 does.
+func Hit(name string) error {
+	switch armed()[name] {
+	case "error":
+		return &Error{Point: name}
+	case "kill":
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		select {}
+	}
+	return nil
+}

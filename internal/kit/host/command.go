@@ -1,0 +1,222 @@
+package host
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Command is one program that the gateway runs, with its arguments.
+type Command string
+
+// The commands, by daemon.
+const (
+	ChronyCheck    Command = "chrony.check"    // does the staged ChronyDropIn parse?
+	ChronyTracking Command = "chrony.tracking" // how well the clock is known
+	ChronySources  Command = "chrony.sources"  // the time sources and their state
+	ChronyBurst    Command = "chrony.burst"    // measure every source now
+	ChronyMakestep Command = "chrony.makestep" // jump the clock to the measured time
+)
+
+// commandSpec is the program, its constant arguments, and how long it may take. An argument {place} stands for the path of the
+// staged file of that place.
+type commandSpec struct {
+	argv    []string
+	timeout time.Duration
+	asks    Unit // the running daemon that it talks to, if any
+}
+
+// commands is the closed list: what is not in it cannot be run.
+var commands = map[Command]commandSpec{
+	ChronyCheck:    {argv: []string{chronyd, "-p", "-f", "{chrony.dropin}"}, timeout: 10 * time.Second},
+	ChronyTracking: {argv: []string{chronyc, "-c", "-n", "tracking"}, timeout: 5 * time.Second, asks: Chrony},
+	ChronySources:  {argv: []string{chronyc, "-c", "-n", "sources"}, timeout: 5 * time.Second, asks: Chrony},
+	ChronyBurst:    {argv: []string{chronyc, "-n", "burst", "4/4"}, timeout: 5 * time.Second, asks: Chrony},
+	ChronyMakestep: {argv: []string{chronyc, "-n", "makestep"}, timeout: 5 * time.Second, asks: Chrony},
+}
+
+const (
+	chronyd = "/usr/sbin/chronyd"
+	chronyc = "/usr/bin/chronyc"
+)
+
+// environment is all that a command sees of ours.
+var environment = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C"}
+
+// Run runs one command of the closed list, in a process group of its own and without a shell.
+func (s *System) Run(ctx context.Context, c Command, in Input) (Output, error) {
+	spec, ok := commands[c]
+	if !ok {
+		return Output{}, fmt.Errorf("no command %q in the list", string(c))
+	}
+	if len(in.Args) > 0 {
+		return Output{}, fmt.Errorf("command %s takes no operands", c)
+	}
+	// Under a root folder the daemon that would answer is the machine's own, which is none of our business.
+	if spec.asks != "" && s.root != "" {
+		return Output{}, fmt.Errorf("%s does not run here", spec.asks)
+	}
+	if in.Timeout > 0 {
+		spec.timeout = in.Timeout
+	}
+	staging, err := stage(in.Staged)
+	if err != nil {
+		return Output{}, fmt.Errorf("staging for %s: %w", c, err)
+	}
+	defer os.RemoveAll(staging)
+	argv, err := spec.resolve(staging, in.Staged)
+	if err != nil {
+		return Output{}, fmt.Errorf("command %s: %w", c, err)
+	}
+	out, err := run(ctx, argv, spec.timeout)
+	// Staged files lie below the staging folder at their own path, so that without it every message names the real one.
+	out.Stdout = strings.ReplaceAll(out.Stdout, staging, "")
+	out.Stderr = strings.ReplaceAll(out.Stderr, staging, "")
+	if err == nil && out.ExitCode != 0 {
+		err = &ExitError{Command: c, Output: out}
+	}
+	return out, err
+}
+
+// resolve replaces the {place} arguments by the paths of the staged files.
+func (spec commandSpec) resolve(staging string, staged []File) ([]string, error) {
+	paths := map[string]string{}
+	for _, f := range staged {
+		paths["{"+string(f.Place)+"}"] = filepath.Join(staging, places[f.Place].path)
+	}
+	argv := make([]string, len(spec.argv))
+	for i, arg := range spec.argv {
+		argv[i] = arg
+		if !strings.HasPrefix(arg, "{") {
+			continue
+		}
+		path, ok := paths[arg]
+		if !ok {
+			return nil, fmt.Errorf("no staged file for %s", arg)
+		}
+		argv[i] = path
+	}
+	return argv, nil
+}
+
+// stage writes the files below a private folder, each at the path of its place.
+func stage(files []File) (dir string, err error) {
+	dir, err = os.MkdirTemp("", "gateway-stage-") // 0700
+	if err != nil {
+		return "", err
+	}
+	defer func() {
+		if err != nil {
+			os.RemoveAll(dir)
+		}
+	}()
+	for _, f := range files {
+		spec, err := f.Place.spec()
+		if err != nil {
+			return "", err
+		}
+		path := filepath.Join(dir, spec.path)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			return "", err
+		}
+		if err := os.WriteFile(path, f.Content, 0o600); err != nil {
+			return "", err
+		}
+	}
+	return dir, nil
+}
+
+// run runs argv; its error is about running it, not about its exit status.
+func run(ctx context.Context, argv []string, timeout time.Duration) (Output, error) {
+	program := filepath.Base(argv[0])
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("%s took longer than %s: %w", program, timeout, context.DeadlineExceeded))
+	defer cancel()
+
+	var stdout, stderr capped
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Env, cmd.Dir = environment, "/"
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = time.Second
+
+	began := time.Now()
+	err := cmd.Run()
+	out := Output{Stdout: stdout.String(), Stderr: stderr.String(), Duration: time.Since(began)}
+	if cmd.ProcessState != nil {
+		out.ExitCode = cmd.ProcessState.ExitCode()
+	}
+	var exit *exec.ExitError
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return out, fmt.Errorf("%s: %w", program, ErrNotInstalled)
+	case ctx.Err() != nil:
+		return out, context.Cause(ctx)
+	case errors.As(err, &exit):
+		return out, nil
+	case err != nil:
+		return out, fmt.Errorf("running %s: %w", program, err)
+	}
+	return out, nil
+}
+
+// outputLimit is how much of each output stream of a command is kept.
+const outputLimit = 1 << 20
+
+// capped keeps the first outputLimit bytes and lets the rest go by, so that the command never blocks.
+type capped struct{ kept bytes.Buffer }
+
+func (c *capped) Write(p []byte) (int, error) {
+	c.kept.Write(p[:min(len(p), outputLimit-c.kept.Len())])
+	return len(p), nil
+}
+
+func (c *capped) String() string { return c.kept.String() }
+
+// timestamp is what daemons put before their messages.
+var timestamp = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ `)
+
+// Error gives the operator the first lines of what the program said.
+func (e *ExitError) Error() string {
+	program := string(e.Command)
+	if spec, ok := commands[e.Command]; ok {
+		program = filepath.Base(spec.argv[0])
+	}
+	said := firstLines(e.Output.Stderr)
+	if said == "" {
+		said = firstLines(e.Output.Stdout)
+	}
+	if said == "" {
+		said = fmt.Sprintf("ended with status %d", e.Output.ExitCode)
+	}
+	return program + ": " + said
+}
+
+// firstLines keeps what fits into a message.
+func firstLines(text string) string {
+	const maxLines, maxLength = 5, 500
+	var lines []string
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(timestamp.ReplaceAllString(line, ""))
+		if line != "" {
+			lines = append(lines, line)
+		}
+		if len(lines) == maxLines {
+			break
+		}
+	}
+	said := strings.ToValidUTF8(strings.Join(lines, "; "), "?")
+	if len(said) > maxLength {
+		said = strings.ToValidUTF8(said[:maxLength], "") + "…"
+	}
+	return said
+}

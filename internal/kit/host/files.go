@@ -1,0 +1,162 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/google/renameio/v2"
+
+	"edge.internal/gateway/internal/kit/failpoint"
+)
+
+// Path tells where a place is, for people.
+func (s *System) Path(p Place) string { return s.path(p.Path()) }
+
+// Read returns the content of a place.
+func (s *System) Read(p Place) ([]byte, error) {
+	spec, err := p.spec()
+	if err != nil {
+		return nil, err
+	}
+	return os.ReadFile(s.path(spec.path))
+}
+
+// Install replaces a place atomically.
+func (s *System) Install(p Place, content []byte) error {
+	spec, err := p.spec()
+	if err != nil {
+		return err
+	}
+	s.installing.Lock()
+	defer s.installing.Unlock()
+	if err := s.install(s.path(spec.path), spec, content); err != nil {
+		return fmt.Errorf("installing %s: %w", spec.path, err)
+	}
+	return nil
+}
+
+func (s *System) install(path string, spec placeSpec, content []byte) error {
+	uid, gid, err := s.owner(spec.owner, spec.group)
+	if err != nil {
+		return err
+	}
+	dir := filepath.Dir(path)
+	if err := makeFolder(dir); err != nil {
+		return err
+	}
+	if err := sweepStaged(path); err != nil {
+		return err
+	}
+	f, err := renameio.NewPendingFile(path, renameio.WithTempDir(dir), renameio.WithStaticPermissions(spec.mode))
+	if err != nil {
+		return err
+	}
+	defer f.Cleanup()
+	if err := f.Chown(uid, gid); err != nil {
+		return err
+	}
+	if _, err := f.Write(content); err != nil {
+		return err
+	}
+	if err := failpoint.Hit(failpoint.Staged); err != nil {
+		return err
+	}
+	if err := f.CloseAtomicallyReplace(); err != nil {
+		return err
+	}
+	if err := failpoint.Hit(failpoint.Renamed); err != nil {
+		return err
+	}
+	return syncFolder(dir)
+}
+
+// sweepStaged removes what a process that died while installing has left beside the path.
+func sweepStaged(path string) error {
+	dir, base := filepath.Split(path)
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		number, staged := strings.CutPrefix(e.Name(), "."+base)
+		if _, err := strconv.ParseUint(number, 10, 64); !staged || err != nil {
+			continue
+		}
+		if err := os.Remove(filepath.Join(dir, e.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Remove deletes a place; a missing file is not an error.
+func (s *System) Remove(p Place) error {
+	spec, err := p.spec()
+	if err != nil {
+		return err
+	}
+	path := s.path(spec.path)
+	if err := os.Remove(path); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return fmt.Errorf("removing %s: %w", spec.path, err)
+	}
+	return syncFolder(filepath.Dir(path))
+}
+
+// owner looks up the owner of a place. Under a root folder everything belongs to whoever runs the gateway: the owners
+// of the list may not even exist there.
+func (s *System) owner(name, group string) (uid, gid int, err error) {
+	if s.root != "" {
+		return -1, -1, nil
+	}
+	return LookupOwner(name, group)
+}
+
+// LookupOwner returns the ids of a user and a group.
+func LookupOwner(name, group string) (uid, gid int, err error) {
+	u, err := user.Lookup(name)
+	if err != nil {
+		return 0, 0, err
+	}
+	g, err := user.LookupGroup(group)
+	if err != nil {
+		return 0, 0, err
+	}
+	if uid, err = strconv.Atoi(u.Uid); err != nil {
+		return 0, 0, err
+	}
+	gid, err = strconv.Atoi(g.Gid)
+	return uid, gid, err
+}
+
+// makeFolder creates a folder with its parents; each new name survives a power cut.
+func makeFolder(dir string) error {
+	if _, err := os.Stat(dir); err == nil {
+		return nil
+	}
+	parent := filepath.Dir(dir)
+	if err := makeFolder(parent); err != nil {
+		return err
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return syncFolder(parent)
+}
+
+// syncFolder makes a rename in the folder survive a power cut.
+func syncFolder(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}

@@ -1,0 +1,139 @@
+package host
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+func newSystem(t *testing.T, root string) *System {
+	t.Helper()
+	s, err := New(Options{Root: root, Units: NoUnits{Reason: "test"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestInstallReadRemove(t *testing.T) {
+	s := newSystem(t, t.TempDir())
+	if _, err := s.Read(ChronyDropIn); !errors.Is(err, fs.ErrNotExist) {
+		t.Fatalf("reading a missing place: %v", err)
+	}
+	for _, content := range []string{"one\n", "two, longer\n", ""} {
+		if err := s.Install(ChronyDropIn, []byte(content)); err != nil {
+			t.Fatal(err)
+		}
+		got, err := s.Read(ChronyDropIn)
+		if err != nil || string(got) != content {
+			t.Fatalf("read %q, %v; want %q", got, err, content)
+		}
+	}
+	info, err := os.Stat(s.Path(ChronyDropIn))
+	if err != nil || info.Mode() != 0o644 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+	for range 2 {
+		if err := s.Remove(ChronyDropIn); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if entries, _ := os.ReadDir(filepath.Dir(s.Path(ChronyDropIn))); len(entries) != 0 {
+		t.Errorf("left behind: %v", entries)
+	}
+}
+
+func TestInstallIgnoresTheUmask(t *testing.T) {
+	defer syscall.Umask(syscall.Umask(0o077))
+	s := newSystem(t, t.TempDir())
+	if err := s.Install(ChronyDropIn, nil); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(s.Path(ChronyDropIn))
+	if err != nil || info.Mode() != 0o644 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+}
+
+func TestUnknownNamesAreRefused(t *testing.T) {
+	s := newSystem(t, t.TempDir())
+	if err := s.Install("../../etc/passwd", nil); err == nil {
+		t.Error("install")
+	}
+	if _, err := s.Read("x"); err == nil {
+		t.Error("read")
+	}
+	if err := s.Remove("x"); err == nil {
+		t.Error("remove")
+	}
+	if _, err := s.Run(t.Context(), "x", Input{}); err == nil {
+		t.Error("run")
+	}
+	if _, err := s.State(t.Context(), "x"); err == nil {
+		t.Error("state")
+	}
+}
+
+// TestInstallIsAtomic kills a process between staging and renaming, and right after renaming.
+func TestInstallIsAtomic(t *testing.T) {
+	if root := os.Getenv("HOST_TEST_INSTALL"); root != "" {
+		err := newSystem(t, root).Install(ChronyDropIn, bytes.Repeat([]byte("new\n"), 10_000))
+		t.Fatalf("still alive: %v", err)
+	}
+	for _, c := range []struct{ point, want string }{
+		{"host.install.staged", "old\n"},
+		{"host.install.renamed", strings.Repeat("new\n", 10_000)},
+	} {
+		t.Run(c.point, func(t *testing.T) {
+			root := t.TempDir()
+			s := newSystem(t, root)
+			if err := s.Install(ChronyDropIn, []byte("old\n")); err != nil {
+				t.Fatal(err)
+			}
+			cmd := exec.Command(os.Args[0], "-test.run=^TestInstallIsAtomic$")
+			cmd.Env = append(os.Environ(), "HOST_TEST_INSTALL="+root, "GATEWAY_FAILPOINTS="+c.point+"=kill")
+			out, err := cmd.CombinedOutput()
+			var exit *exec.ExitError
+			if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+				t.Fatalf("the process was not killed: %v: %s", err, out)
+			}
+			got, err := s.Read(ChronyDropIn)
+			if err != nil || string(got) != c.want {
+				t.Errorf("after the kill: %d bytes, %v; want %d", len(got), err, len(c.want))
+			}
+			// The next install clears away what the dead process staged.
+			if err := s.Install(ChronyDropIn, []byte("next\n")); err != nil {
+				t.Fatal(err)
+			}
+			if entries, _ := os.ReadDir(filepath.Dir(s.Path(ChronyDropIn))); len(entries) != 1 {
+				t.Errorf("left behind: %v", entries)
+			}
+		})
+	}
+}
+
+func TestInstallSaysWhyItFails(t *testing.T) {
+	root := t.TempDir()
+	s := newSystem(t, root)
+	if err := os.WriteFile(filepath.Join(root, "etc"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	err := s.Install(ChronyDropIn, nil)
+	if !errors.Is(err, syscall.ENOTDIR) || !strings.Contains(err.Error(), "/etc/chrony/conf.d/gateway.conf") {
+		t.Errorf("err = %v", err)
+	}
+}
+
+func TestEveryPlaceIsComplete(t *testing.T) {
+	for p, spec := range places {
+		if !filepath.IsAbs(spec.path) || spec.mode == 0 || spec.owner == "" || spec.group == "" {
+			t.Errorf("%s: %+v", p, spec)
+		}
+	}
+}

@@ -1,0 +1,136 @@
+// Package host is the only door to the machine: the files the gateway writes, the daemons it starts and stops, the
+// commands it runs and the kernel it asks.
+//
+// Every verb takes names from closed lists (Place, Unit, Command), never a path, a unit name or an argument vector, so
+// that the verbs can move behind a privileged helper without touching a room.
+package host
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// ErrNotInstalled says that the program behind a unit or a command is not on this machine.
+var ErrNotInstalled = errors.New("not installed")
+
+// Machine is all that a room may ask of the machine. System is the real one; hosttest has one in memory.
+type Machine interface {
+	Files
+	Units
+	// Run runs one command of the closed list. A command that ends with a non-zero status is an *ExitError; a command
+	// whose program is missing is ErrNotInstalled.
+	Run(ctx context.Context, c Command, in Input) (Output, error)
+	// Facts tells who the machine is.
+	Facts() Facts
+	// Resources reads load, memory, disk and connection tracking.
+	Resources() (Resources, error)
+	// Links lists the network interfaces of the kernel, with their addresses and counters.
+	Links(ctx context.Context) ([]Link, error)
+}
+
+// Files reads and replaces the files of the closed list of places.
+type Files interface {
+	// Read returns the content of a place; a missing file is fs.ErrNotExist.
+	Read(p Place) ([]byte, error)
+	// Install replaces a place atomically: staged beside it, synced, renamed, the folder synced. It creates the folder
+	// when it is missing, and sets the mode and owner that the list gives the place.
+	Install(p Place, content []byte) error
+	// Remove deletes a place; a missing file is not an error.
+	Remove(p Place) error
+	// Path tells where a place is, for people: previews, messages.
+	Path(p Place) string
+}
+
+// Units starts and stops daemons: systemd in production, the lab's supervisor in a lab.
+type Units interface {
+	// State never fails because a daemon is missing: it answers Installed false.
+	State(ctx context.Context, u Unit) (UnitState, error)
+	// Start, Stop, Restart and Reload return when the daemon has done it, or say why it did not.
+	Start(ctx context.Context, u Unit) error
+	Stop(ctx context.Context, u Unit) error
+	Restart(ctx context.Context, u Unit) error
+	Reload(ctx context.Context, u Unit) error
+	// Enable decides whether the unit starts with the machine.
+	Enable(ctx context.Context, u Unit, on bool) error
+}
+
+// UnitState is what a unit does now.
+type UnitState struct {
+	Unit      Unit      `json:"unit"`
+	Installed bool      `json:"installed"`
+	Active    string    `json:"active"` // active, activating, inactive, failed (systemd's words); empty when not installed
+	Since     time.Time `json:"since"`  // when it entered that state
+	PID       int       `json:"pid"`
+	Detail    string    `json:"detail"` // why it failed, when it did
+}
+
+// Input is what a command gets besides its fixed arguments.
+type Input struct {
+	// Staged files are written to a private folder first; the command's arguments refer to them by place.
+	Staged []File
+	// Args are the operands of commands that take some. The command's entry in the list says how many and of what form.
+	Args []string
+	// Timeout ends the command; zero means the list's own.
+	Timeout time.Duration
+}
+
+// File is the content for one place.
+type File struct {
+	Place   Place
+	Content []byte
+}
+
+// Output is what a command printed.
+type Output struct {
+	Stdout   string
+	Stderr   string
+	ExitCode int
+	Duration time.Duration
+}
+
+// ExitError is a command that ended with a non-zero status.
+type ExitError struct {
+	Command Command
+	Output  Output
+}
+
+// Facts tells who the machine is.
+type Facts struct {
+	Hostname  string
+	OS        string // PRETTY_NAME of /etc/os-release
+	Kernel    string // release of uname
+	MachineID string // /etc/machine-id, 32 hex digits
+}
+
+// Resources is the load of the machine.
+type Resources struct {
+	Load1, Load5, Load15         float64
+	NumCPUs                      int
+	MemoryTotal, MemoryAvailable uint64 // bytes
+	DiskTotal, DiskFree          uint64 // bytes of the root file system
+	ConntrackCount, ConntrackMax uint64 // zero where the kernel does not track connections
+	Uptime                       time.Duration
+}
+
+// Link is one network interface of the kernel.
+type Link struct {
+	Index                int
+	Name                 string
+	Flags                []string
+	MTU                  int
+	Type                 string // loopback, ether, …
+	Address              string // hardware address
+	Addrs                []LinkAddr
+	RxBytes, TxBytes     uint64
+	RxPackets, TxPackets uint64
+	RxDrop, TxDrop       uint64
+}
+
+// LinkAddr is one address of a network interface.
+type LinkAddr struct {
+	Family    string // inet, inet6
+	Local     string
+	PrefixLen int
+	Scope     string // global, link, host
+}

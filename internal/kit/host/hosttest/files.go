@@ -1,0 +1,74 @@
+package hosttest
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+
+	"edge.internal/gateway/internal/kit/host"
+)
+
+func (m *Machine) Read(p host.Place) ([]byte, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	content, ok := m.files[p]
+	if !ok {
+		return nil, &fs.PathError{Op: "open", Path: p.Path(), Err: fs.ErrNotExist}
+	}
+	return bytes.Clone(content), nil
+}
+
+func (m *Machine) Install(p host.Place, content []byte) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if p.Path() == "" {
+		return fmt.Errorf("no place %q in the list", string(p))
+	}
+	if next := m.failures[p]; len(next) > 0 {
+		m.failures[p] = next[1:]
+		return fmt.Errorf("installing %s: %w", p.Path(), next[0])
+	}
+	m.files[p] = append([]byte{}, content...)
+	m.installs[p]++
+	return nil
+}
+
+func (m *Machine) Remove(p host.Place) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, ok := m.files[p]; ok {
+		delete(m.files, p)
+		m.removes[p]++
+	}
+	return nil
+}
+
+func (m *Machine) Path(p host.Place) string { return p.Path() }
+
+// SetFile puts a file there behind the gateway's back; it does not count as an install.
+func (m *Machine) SetFile(p host.Place, content string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.files[p] = []byte(content)
+}
+
+// Installs counts the installs of a place that went well.
+func (m *Machine) Installs(p host.Place) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.installs[p]
+}
+
+// Removes counts the removals of a place that was there.
+func (m *Machine) Removes(p host.Place) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.removes[p]
+}
+
+// FailInstall makes the next install of a place fail, for instance with syscall.ENOSPC. Calls add up: one failure each.
+func (m *Machine) FailInstall(p host.Place, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.failures[p] = append(m.failures[p], err)
+}

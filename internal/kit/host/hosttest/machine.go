@@ -1,0 +1,105 @@
+// Package hosttest is a machine in memory, for the tests of rooms and kit.
+package hosttest
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"edge.internal/gateway/internal/kit/host"
+)
+
+// Machine is a host.Machine whose files, units and commands are in memory. All its methods may be called at once.
+type Machine struct {
+	mu        sync.Mutex
+	files     map[host.Place][]byte
+	installs  map[host.Place]int
+	removes   map[host.Place]int
+	failures  map[host.Place][]error
+	units     map[host.Unit]host.UnitState
+	enabled   map[host.Unit]bool
+	refusals  map[host.Unit]error
+	verbs     map[verb]int
+	scripts   map[host.Command]Script
+	runs      map[host.Command]int
+	facts     host.Facts
+	resources host.Resources
+	links     []host.Link
+}
+
+type verb struct {
+	name string
+	unit host.Unit
+}
+
+var _ host.Machine = (*Machine)(nil)
+
+// New returns a machine without files, whose units are installed and inactive, and whose commands end well and say nothing.
+func New() *Machine {
+	m := &Machine{
+		files:    map[host.Place][]byte{},
+		installs: map[host.Place]int{},
+		removes:  map[host.Place]int{},
+		failures: map[host.Place][]error{},
+		units:    map[host.Unit]host.UnitState{},
+		enabled:  map[host.Unit]bool{},
+		refusals: map[host.Unit]error{},
+		verbs:    map[verb]int{},
+		scripts:  map[host.Command]Script{},
+		runs:     map[host.Command]int{},
+		facts: host.Facts{
+			Hostname: "gateway", OS: "Debian GNU/Linux 12 (bookworm)", Kernel: "6.1.0",
+			MachineID: "0123456789abcdef0123456789abcdef",
+		},
+		resources: host.Resources{
+			NumCPUs: 2, MemoryTotal: 4 << 30, MemoryAvailable: 3 << 30, DiskTotal: 32 << 30, DiskFree: 16 << 30,
+		},
+		links: []host.Link{{
+			Index: 1, Name: "lo", Flags: []string{"LOOPBACK", "UP", "LOWER_UP"}, MTU: 65536, Type: "loopback", Address: "00:00:00:00:00:00",
+			Addrs: []host.LinkAddr{{Family: "inet", Local: "127.0.0.1", PrefixLen: 8, Scope: "host"}},
+		}},
+	}
+	for _, spec := range host.UnitSpecs() {
+		m.units[spec.Unit] = host.UnitState{Unit: spec.Unit, Installed: true, Active: "inactive"}
+	}
+	return m
+}
+
+func (m *Machine) Facts() host.Facts {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.facts
+}
+
+func (m *Machine) Resources() (host.Resources, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.resources, nil
+}
+
+func (m *Machine) Links(context.Context) ([]host.Link, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.links), nil
+}
+
+// SetFacts sets who the machine is.
+func (m *Machine) SetFacts(f host.Facts) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.facts = f
+}
+
+// SetResources sets the load of the machine.
+func (m *Machine) SetResources(r host.Resources) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.resources = r
+}
+
+// SetLinks sets the network interfaces.
+func (m *Machine) SetLinks(links ...host.Link) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.links = links
+}

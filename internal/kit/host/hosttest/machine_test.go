@@ -1,0 +1,64 @@
+package hosttest_test
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"syscall"
+	"testing"
+
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/hosttest"
+)
+
+func TestMachine(t *testing.T) {
+	ctx, m := t.Context(), hosttest.New()
+
+	m.FailInstall(host.ChronyDropIn, syscall.ENOSPC)
+	if err := m.Install(host.ChronyDropIn, []byte("a")); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("install: %v", err)
+	}
+	if _, err := m.Read(host.ChronyDropIn); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("read: %v", err)
+	}
+	if err := m.Install(host.ChronyDropIn, []byte("a")); err != nil || m.Installs(host.ChronyDropIn) != 1 {
+		t.Errorf("install: %v, %d", err, m.Installs(host.ChronyDropIn))
+	}
+
+	refusal := errors.New("bad line 3")
+	m.Refuse(host.Chrony, refusal)
+	if err := m.Start(ctx, host.Chrony); !errors.Is(err, refusal) {
+		t.Errorf("start: %v", err)
+	}
+	if s, _ := m.State(ctx, host.Chrony); s.Active != "failed" || s.Detail != "bad line 3" {
+		t.Errorf("state: %+v", s)
+	}
+	m.Refuse(host.Chrony, nil)
+	if err := m.Restart(ctx, host.Chrony); err != nil || m.Starts(host.Chrony) != 1 || m.Restarts(host.Chrony) != 1 {
+		t.Errorf("restart: %v", err)
+	}
+	m.Uninstall(host.Chrony)
+	if s, err := m.State(ctx, host.Chrony); err != nil || s.Installed || s.Active != "" {
+		t.Errorf("state: %+v, %v", s, err)
+	}
+	if err := m.Start(ctx, host.Chrony); !errors.Is(err, host.ErrNotInstalled) {
+		t.Errorf("start: %v", err)
+	}
+
+	m.Reject(host.ChronyCheck, "2026-01-01T00:00:00Z bad")
+	var exit *host.ExitError
+	if _, err := m.Run(ctx, host.ChronyCheck, host.Input{}); !errors.As(err, &exit) || err.Error() != "chronyd: bad" {
+		t.Errorf("check: %v", err)
+	}
+	m.Missing(host.ChronyCheck)
+	if _, err := m.Run(ctx, host.ChronyCheck, host.Input{}); !errors.Is(err, host.ErrNotInstalled) {
+		t.Errorf("check: %v", err)
+	}
+	m.Script(host.ChronyCheck, func(_ context.Context, in host.Input) (host.Output, error) {
+		return host.Output{Stdout: string(in.Staged[0].Content)}, nil
+	})
+	out, err := m.Run(ctx, host.ChronyCheck, host.Input{Staged: []host.File{{Place: host.ChronyDropIn, Content: []byte("x")}}})
+	if err != nil || out.Stdout != "x" || m.Runs(host.ChronyCheck) != 3 {
+		t.Errorf("check: %+v, %v, %d", out, err, m.Runs(host.ChronyCheck))
+	}
+}

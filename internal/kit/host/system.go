@@ -1,0 +1,63 @@
+package host
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+)
+
+// Options say how a System sees its machine.
+type Options struct {
+	// Root is put before every place and the state folder. It is empty on a real gateway; where the machine's own files
+	// must not be touched it is a folder, and commands that talk to a running daemon are refused.
+	Root string
+	// Units runs the daemons.
+	Units Units
+	// State is the gateway's own folder. It is /var/lib/gateway when empty.
+	State string
+}
+
+// System is the real machine.
+type System struct {
+	Units
+	root  string
+	state string
+
+	installing sync.Mutex
+	machineID  func() string
+}
+
+var _ Machine = (*System)(nil)
+
+// New returns the machine that this process runs on.
+func New(opts Options) (*System, error) {
+	if opts.Units == nil {
+		return nil, fmt.Errorf("a machine needs something that runs its units")
+	}
+	if opts.Root != "" && !filepath.IsAbs(opts.Root) {
+		return nil, fmt.Errorf("root %q is not an absolute path", opts.Root)
+	}
+	s := &System{Units: opts.Units, root: opts.Root, state: opts.State}
+	if s.state == "" {
+		s.state = "/var/lib/gateway"
+	}
+	s.machineID = sync.OnceValue(s.readMachineID)
+	return s, nil
+}
+
+// ParseUnits returns the Units that a program's --units flag names: "systemd", "lab", or "none:" and the reason why no
+// daemon can run here.
+func ParseUnits(flag string) (Units, error) {
+	switch {
+	case flag == "systemd":
+		return Systemd{}, nil
+	case flag == "lab":
+		return Supervisor{Socket: SupervisorSocket}, nil
+	case strings.HasPrefix(flag, "none:"):
+		return NoUnits{Reason: strings.TrimPrefix(flag, "none:")}, nil
+	}
+	return nil, fmt.Errorf("units %q: want systemd, lab or none:REASON", flag)
+}
+
+func (s *System) path(p string) string { return filepath.Join(s.root, p) }

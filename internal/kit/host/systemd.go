@@ -1,0 +1,134 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/dbus"
+)
+
+// Systemd runs the units of a real gateway. Each verb has a connection of its own, so that a restart of the bus hurts nobody.
+type Systemd struct{}
+
+func (Systemd) State(ctx context.Context, u Unit) (UnitState, error) {
+	spec, err := u.Spec()
+	if err != nil {
+		return UnitState{}, err
+	}
+	conn, err := dbus.NewWithContext(ctx)
+	if err != nil {
+		return UnitState{}, fmt.Errorf("reaching systemd: %w", err)
+	}
+	defer conn.Close()
+	return systemdState(ctx, conn, spec)
+}
+
+func (s Systemd) Start(ctx context.Context, u Unit) error {
+	return s.job(ctx, u, "start", (*dbus.Conn).StartUnitContext)
+}
+func (s Systemd) Stop(ctx context.Context, u Unit) error {
+	return s.job(ctx, u, "stop", (*dbus.Conn).StopUnitContext)
+}
+func (s Systemd) Restart(ctx context.Context, u Unit) error {
+	return s.job(ctx, u, "restart", (*dbus.Conn).RestartUnitContext)
+}
+func (s Systemd) Reload(ctx context.Context, u Unit) error {
+	return s.job(ctx, u, "reload", (*dbus.Conn).ReloadUnitContext)
+}
+
+// job queues a job for the unit and waits for its result.
+func (Systemd) job(ctx context.Context, u Unit, verb string,
+	queue func(c *dbus.Conn, ctx context.Context, name, mode string, result chan<- string) (int, error)) error {
+	spec, err := u.Spec()
+	if err != nil {
+		return err
+	}
+	conn, err := dbus.NewWithContext(ctx)
+	if err != nil {
+		return fmt.Errorf("reaching systemd: %w", err)
+	}
+	defer conn.Close()
+	state, err := systemdState(ctx, conn, spec)
+	if err != nil {
+		return err
+	}
+	if !state.Installed {
+		return spec.notInstalled()
+	}
+	result := make(chan string, 1)
+	if _, err := queue(conn, ctx, spec.Service, "replace", result); err != nil {
+		return fmt.Errorf("%s did not %s: %w", spec.Service, verb, err)
+	}
+	select {
+	case <-ctx.Done():
+		return fmt.Errorf("waiting for %s to %s: %w", spec.Service, verb, context.Cause(ctx))
+	case r := <-result:
+		if r == "done" {
+			return nil
+		}
+		why := ""
+		if state, err := systemdState(ctx, conn, spec); err == nil && state.Detail != "" {
+			why = ": " + state.Detail
+		}
+		return fmt.Errorf("%s did not %s: job %s%s", spec.Service, verb, r, why)
+	}
+}
+
+func (Systemd) Enable(ctx context.Context, u Unit, on bool) error {
+	spec, err := u.Spec()
+	if err != nil {
+		return err
+	}
+	conn, err := dbus.NewWithContext(ctx)
+	if err != nil {
+		return fmt.Errorf("reaching systemd: %w", err)
+	}
+	defer conn.Close()
+	state, err := systemdState(ctx, conn, spec)
+	if err != nil {
+		return err
+	}
+	if !state.Installed {
+		return spec.notInstalled()
+	}
+	files := []string{spec.Service}
+	if on {
+		_, _, err = conn.EnableUnitFilesContext(ctx, files, false, true)
+	} else {
+		_, err = conn.DisableUnitFilesContext(ctx, files, false)
+	}
+	if err != nil {
+		return fmt.Errorf("enabling %s (%t): %w", spec.Service, on, err)
+	}
+	return conn.ReloadContext(ctx)
+}
+
+// systemdState reads a unit's properties.
+func systemdState(ctx context.Context, conn *dbus.Conn, spec UnitSpec) (UnitState, error) {
+	props, err := conn.GetAllPropertiesContext(ctx, spec.Service)
+	if err != nil {
+		return UnitState{}, fmt.Errorf("reading the state of %s: %w", spec.Service, err)
+	}
+	return unitState(spec.Unit, props), nil
+}
+
+// unitState translates systemd's properties.
+func unitState(u Unit, props map[string]any) UnitState {
+	if load, _ := props["LoadState"].(string); load == "not-found" {
+		return UnitState{Unit: u}
+	}
+	state := UnitState{Unit: u, Installed: true}
+	state.Active, _ = props["ActiveState"].(string)
+	if pid, ok := props["MainPID"].(uint32); ok {
+		state.PID = int(pid)
+	}
+	if at, _ := props["StateChangeTimestamp"].(uint64); at != 0 {
+		state.Since = time.UnixMicro(int64(at))
+	}
+	if result, _ := props["Result"].(string); result != "" && result != "success" {
+		status, _ := props["ExecMainStatus"].(int32)
+		state.Detail = fmt.Sprintf("result %s, status %d", result, status)
+	}
+	return state
+}

@@ -1,0 +1,114 @@
+package host
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// Unit is one daemon of the gateway.
+type Unit string
+
+// The units, the gateway's own programs first.
+const (
+	API       Unit = "gateway-api"
+	Scheduler Unit = "gateway-scheduler"
+	Chrony    Unit = "chrony"
+)
+
+// UnitSpec is how a unit is run: by systemd under its service name, or by the lab's supervisor as a plain process.
+type UnitSpec struct {
+	Unit    Unit
+	Service string // systemd's name of it
+	// Binary tells whether the unit is installed. It is empty for the gateway's own programs, which come with the gateway.
+	Binary string
+	// Argv runs it in the foreground. It is empty for the gateway's own programs: who starts them knows where they are.
+	Argv []string
+	// Folders must be there before it starts. Those below /run are made anew, the others keep their content.
+	Folders []Folder
+	// Ready is a path that is there as soon as the daemon serves.
+	Ready string
+	// Stop asks it to end; after Grace it is killed.
+	Stop  syscall.Signal
+	Grace time.Duration
+}
+
+// Folder is a folder that a unit needs.
+type Folder struct {
+	Path         string
+	Mode         fs.FileMode
+	Owner, Group string
+}
+
+// stateFolders belong to the gateway's own programs.
+var stateFolders = []Folder{
+	{"/etc/gateway", 0o755, "root", "root"},
+	{"/var/lib/gateway", 0o700, "root", "root"},
+	{"/var/log/gateway", 0o750, "root", "root"},
+	{"/run/gateway", 0o755, "root", "root"},
+}
+
+// units is the closed list, in the order in which they start.
+var units = []UnitSpec{
+	{
+		Unit: API, Service: "gateway-api.service",
+		Folders: stateFolders, Ready: "/run/gateway/api.sock",
+		Stop: syscall.SIGTERM, Grace: 5 * time.Second,
+	},
+	{
+		Unit: Scheduler, Service: "gateway-scheduler.service",
+		Folders: stateFolders,
+		Stop:    syscall.SIGTERM, Grace: 5 * time.Second,
+	},
+	{
+		Unit: Chrony, Service: "chrony.service", Binary: "/usr/sbin/chronyd",
+		// -x: a lab shares the machine's clock and must never set it.
+		Argv: []string{"/usr/sbin/chronyd", "-x", "-d", "-f", "/etc/chrony/chrony.conf"},
+		Folders: []Folder{
+			{"/etc/chrony", 0o755, "root", "root"},
+			{"/etc/chrony/conf.d", 0o755, "root", "root"},
+			{"/var/lib/chrony", 0o750, "_chrony", "_chrony"},
+			{"/var/log/chrony", 0o755, "_chrony", "_chrony"},
+			// With any other mode chronyd refuses its command socket.
+			{"/run/chrony", 0o750, "_chrony", "_chrony"},
+		},
+		Ready: "/run/chrony/chronyd.sock",
+		Stop:  syscall.SIGTERM, Grace: 5 * time.Second,
+	},
+}
+
+// UnitSpecs returns the closed list, in the order in which the units start.
+func UnitSpecs() []UnitSpec { return units }
+
+// Spec returns the unit's entry in the closed list.
+func (u Unit) Spec() (UnitSpec, error) {
+	for _, s := range units {
+		if s.Unit == u {
+			return s, nil
+		}
+	}
+	return UnitSpec{}, fmt.Errorf("no unit %q in the list", string(u))
+}
+
+// Installed tells whether the unit's program is on this machine.
+func (s UnitSpec) Installed() bool {
+	if s.Binary == "" {
+		return true
+	}
+	info, err := os.Stat(s.Binary)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// program is the name of the unit's program, for messages.
+func (s UnitSpec) program() string {
+	if s.Binary == "" {
+		return string(s.Unit)
+	}
+	return filepath.Base(s.Binary)
+}
+
+// notInstalled is ErrNotInstalled with the program's name.
+func (s UnitSpec) notInstalled() error { return fmt.Errorf("%s: %w", s.program(), ErrNotInstalled) }

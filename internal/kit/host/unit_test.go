@@ -1,0 +1,171 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"net"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestEveryUnitIsComplete(t *testing.T) {
+	for _, spec := range UnitSpecs() {
+		if spec.Service != string(spec.Unit)+".service" || spec.Stop == 0 || spec.Grace == 0 || len(spec.Folders) == 0 {
+			t.Errorf("%+v", spec)
+		}
+		if (spec.Binary == "") != (len(spec.Argv) == 0) || spec.Binary != "" && spec.Argv[0] != spec.Binary {
+			t.Errorf("%s: binary %q, argv %q", spec.Unit, spec.Binary, spec.Argv)
+		}
+		if !spec.Installed() {
+			t.Errorf("%s is not installed on this machine", spec.Unit)
+		}
+		if spec.Unit == Chrony && spec.Argv[1] != "-x" {
+			t.Error("chronyd may touch the clock")
+		}
+	}
+}
+
+func TestNoUnits(t *testing.T) {
+	units, err := ParseUnits("none:no privileges")
+	if err != nil {
+		t.Fatal(err)
+	}
+	state, err := units.State(t.Context(), Chrony)
+	want := UnitState{Unit: Chrony, Installed: true, Active: "inactive", Detail: "cannot run here: no privileges"}
+	if err != nil || state != want {
+		t.Errorf("%+v, %v", state, err)
+	}
+	if err := units.Restart(t.Context(), Chrony); err == nil || err.Error() != "chrony cannot run here: no privileges" {
+		t.Errorf("restart: %v", err)
+	}
+}
+
+func TestParseUnits(t *testing.T) {
+	for _, flag := range []string{"", "none", "docker", "Systemd"} {
+		if _, err := ParseUnits(flag); err == nil {
+			t.Errorf("%q was accepted", flag)
+		}
+	}
+	if u, err := ParseUnits("systemd"); err != nil || u != (Systemd{}) {
+		t.Errorf("%v, %v", u, err)
+	}
+	if u, err := ParseUnits("lab"); err != nil || u != (Supervisor{Socket: SupervisorSocket}) {
+		t.Errorf("%v, %v", u, err)
+	}
+}
+
+func TestSystemdProperties(t *testing.T) {
+	at := time.Now().Truncate(time.Microsecond)
+	for _, c := range []struct {
+		props map[string]any
+		want  UnitState
+	}{
+		{map[string]any{"LoadState": "not-found", "ActiveState": "inactive"}, UnitState{Unit: Chrony}},
+		{
+			map[string]any{"LoadState": "loaded", "ActiveState": "active", "MainPID": uint32(7), "StateChangeTimestamp": uint64(at.UnixMicro()), "Result": "success"},
+			UnitState{Unit: Chrony, Installed: true, Active: "active", PID: 7, Since: at},
+		},
+		{
+			map[string]any{"LoadState": "loaded", "ActiveState": "failed", "MainPID": uint32(0), "Result": "exit-code", "ExecMainStatus": int32(1)},
+			UnitState{Unit: Chrony, Installed: true, Active: "failed", Detail: "result exit-code, status 1"},
+		},
+	} {
+		if diff := cmp.Diff(c.want, unitState(Chrony, c.props)); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
+// recorder answers as a supervisor and notes what it was asked.
+type recorder struct {
+	NoUnits
+	mu    sync.Mutex
+	verbs []string
+	block chan struct{}
+}
+
+func (r *recorder) note(verb string, u Unit) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.verbs = append(r.verbs, verb+" "+string(u))
+	return nil
+}
+
+func (r *recorder) Start(_ context.Context, u Unit) error { return r.note("start", u) }
+func (r *recorder) Stop(_ context.Context, u Unit) error  { return r.note("stop", u) }
+func (r *recorder) Restart(context.Context, Unit) error   { return errors.New("chronyd: bad line 3") }
+func (r *recorder) Reload(ctx context.Context, _ Unit) error {
+	<-ctx.Done()
+	close(r.block)
+	return ctx.Err()
+}
+func (r *recorder) Enable(_ context.Context, u Unit, on bool) error {
+	if !on {
+		return UnitSpec{Unit: u}.notInstalled()
+	}
+	return r.note("enable", u)
+}
+func (r *recorder) States(ctx context.Context) ([]UnitState, error) {
+	return []UnitState{{Unit: "one", Since: time.Unix(1, 0).UTC()}, {Unit: "two", PID: 2}}, nil
+}
+
+func TestSupervisorProtocol(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "units.sock")
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	r := &recorder{NoUnits: NoUnits{Reason: "a test"}, block: make(chan struct{})}
+	go func() { served <- ServeUnits(ctx, l, r) }()
+
+	s := Supervisor{Socket: socket}
+	state, err := s.State(ctx, Chrony)
+	if want, _ := r.State(ctx, Chrony); err != nil || state != want {
+		t.Errorf("state %+v, %v", state, err)
+	}
+	if err := errors.Join(s.Start(ctx, Chrony), s.Stop(ctx, API), s.Enable(ctx, Scheduler, true)); err != nil {
+		t.Error(err)
+	}
+	if diff := cmp.Diff([]string{"start chrony", "stop gateway-api", "enable gateway-scheduler"}, r.verbs); diff != "" {
+		t.Error(diff)
+	}
+	if err := s.Restart(ctx, Chrony); err == nil || err.Error() != "chronyd: bad line 3" {
+		t.Errorf("restart: %v", err)
+	}
+	if err := s.Enable(ctx, Chrony, false); !errors.Is(err, ErrNotInstalled) || err.Error() != "chrony: not installed" {
+		t.Errorf("disable: %v", err)
+	}
+	states, err := s.States(ctx)
+	if want, _ := r.States(ctx); err != nil || !cmp.Equal(states, want) {
+		t.Errorf("list %+v, %v", states, err)
+	}
+	if _, err := s.ask(ctx, unitRequest{Verb: "explode"}); err == nil {
+		t.Error("an unknown verb was accepted")
+	}
+
+	// Giving a verb up ends it on the other side too.
+	short, stop := context.WithTimeout(ctx, 50*time.Millisecond)
+	defer stop()
+	if err := s.Reload(short, Chrony); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("reload: %v", err)
+	}
+	<-r.block
+
+	cancel()
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+	if _, err := s.State(context.Background(), Chrony); err == nil || !strings.HasPrefix(err.Error(), "reaching the supervisor") {
+		t.Errorf("without a supervisor: %v", err)
+	}
+}

@@ -1,0 +1,48 @@
+package httpd
+
+import (
+	"context"
+	"net/http"
+	"net/netip"
+
+	"edge.internal/gateway/internal/kit/actor"
+)
+
+// Call is one request on its way through a handler. It is the request's context too.
+type Call struct {
+	context.Context
+	Request  *http.Request
+	Actor    actor.Actor
+	response http.ResponseWriter
+	status   int
+}
+
+// Header is the header of the answer.
+func (c *Call) Header() http.Header { return c.response.Header() }
+
+// Status changes the status of a successful answer.
+func (c *Call) Status(code int) { c.status = code }
+
+// SetCookie adds a cookie to the answer.
+func (c *Call) SetCookie(cookie *http.Cookie) { http.SetCookie(c.response, cookie) }
+
+// Client is the address the request came from: the connection's, or what the PROXY protocol said on the unix socket.
+func (c *Call) Client() netip.Addr { return clientAddr(c.Request) }
+
+func clientAddr(r *http.Request) netip.Addr {
+	if isLocal(r.Context()) {
+		return netip.IPv6Loopback()
+	}
+	ap, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return netip.Addr{}
+	}
+	return ap.Addr().Unmap()
+}
+
+type localKey struct{}
+
+// local marks connections of the control socket, which only the machine's root can open.
+func local(ctx context.Context) context.Context { return context.WithValue(ctx, localKey{}, true) }
+
+func isLocal(ctx context.Context) bool { return ctx.Value(localKey{}) != nil }

@@ -1,0 +1,122 @@
+package httpd
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"reflect"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+
+	"edge.internal/gateway/internal/kit/check"
+	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/wire"
+)
+
+// inputPlan says where the fields of an input struct come from.
+type inputPlan struct {
+	params []param
+	body   []int
+}
+
+type param struct {
+	name  string
+	path  bool
+	index []int
+	typ   reflect.Type
+	doc   string
+}
+
+func planFor(t reflect.Type) inputPlan {
+	var plan inputPlan
+	for i := range t.NumField() {
+		f := t.Field(i)
+		switch {
+		case f.Name == "Body":
+			plan.body = f.Index
+		case f.Tag.Get("path") != "":
+			plan.params = append(plan.params, param{f.Tag.Get("path"), true, f.Index, f.Type, f.Tag.Get("doc")})
+		case f.Tag.Get("query") != "":
+			plan.params = append(plan.params, param{f.Tag.Get("query"), false, f.Index, f.Type, f.Tag.Get("doc")})
+		default:
+			panic(fmt.Sprintf("%s.%s comes from nowhere", t, f.Name))
+		}
+	}
+	return plan
+}
+
+func (p inputPlan) read(req *http.Request, in reflect.Value) error {
+	var complaints check.List
+	query := req.URL.Query()
+	for _, x := range p.params {
+		v := in.FieldByIndex(x.index)
+		if x.path {
+			id, err := PathID(req, x.name)
+			if err != nil {
+				return err
+			}
+			v.Set(reflect.ValueOf(id))
+			continue
+		}
+		if text := query.Get(x.name); text != "" {
+			if err := setParam(v, text); err != nil {
+				complaints.Add(x.name, "%s", err)
+			}
+		}
+	}
+	if p.body != nil {
+		body, err := ReadBody(req)
+		if err != nil {
+			return err
+		}
+		if _, err := wire.Decode(body, in.FieldByIndex(p.body).Addr().Interface()); err != nil {
+			if err := complaints.Merge(err); err != nil {
+				return err
+			}
+		}
+	}
+	return complaints.Err()
+}
+
+// ReadBody reads the whole body, which the router has limited.
+func ReadBody(req *http.Request) ([]byte, error) {
+	body, err := io.ReadAll(req.Body)
+	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
+		return nil, fault.New(fault.TooLarge, "the body must have at most %d bytes", MaxBody)
+	}
+	if err != nil {
+		return nil, fault.Wrap(fault.Invalid, err, "the body ended early")
+	}
+	return body, nil
+}
+
+func setParam(v reflect.Value, text string) error {
+	switch v.Interface().(type) {
+	case string:
+		v.SetString(text)
+	case int:
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			return errors.New("must be a whole number")
+		}
+		v.SetInt(int64(n))
+	case time.Time:
+		t, err := time.Parse(time.RFC3339Nano, text)
+		if err != nil {
+			return errors.New("must be a time such as 2026-01-31T12:00:00Z")
+		}
+		v.Set(reflect.ValueOf(t))
+	case uuid.UUID:
+		id, err := uuid.Parse(text)
+		if err != nil {
+			return errors.New("must be an id")
+		}
+		v.Set(reflect.ValueOf(id))
+	default:
+		panic(fmt.Sprintf("no query parameter can be a %s", v.Type()))
+	}
+	return nil
+}

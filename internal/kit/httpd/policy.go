@@ -1,0 +1,61 @@
+package httpd
+
+import (
+	"edge.internal/gateway/internal/kit/actor"
+	"edge.internal/gateway/internal/kit/fault"
+)
+
+// Policy says who may call a route. It is bound where the route is registered; the zero Policy is refused there.
+type Policy struct {
+	name        string
+	public      bool
+	admin       bool
+	beforeSetup bool
+	offline     bool
+}
+
+// The policies.
+var (
+	// Public routes need no session.
+	Public = Policy{name: "public", public: true}
+	// Read is for everybody with a session; the route changes nothing.
+	Read = Policy{name: "read"}
+	// Own is for everybody with a session; the route changes nothing but the caller's own account.
+	Own = Policy{name: "own"}
+	// AdminRead is for admins, although it changes nothing: what it shows is secret.
+	AdminRead = Policy{name: "admin-read", admin: true}
+	// Write is for admins: the route changes something.
+	Write = Policy{name: "write", admin: true}
+)
+
+// BeforeSetup lets the route answer before the initial setup is complete.
+func (p Policy) BeforeSetup() Policy { p.beforeSetup = true; return p }
+
+// Offline lets the setup store's admin in while the database is away.
+func (p Policy) Offline() Policy { p.offline = true; return p }
+
+// String names the policy, for the documentation and the tests.
+func (p Policy) String() string { return p.name }
+
+// IsPublic tells whether the route needs no session.
+func (p Policy) IsPublic() bool { return p.public }
+
+// IsAdmin tells whether the route is for admins alone.
+func (p Policy) IsAdmin() bool { return p.admin }
+
+// IsBeforeSetup tells whether the route answers before the initial setup is complete.
+func (p Policy) IsBeforeSetup() bool { return p.beforeSetup }
+
+// IsOffline tells whether the setup store's admin may call the route while the database is away.
+func (p Policy) IsOffline() bool { return p.offline }
+
+// allow says whether an authenticated actor may call the route.
+func (p Policy) allow(a actor.Actor) error {
+	switch {
+	case a.Offline && !p.offline:
+		return fault.New(fault.Unavailable, "the database is away: only system routes answer until it returns")
+	case p.admin && a.Role != actor.Admin:
+		return fault.New(fault.Forbidden, "only an admin may do this")
+	}
+	return nil
+}

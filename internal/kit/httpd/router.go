@@ -1,0 +1,353 @@
+// Package httpd owns the HTTP side: routes with their policies, the envelope, sessions at the door, the single-page
+// app, streams, and the OpenAPI document.
+package httpd
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"reflect"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"edge.internal/gateway/internal/kit/actor"
+	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/wire"
+)
+
+// Prefix is where the API lives.
+const Prefix = "/api/v1"
+
+// MaxBody is the largest body a request may have.
+const MaxBody = 1 << 20
+
+// Sessions tells who makes a request.
+type Sessions interface {
+	// Authenticate answers Unauthenticated when the request has no valid session, Forbidden when its user is inactive,
+	// Unavailable when that cannot be judged.
+	Authenticate(r *http.Request) (actor.Actor, error)
+}
+
+// Doc is what the documentation says about a route.
+type Doc struct {
+	ID      string // operation id, unique: ntp.pool.list
+	Tag     string // the room
+	Summary string // one line
+	// Audit is the action that a call of the route writes to the audit log; empty for routes that change nothing.
+	Audit string
+	// Feeds names the components that a mutation re-renders.
+	Feeds []string
+}
+
+// Route is one registered operation.
+type Route struct {
+	Doc
+	Method   string
+	Path     string // relative to Prefix, with {name} for parameters
+	Policy   Policy
+	In       reflect.Type  // path and query parameters, and Body
+	Body     *SchemaSource // the JSON body, if the route takes one
+	Out      *SchemaSource // the data of a successful answer; nil for what is not in the envelope
+	Status   int           // of a successful answer
+	MIME     string        // of an answer that is not in the envelope
+	WebSock  bool
+	handle   func(c *Call) error
+	mutation bool
+}
+
+// SchemaSource is a type, and how the documentation shows it.
+type SchemaSource struct {
+	Type   reflect.Type
+	Suffix string // of the schema's name, for the input forms of a type
+	New    bool   // required fields must be given
+	List   bool
+}
+
+// Router holds the routes of the API.
+type Router struct {
+	Sessions Sessions
+	// SetupDone tells whether the initial setup is complete.
+	SetupDone func() bool
+	Log       *slog.Logger
+	routes    []*Route
+	byPath    map[string]map[string]*Route
+	observe   func(route string, status int, d time.Duration)
+}
+
+// NewRouter makes an empty router.
+func NewRouter(log *slog.Logger) *Router {
+	return &Router{Log: log, byPath: map[string]map[string]*Route{}, observe: func(string, int, time.Duration) {}}
+}
+
+// Routes lists what is registered, in order.
+func (r *Router) Routes() []*Route { return r.routes }
+
+// Add registers a route with a handler that works on the call itself. Handle is the way for all that fits the envelope.
+func (r *Router) Add(route Route, handle func(c *Call) error) {
+	switch {
+	case route.Policy.name == "":
+		panic(fmt.Sprintf("%s %s has no policy", route.Method, route.Path))
+	case route.ID == "" || route.Tag == "" || route.Summary == "":
+		panic(fmt.Sprintf("%s %s is not documented", route.Method, route.Path))
+	case slices.ContainsFunc(r.routes, func(x *Route) bool { return x.ID == route.ID }):
+		panic(fmt.Sprintf("operation %s is registered twice", route.ID))
+	}
+	route.mutation = route.Method != http.MethodGet
+	route.handle = handle
+	if route.Status == 0 {
+		route.Status = http.StatusOK
+	}
+	if r.byPath[route.Path] == nil {
+		r.byPath[route.Path] = map[string]*Route{}
+	}
+	if r.byPath[route.Path][route.Method] != nil {
+		panic(fmt.Sprintf("%s %s is registered twice", route.Method, route.Path))
+	}
+	r.byPath[route.Path][route.Method] = &route
+	r.routes = append(r.routes, &route)
+}
+
+// Handle registers a route whose answer is in the envelope. In is a struct: fields with a path or query tag come from
+// the URL, the field Body from the JSON body.
+func Handle[In, Out any](r *Router, method, path string, p Policy, d Doc, fn func(c *Call, in In) (Out, error)) {
+	plan := planFor(reflect.TypeFor[In]())
+	route := Route{Doc: d, Method: method, Path: path, Policy: p, In: reflect.TypeFor[In](), Out: &SchemaSource{Type: reflect.TypeFor[Out]()}}
+	if plan.body != nil {
+		route.Body = &SchemaSource{Type: reflect.TypeFor[In]().FieldByIndex(plan.body).Type, Suffix: "Input", New: true}
+	}
+	r.Add(route, func(c *Call) error {
+		var in In
+		if err := plan.read(c.Request, reflect.ValueOf(&in).Elem()); err != nil {
+			return err
+		}
+		out, err := fn(c, in)
+		if err != nil {
+			return err
+		}
+		return c.Reply(out)
+	})
+}
+
+type envelope struct {
+	Data  any       `json:"data"`
+	Error *Envelope `json:"error"`
+}
+
+// Envelope is the error of an answer.
+type Envelope struct {
+	Code    string            `json:"code" doc:"Stable word for what went wrong."`
+	Message string            `json:"message" doc:"A sentence for people."`
+	Fields  map[string]string `json:"fields,omitempty" doc:"What is wrong with which field of the request."`
+	Details any               `json:"details,omitempty" doc:"Further data, such as what depends on a row."`
+}
+
+// Reply answers with data in the envelope.
+func (c *Call) Reply(data any) error {
+	b, err := wire.Encode(envelope{Data: data})
+	if err != nil {
+		return fmt.Errorf("encoding the answer: %w", err)
+	}
+	return c.ReplyJSON(b)
+}
+
+// ReplyJSON answers with a whole body that is encoded already.
+func (c *Call) ReplyJSON(body []byte) error {
+	c.Header().Set("Content-Type", "application/json")
+	c.response.WriteHeader(c.status)
+	if c.Request.Method != http.MethodHead {
+		_, _ = c.response.Write(body)
+	}
+	return nil
+}
+
+// ReplyRaw answers with a body that is not in the envelope.
+func (c *Call) ReplyRaw(contentType string, body []byte) error {
+	c.Header().Set("Content-Type", contentType)
+	c.response.WriteHeader(c.status)
+	if c.Request.Method != http.MethodHead {
+		_, _ = c.response.Write(body)
+	}
+	return nil
+}
+
+// fail answers with an error in the envelope, and logs what the caller must not see.
+func (r *Router) fail(w http.ResponseWriter, req *http.Request, err error) int {
+	f := fault.From(err)
+	if f.Kind == fault.Internal {
+		r.Log.Error("request failed", "method", req.Method, "path", req.URL.Path, "request_id", w.Header().Get("X-Request-ID"), "err", err)
+	}
+	if f.RetryAfter > 0 {
+		w.Header().Set("Retry-After", fmt.Sprint(int(f.RetryAfter.Seconds())+1))
+	}
+	h := w.Header()
+	h.Del("ETag")
+	h.Set("Content-Type", "application/json")
+	w.WriteHeader(f.Kind.Status())
+	if req.Method == http.MethodHead {
+		return f.Kind.Status()
+	}
+	b, err := wire.Encode(envelope{Error: &Envelope{Code: f.Kind.Code(), Message: f.Message, Fields: f.Fields, Details: f.Details}})
+	if err != nil {
+		b = []byte(`{"data":null,"error":{"code":"internal","message":"internal error"}}`)
+	}
+	_, _ = w.Write(b)
+	return f.Kind.Status()
+}
+
+// Handler serves the API under Prefix, and app for everything else.
+func (r *Router) Handler(app http.Handler) http.Handler {
+	mux := http.NewServeMux()
+	for path, methods := range r.byPath {
+		mux.Handle(Prefix+path, r.endpoint(methods))
+	}
+	mux.Handle("/api/", http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		r.fail(w, req, fault.New(fault.NotFound, "there is no such route"))
+	}))
+	mux.Handle("/", app)
+	return r.guard(mux)
+}
+
+// endpoint chooses the route of a path by method. It is ours because the mux answers 405 in plain text.
+func (r *Router) endpoint(methods map[string]*Route) http.Handler {
+	allowed := make([]string, 0, len(methods)+1)
+	for m := range methods {
+		allowed = append(allowed, m)
+		if m == http.MethodGet {
+			allowed = append(allowed, http.MethodHead)
+		}
+	}
+	slices.Sort(allowed)
+	allow := strings.Join(allowed, ", ")
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		method := req.Method
+		if method == http.MethodHead {
+			method = http.MethodGet
+		}
+		route := methods[method]
+		if route == nil {
+			w.Header().Set("Allow", allow)
+			r.fail(w, req, fault.New(fault.MethodNotAllowed, "this route answers %s", allow))
+			return
+		}
+		r.serve(route, w, req)
+	})
+}
+
+func (r *Router) serve(route *Route, w http.ResponseWriter, req *http.Request) {
+	start := time.Now()
+	rec := &recorder{ResponseWriter: w}
+	if err := r.call(route, rec, req); err != nil {
+		r.fail(rec, req, err)
+	}
+	r.observe(route.ID, rec.status, time.Since(start))
+}
+
+func (r *Router) call(route *Route, w http.ResponseWriter, req *http.Request) error {
+	if !route.Policy.beforeSetup && !r.SetupDone() {
+		return fault.New(fault.SetupRequired, "the gateway is not set up yet: open /setup")
+	}
+	c := &Call{Context: req.Context(), Request: req, response: w, status: route.Status}
+	if !route.Policy.public {
+		a, err := r.authenticate(req)
+		if err != nil {
+			return err
+		}
+		if err := route.Policy.allow(a); err != nil {
+			return err
+		}
+		c.Actor = a
+		c.Context = actor.With(c.Context, a)
+	}
+	if route.mutation {
+		req.Body = http.MaxBytesReader(w, req.Body, MaxBody)
+	}
+	return route.handle(c)
+}
+
+// authenticate tells who makes a request. Root on the machine itself needs no session.
+func (r *Router) authenticate(req *http.Request) (actor.Actor, error) {
+	if isLocal(req.Context()) {
+		return actor.System("gateway-ctl"), nil
+	}
+	return r.Sessions.Authenticate(req)
+}
+
+// recorder remembers the status, for the metrics.
+type recorder struct {
+	http.ResponseWriter
+	status int
+}
+
+func (w *recorder) WriteHeader(code int) {
+	if w.status == 0 {
+		w.status = code
+		w.ResponseWriter.WriteHeader(code)
+	}
+}
+
+func (w *recorder) Write(b []byte) (int, error) {
+	w.WriteHeader(http.StatusOK)
+	return w.ResponseWriter.Write(b)
+}
+
+// Unwrap lets a WebSocket reach the connection.
+func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// guard is what every request passes: its id, the security headers, a net under panics, and the refusal of requests
+// that another site made with our user's cookie.
+func (r *Router) guard(next http.Handler) http.Handler {
+	origin := http.NewCrossOriginProtection()
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		h := w.Header()
+		h.Set("X-Request-ID", requestID(req))
+		h.Set("Strict-Transport-Security", "max-age=31536000")
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("X-Frame-Options", "DENY")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Permissions-Policy", "camera=(), microphone=(), geolocation=()")
+		h.Set("Content-Security-Policy", contentPolicy(""))
+		if strings.HasPrefix(req.URL.Path, "/api/") {
+			h.Set("Cache-Control", "no-store")
+		}
+		defer func() {
+			if p := recover(); p != nil {
+				if p == http.ErrAbortHandler {
+					panic(p)
+				}
+				r.Log.Error("panic", "method", req.Method, "path", req.URL.Path, "request_id", h.Get("X-Request-ID"), "err", p, "stack", string(debug.Stack()))
+				r.fail(w, req, fault.New(fault.Internal, "internal error"))
+			}
+		}()
+		if err := origin.Check(req); err != nil {
+			r.fail(w, req, fault.New(fault.Forbidden, "another site made this request"))
+			return
+		}
+		next.ServeHTTP(w, req)
+	})
+}
+
+func requestID(req *http.Request) string {
+	// An id from outside is kept when it is harmless, so that a request can be followed through several machines.
+	if id := req.Header.Get("X-Request-ID"); len(id) >= 8 && len(id) <= 64 && strings.Trim(id, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_.") == "" {
+		return id
+	}
+	var b [12]byte
+	_, _ = rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}
+
+// PathID reads a path parameter that is an id; a malformed one is not found.
+func PathID(req *http.Request, name string) (uuid.UUID, error) {
+	id, err := uuid.Parse(req.PathValue(name))
+	if err != nil || len(req.PathValue(name)) != 36 {
+		return uuid.UUID{}, fault.New(fault.NotFound, "there is none with this id")
+	}
+	return id, nil
+}

@@ -1,0 +1,152 @@
+package httpd
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/pires/go-proxyproto"
+	"golang.org/x/sync/errgroup"
+)
+
+// Server serves one handler on several listeners.
+type Server struct {
+	Handler http.Handler
+	Log     *slog.Logger
+	// Local serves the machine's root: its callers need no session.
+	Local bool
+}
+
+// Serve serves until the context ends, and then lets requests in flight finish.
+func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
+	// Streams end when this context does, so that they do not hold up the stop.
+	streams, endStreams := context.WithCancel(context.WithoutCancel(ctx))
+	defer endStreams()
+	if s.Local {
+		streams = local(streams)
+	}
+	server := &http.Server{
+		Handler:           s.Handler,
+		ReadHeaderTimeout: 10 * time.Second,
+		ReadTimeout:       60 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug),
+		BaseContext:       func(net.Listener) context.Context { return streams },
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	for _, l := range listeners {
+		group.Go(func() error {
+			if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+				return fmt.Errorf("serving %s: %w", l.Addr(), err)
+			}
+			return nil
+		})
+	}
+	group.Go(func() error {
+		<-ctx.Done()
+		endStreams()
+		stopping, done := context.WithTimeout(context.Background(), 10*time.Second)
+		defer done()
+		return server.Shutdown(stopping)
+	})
+	return group.Wait()
+}
+
+// ListenUnix listens on a unix socket that replaces what an earlier run left. The folder is made when it is missing.
+func ListenUnix(path string, mode os.FileMode) (net.Listener, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, err
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, err
+	}
+	return l, os.Chmod(path, mode)
+}
+
+// ListenProxied listens on a unix socket whose clients say in a PROXY header for whom they speak. What follows is TLS
+// or plain HTTP: a forwarder passes the browser's TLS through, HAProxy has ended it already.
+func ListenProxied(path string, mode os.FileMode, cfg *tls.Config) (net.Listener, error) {
+	l, err := ListenUnix(path, mode)
+	if err != nil {
+		return nil, err
+	}
+	proxied := &proxyproto.Listener{Listener: l, ReadHeaderTimeout: 5 * time.Second}
+	return sniffer{proxied, cfg}, nil
+}
+
+// sniffer wraps connections that begin with a TLS record.
+type sniffer struct {
+	net.Listener
+	cfg *tls.Config
+}
+
+func (s sniffer) Accept() (net.Conn, error) {
+	conn, err := s.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &sniffed{Conn: conn, cfg: s.cfg}, nil
+}
+
+// sniffed looks at the first byte when the server first reads, so that a silent client does not hold up the listener.
+type sniffed struct {
+	net.Conn
+	cfg    *tls.Config
+	inner  net.Conn
+	failed error
+}
+
+const tlsHandshake = 0x16
+
+func (c *sniffed) Read(p []byte) (int, error) {
+	if c.inner == nil && c.failed == nil {
+		r := bufio.NewReaderSize(c.Conn, 4096)
+		first, err := r.Peek(1)
+		if err != nil {
+			c.failed = err
+			return 0, err
+		}
+		c.inner = peeked{c.Conn, r}
+		if first[0] == tlsHandshake {
+			c.inner = tls.Server(c.inner, c.cfg)
+		}
+	}
+	if c.failed != nil {
+		return 0, c.failed
+	}
+	return c.inner.Read(p)
+}
+
+func (c *sniffed) Write(p []byte) (int, error) {
+	if c.inner == nil {
+		return c.Conn.Write(p)
+	}
+	return c.inner.Write(p)
+}
+
+func (c *sniffed) Close() error {
+	if c.inner == nil {
+		return c.Conn.Close()
+	}
+	return c.inner.Close()
+}
+
+type peeked struct {
+	net.Conn
+	r *bufio.Reader
+}
+
+func (p peeked) Read(b []byte) (int, error) { return p.r.Read(b) }

@@ -1,0 +1,108 @@
+package httpd
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"reflect"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/wire"
+)
+
+const (
+	pingEvery = 30 * time.Second
+	// sessionEvery is how soon a stream notices that its session has ended.
+	sessionEvery = 3 * time.Second
+	// sendWithin is how long a reader may take for one frame before it is given up.
+	sendWithin = 20 * time.Second
+)
+
+// Stream registers a WebSocket of events of one type. follow sends until its context ends. The stream ends with the
+// session that opened it.
+func Stream[E any](r *Router, path string, p Policy, d Doc, follow func(ctx context.Context, send func(E) error) error) {
+	route := Route{Doc: d, Method: http.MethodGet, Path: path, Policy: p, In: reflect.TypeFor[struct{}](), Out: &SchemaSource{Type: reflect.TypeFor[E]()}, Status: http.StatusSwitchingProtocols, WebSock: true}
+	r.Add(route, func(c *Call) error {
+		if c.Request.Header.Get("Upgrade") == "" {
+			return fault.New(fault.Invalid, "this route is a WebSocket")
+		}
+		if !sameOrigin(c.Request) {
+			return fault.New(fault.Forbidden, "another site opened this stream")
+		}
+		conn, err := websocket.Accept(c.response, c.Request, &websocket.AcceptOptions{InsecureSkipVerify: true}) // the origin is checked above
+		if err != nil {
+			return nil // Accept has answered
+		}
+		defer conn.CloseNow()
+		// The stream sends and never receives; reading answers pings and notices a reader that went away.
+		ctx, cancel := context.WithCancelCause(conn.CloseRead(c.Context))
+		defer cancel(nil)
+		go r.watch(ctx, cancel, conn, c.Request, p)
+		err = follow(ctx, func(e E) error {
+			b, err := wire.Encode(e)
+			if err != nil {
+				return err
+			}
+			sending, done := context.WithTimeout(ctx, sendWithin)
+			defer done()
+			return conn.Write(sending, websocket.MessageText, b)
+		})
+		code, reason := websocket.StatusGoingAway, "the gateway is stopping"
+		switch cause := context.Cause(ctx); {
+		case errors.Is(cause, errSessionOver):
+			code, reason = websocket.StatusPolicyViolation, cause.Error()
+		case ctx.Err() == nil && err != nil:
+			code, reason = websocket.StatusInternalError, "the stream has failed"
+			r.Log.Warn("stream failed", "path", path, "err", err)
+		}
+		_ = conn.Close(code, reason)
+		return nil
+	})
+}
+
+var errSessionOver = errors.New("the session is over")
+
+// watch pings the reader, and ends the stream when the reader is gone or its session is over.
+func (r *Router) watch(ctx context.Context, cancel context.CancelCauseFunc, conn *websocket.Conn, req *http.Request, p Policy) {
+	ping, session := time.NewTicker(pingEvery), time.NewTicker(sessionEvery)
+	defer ping.Stop()
+	defer session.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ping.C:
+			pinging, done := context.WithTimeout(ctx, pingEvery)
+			err := conn.Ping(pinging)
+			done()
+			if err != nil {
+				cancel(err)
+				return
+			}
+		case <-session.C:
+			a, err := r.authenticate(req)
+			if err == nil {
+				err = p.allow(a)
+			}
+			// A database that went away for a moment does not end a session.
+			if err != nil && !fault.Is(err, fault.Unavailable) {
+				cancel(errSessionOver)
+				return
+			}
+		}
+	}
+}
+
+// sameOrigin tells whether a browser's page of ours, or no browser at all, opens the stream.
+func sameOrigin(req *http.Request) bool {
+	origin := req.Header.Get("Origin")
+	if origin == "" {
+		return req.Header.Get("Sec-Fetch-Site") == "" || req.Header.Get("Sec-Fetch-Site") == "same-origin"
+	}
+	u, err := url.Parse(origin)
+	return err == nil && u.Host == req.Host
+}

@@ -1,0 +1,44 @@
+// Package kit bundles what a room gets when it is built.
+package kit
+
+import (
+	"log/slog"
+	"path/filepath"
+
+	"edge.internal/gateway/internal/kit/apply"
+	"edge.internal/gateway/internal/kit/audit"
+	"edge.internal/gateway/internal/kit/clock"
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/resource"
+	"edge.internal/gateway/internal/kit/secret"
+)
+
+// Kit is what a room gets when it is built.
+type Kit struct {
+	DB        *db.DB
+	Audit     *audit.Log
+	Engine    *apply.Engine
+	Router    *httpd.Router
+	Resources *resource.Registry
+	Host      host.Machine
+	Clock     clock.Clock
+	Secrets   *secret.Box
+	Log       *slog.Logger
+	Paths     Paths
+	// Version is the version of the running program.
+	Version string
+}
+
+// Paths are the folders of the gateway itself. Root is "/" but where the machine permits no namespaces.
+type Paths struct{ Root string }
+
+// State is a file in the folder of what the gateway must not lose.
+func (p Paths) State(name string) string { return filepath.Join(p.Root, "/var/lib/gateway", name) }
+
+// Config is a file in the folder of what belongs to the machine.
+func (p Paths) Config(name string) string { return filepath.Join(p.Root, "/etc/gateway", name) }
+
+// Run is a file in the folder of sockets.
+func (p Paths) Run(name string) string { return filepath.Join(p.Root, "/run/gateway", name) }

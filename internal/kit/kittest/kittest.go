@@ -1,0 +1,213 @@
+// Package kittest is a whole kit for the tests of rooms: a real database, a machine in memory, and callers of every role.
+package kittest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"edge.internal/gateway/internal/kit"
+	"edge.internal/gateway/internal/kit/actor"
+	"edge.internal/gateway/internal/kit/apply"
+	"edge.internal/gateway/internal/kit/audit"
+	"edge.internal/gateway/internal/kit/clock"
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/db/dbtest"
+	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/host/hosttest"
+	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/resource"
+	"edge.internal/gateway/internal/kit/secret"
+)
+
+// Bench is a kit with a machine in memory.
+type Bench struct {
+	*kit.Kit
+	Machine *hosttest.Machine
+	Logs    *bytes.Buffer
+	handler http.Handler
+}
+
+// New makes a kit on a database of its own. Mount rooms on it, then call Start.
+func New(t testing.TB) *Bench {
+	t.Helper()
+	return NewOn(t, dbtest.New(t))
+}
+
+// NewOn makes a kit on a database that the test chose.
+func NewOn(t testing.TB, d *db.DB) *Bench {
+	t.Helper()
+	box, err := secret.NewBox(bytes.Repeat([]byte{7}, 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	logs := new(bytes.Buffer)
+	log := slog.New(slog.NewTextHandler(&lockedWriter{w: logs}, nil))
+	machine := hosttest.New()
+	paths := kit.Paths{Root: t.TempDir()}
+	auditLog := audit.New(d, clock.Real, machine.Facts().MachineID)
+	engine := apply.New(d, machine, clock.Real, log, paths.State("good"))
+	router := httpd.NewRouter(log)
+	router.SetupDone = func() bool { return true }
+	router.Sessions = Roles{}
+	return &Bench{
+		Kit: &kit.Kit{
+			DB: d, Audit: auditLog, Engine: engine, Router: router, Host: machine, Clock: clock.Real, Secrets: box, Log: log, Paths: paths, Version: "1.0.0",
+			Resources: resource.NewRegistry(d, auditLog, engine, router, clock.Real, box),
+		},
+		Machine: machine, Logs: logs,
+	}
+}
+
+// Start serves what is mounted, and runs the lanes until the test ends.
+func (b *Bench) Start(t testing.TB) {
+	t.Helper()
+	b.handler = b.Router.Handler(http.NotFoundHandler())
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { b.Engine.Run(ctx); close(done) }()
+	t.Cleanup(func() { cancel(); <-done })
+	b.Engine.Converge()
+}
+
+// Handler is what Start serves.
+func (b *Bench) Handler() http.Handler { return b.handler }
+
+// Roles authenticates test callers by "Authorization: Bearer admin" or viewer.
+type Roles struct{}
+
+// Authenticate tells which role the test chose.
+func (Roles) Authenticate(r *http.Request) (actor.Actor, error) {
+	switch role := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "); role {
+	case "admin", "viewer":
+		return actor.Actor{Name: role + "@example.net", UserID: uuid.NewSHA1(uuid.Nil, []byte(role)), Role: actor.Role(role)}, nil
+	}
+	return actor.Actor{}, fault.New(fault.Unauthenticated, "log in first")
+}
+
+// Answer is what a request got.
+type Answer struct {
+	Status int
+	Header http.Header
+	Body   []byte
+	Data   json.RawMessage
+	Error  *httpd.Envelope
+}
+
+// Into decodes the data.
+func (a *Answer) Into(t testing.TB, v any) {
+	t.Helper()
+	if err := json.Unmarshal(a.Data, v); err != nil {
+		t.Fatalf("decoding %s: %v", a.Data, err)
+	}
+}
+
+// Get is Do for admins without a body.
+func (b *Bench) Get(t testing.TB, path string) *Answer {
+	t.Helper()
+	return b.Do(t, "admin", http.MethodGet, path, nil)
+}
+
+// Do makes a request as role ("" for nobody). A body that is no string is encoded as JSON; more headers come in pairs.
+func (b *Bench) Do(t testing.TB, role, method, path string, body any, headers ...string) *Answer {
+	t.Helper()
+	if role != "" {
+		headers = append(headers, "Authorization", "Bearer "+role)
+	}
+	return Call(t, b.handler, method, path, body, headers...)
+}
+
+// Call makes a request to a handler. The path is relative to the API's prefix, and the answer must be in the envelope.
+func Call(t testing.TB, h http.Handler, method, path string, body any, headers ...string) *Answer {
+	t.Helper()
+	var r io.Reader
+	switch v := body.(type) {
+	case nil:
+	case string:
+		r = strings.NewReader(v)
+	default:
+		encoded, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r = bytes.NewReader(encoded)
+	}
+	req := httptest.NewRequest(method, httpd.Prefix+path, r).WithContext(t.Context())
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	if addr := req.Header.Get("X-Test-Client"); addr != "" {
+		req.RemoteAddr = addr
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, req)
+	a := &Answer{Status: w.Code, Header: w.Header(), Body: w.Body.Bytes()}
+	if w.Code == http.StatusNotModified || method == http.MethodHead {
+		return a
+	}
+	var envelope map[string]json.RawMessage
+	if err := json.Unmarshal(a.Body, &envelope); err != nil || envelope["data"] == nil || envelope["error"] == nil || len(envelope) != 2 {
+		t.Fatalf("%s %s: answer %d is not in the envelope: %s", method, path, w.Code, a.Body)
+	}
+	a.Data = envelope["data"]
+	if err := json.Unmarshal(envelope["error"], &a.Error); err != nil {
+		t.Fatalf("%s %s: %v", method, path, err)
+	}
+	if failed := a.Status >= 400; failed != (a.Error != nil) || failed && string(a.Data) != "null" {
+		t.Fatalf("%s %s: status %d does not fit the envelope %s", method, path, a.Status, a.Body)
+	}
+	return a
+}
+
+// Want fails the test unless the answer has the status.
+func (a *Answer) Want(t testing.TB, status int) *Answer {
+	t.Helper()
+	if a.Status != status {
+		t.Fatalf("status %d instead of %d: %s", a.Status, status, a.Body)
+	}
+	return a
+}
+
+// WantField fails the test unless the answer is a 400 that names the field.
+func (a *Answer) WantField(t testing.TB, field string) *Answer {
+	t.Helper()
+	a.Want(t, http.StatusBadRequest)
+	if a.Error.Fields[field] == "" {
+		t.Fatalf("no complaint about %q: %s", field, a.Body)
+	}
+	return a
+}
+
+// Audited tells how many entries the audit log has for the action.
+func (b *Bench) Audited(t testing.TB, action string) int {
+	t.Helper()
+	entries, err := b.Audit.Search(t.Context(), audit.Filter{Action: action, Limit: audit.MaxLimit})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, e := range entries {
+		if e.Action == action {
+			n++
+		}
+	}
+	return n
+}
+
+// Rows counts the rows of a table.
+func (b *Bench) Rows(t testing.TB, table string) (n int) {
+	t.Helper()
+	if err := b.DB.QueryRow(t.Context(), fmt.Sprintf("SELECT count(*) FROM %s", table)).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}

@@ -1,0 +1,18 @@
+package kittest
+
+import (
+	"io"
+	"sync"
+)
+
+// lockedWriter lets several goroutines log into one buffer.
+type lockedWriter struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (l *lockedWriter) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.w.Write(b)
+}

@@ -1,0 +1,33 @@
+// Package policy is what a room asks of the packet filter without knowing it.
+package policy
+
+import (
+	"context"
+
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/value"
+)
+
+// Proto is a transport protocol.
+type Proto string
+
+// The protocols of openings.
+const (
+	TCP Proto = "tcp"
+	UDP Proto = "udp"
+)
+
+// Opening asks that traffic to the gateway itself is accepted.
+type Opening struct {
+	// Service says for whom, such as ntp.
+	Service string
+	Proto   Proto
+	Port    int
+	// Addresses of the gateway that are open; none means every address.
+	Addresses []value.Addr
+	// Interfaces that are open; none means every interface.
+	Interfaces []value.IfName
+}
+
+// Source lists the openings that a room needs for the stored state.
+type Source func(ctx context.Context, q db.Querier) ([]Opening, error)

@@ -1,0 +1,413 @@
+package resource
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"edge.internal/gateway/internal/kit/actor"
+	"edge.internal/gateway/internal/kit/apply"
+	"edge.internal/gateway/internal/kit/check"
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/wire"
+)
+
+// Deleted is the answer to a delete.
+type Deleted struct {
+	ID string `json:"id" doc:"Id of what is gone."`
+}
+
+// route is what the routes of one kind have in common.
+type route struct {
+	registry         *Registry
+	name, tag, title string
+	read             httpd.Policy
+	feeds            []string
+	typ              reflect.Type
+}
+
+func (k *Kind[T]) route(r *Registry) route {
+	tag, _, _ := strings.Cut(k.Name, ".")
+	x := route{registry: r, name: k.Name, tag: tag, title: k.Title, read: httpd.Read, typ: reflect.TypeFor[T]()}
+	if k.AdminOnly {
+		x.read = httpd.AdminRead
+	}
+	for _, id := range k.Feeds {
+		x.feeds = append(x.feeds, string(id))
+	}
+	return x
+}
+
+type idInput struct {
+	ID uuid.UUID `path:"id" doc:"Id of the row."`
+}
+
+type parentInput struct {
+	Parent uuid.UUID `path:"parent" doc:"Id of the parent."`
+}
+
+type childInput struct {
+	Parent uuid.UUID `path:"parent" doc:"Id of the parent."`
+	ID     uuid.UUID `path:"id" doc:"Id of the row."`
+}
+
+func (x route) doc(verb, summary string) httpd.Doc {
+	d := httpd.Doc{ID: x.name + "." + verb, Tag: x.tag, Summary: summary}
+	if verb != "list" && verb != "get" {
+		d.Audit, d.Feeds = x.name+"."+verb, x.feeds
+	}
+	return d
+}
+
+func (x route) list(path string, in reflect.Type, f func(c *httpd.Call) (any, error)) {
+	x.registry.Router.Add(httpd.Route{Doc: x.doc("list", "List every "+x.title), Method: http.MethodGet, Path: path, Policy: x.read, In: in,
+		Out: &httpd.SchemaSource{Type: x.typ, List: true}}, func(c *httpd.Call) error {
+		list, err := f(c)
+		if err != nil {
+			return err
+		}
+		b, err := wire.Encode(list)
+		if err != nil {
+			return err
+		}
+		return c.ReplyTagged(b)
+	})
+}
+
+func (x route) get(path string, in reflect.Type, f func(c *httpd.Call) (wire.Raw, error)) {
+	x.registry.Router.Add(httpd.Route{Doc: x.doc("get", "Read one "+x.title), Method: http.MethodGet, Path: path, Policy: x.read, In: in,
+		Out: &httpd.SchemaSource{Type: x.typ}}, func(c *httpd.Call) error {
+		b, err := f(c)
+		if err != nil {
+			return err
+		}
+		return c.ReplyTagged(b)
+	})
+}
+
+func (x route) create(path string, in reflect.Type, parent string) {
+	x.registry.Router.Add(httpd.Route{Doc: x.doc("create", "Create a "+x.title), Method: http.MethodPost, Path: path, Policy: httpd.Write, In: in,
+		Body: &httpd.SchemaSource{Type: x.typ, Suffix: "Create", New: true}, Out: &httpd.SchemaSource{Type: x.typ}, Status: http.StatusCreated}, func(c *httpd.Call) error {
+		op := Operation{Kind: x.name, Verb: "create"}
+		if parent != "" {
+			id, err := httpd.PathID(c.Request, "parent")
+			if err != nil {
+				return err
+			}
+			op.parent = &id
+		}
+		change, err := x.commit(c, op)
+		if err != nil {
+			return err
+		}
+		c.Header().Set("Location", httpd.Prefix+strings.ReplaceAll(path, "{parent}", c.Request.PathValue("parent"))+"/"+change.ID)
+		return c.ReplyTagged(change.After)
+	})
+}
+
+func (x route) update(path string, in reflect.Type, find func(c *httpd.Call) (uuid.UUID, error)) {
+	x.registry.Router.Add(httpd.Route{Doc: x.doc("update", "Change a "+x.title), Method: http.MethodPut, Path: path, Policy: httpd.Write, In: in,
+		Body: &httpd.SchemaSource{Type: x.typ, Suffix: "Update"}, Out: &httpd.SchemaSource{Type: x.typ}}, func(c *httpd.Call) error {
+		id, err := find(c)
+		if err != nil {
+			return err
+		}
+		change, err := x.commit(c, Operation{Kind: x.name, Verb: "update", ID: &id})
+		if err != nil {
+			return err
+		}
+		return c.ReplyTagged(change.After)
+	})
+}
+
+func (x route) delete(path string, in reflect.Type, find func(c *httpd.Call) (uuid.UUID, error)) {
+	x.registry.Router.Add(httpd.Route{Doc: x.doc("delete", "Delete a "+x.title), Method: http.MethodDelete, Path: path, Policy: httpd.Write, In: in,
+		Out: &httpd.SchemaSource{Type: reflect.TypeFor[Deleted]()}}, func(c *httpd.Call) error {
+		id, err := find(c)
+		if err != nil {
+			return err
+		}
+		change, err := x.commit(c, Operation{Kind: x.name, Verb: "delete", ID: &id})
+		if err != nil {
+			return err
+		}
+		return c.Reply(Deleted{change.ID})
+	})
+}
+
+// commit runs a change set of one operation, with the request's body and precondition.
+func (x route) commit(c *httpd.Call, op Operation) (Change, error) {
+	if op.Verb != "delete" {
+		body, err := httpd.ReadBody(c.Request)
+		if err != nil {
+			return Change{}, err
+		}
+		op.Body = body
+	}
+	op.ifMatch = c.Request.Header.Get("If-Match")
+	changes, outcome, err := x.registry.Commit(c, Set{Operations: []Operation{op}})
+	if err != nil {
+		return Change{}, err
+	}
+	Applied(c, outcome)
+	return changes[0], nil
+}
+
+// Applied tells the caller how far the components got.
+func Applied(c *httpd.Call, o apply.Outcome) {
+	if len(o) > 0 {
+		c.Header().Set("Gateway-Apply", o.Header())
+	}
+}
+
+func byID(c *httpd.Call) (uuid.UUID, error) { return httpd.PathID(c.Request, "id") }
+
+// Mount gives the kind its routes.
+func (k *Kind[T]) Mount(r *Registry) {
+	k.register(r)
+	x := k.route(r)
+	x.list(k.Path, reflect.TypeFor[struct{}](), func(c *httpd.Call) (any, error) { return k.shown(c, r.DB, "") })
+	x.create(k.Path, reflect.TypeFor[struct{}](), "")
+	k.mountItem(x, k.Path+"/{id}")
+}
+
+func (k *Kind[T]) register(r *Registry) {
+	if r.kinds[k.Name] != nil {
+		panic("kind " + k.Name + " is registered twice")
+	}
+	k.codec = newCodec(reflect.TypeFor[T](), k.Table)
+	metaOf(new(T))
+	r.kinds[k.Name] = k
+	if k.Path != "" && k.priority(new(T)).IsValid() {
+		k.mountReorder(r)
+	}
+}
+
+func (k *Kind[T]) mountItem(x route, path string) {
+	x.get(path, reflect.TypeFor[idInput](), func(c *httpd.Call) (wire.Raw, error) {
+		id, err := byID(c)
+		if err != nil {
+			return nil, err
+		}
+		v, err := k.Get(c, x.registry.DB, id)
+		if err != nil {
+			return nil, err
+		}
+		return k.encode(v)
+	})
+	x.update(path, reflect.TypeFor[idInput](), byID)
+	x.delete(path, reflect.TypeFor[idInput](), byID)
+}
+
+func (k *Kind[T]) shown(ctx context.Context, q db.Querier, where string, args ...any) ([]T, error) {
+	list, err := k.query(ctx, q, where, args...)
+	if k.View != nil {
+		for i := range list {
+			k.View(&list[i])
+		}
+	}
+	return list, err
+}
+
+// Order is the body of a reorder.
+type Order struct {
+	IDs []uuid.UUID `json:"ids" required:"true" doc:"Every id, in the wanted order."`
+}
+
+func (k *Kind[T]) mountReorder(r *Registry) {
+	x := k.route(r)
+	httpd.Handle(r.Router, http.MethodPost, k.Path+"/reorder", httpd.Write, x.doc("reorder", "Put every "+k.Title+" into order"),
+		func(c *httpd.Call, in struct{ Body Order }) ([]T, error) {
+			var list []T
+			outcome, err := r.Engine.Commit(c, k.Feeds, func(tx *db.Tx) error {
+				if err := k.reorder(c, r, tx, in.Body.IDs); err != nil {
+					return err
+				}
+				var err error
+				list, err = k.shown(c, tx, "")
+				return err
+			})
+			if err == nil {
+				Applied(c, outcome)
+			}
+			return list, err
+		})
+}
+
+func (k *Kind[T]) reorder(ctx context.Context, r *Registry, tx *db.Tx, ids []uuid.UUID) error {
+	tag, err := tx.Exec(ctx, "UPDATE "+k.Table+" t SET priority = o.n * 10, updated_at = $2 FROM unnest($1::uuid[]) WITH ORDINALITY o(id, n) WHERE t.id = o.id", ids, r.Clock.Now())
+	if err != nil {
+		return err
+	}
+	var all int64
+	if err := tx.QueryRow(ctx, "SELECT count(*) FROM "+k.Table).Scan(&all); err != nil {
+		return err
+	}
+	if tag.RowsAffected() != all || int64(len(ids)) != all {
+		return fault.Field("ids", "must name each of the %d rows once", all)
+	}
+	return r.Audit.Write(ctx, tx, k.Name+".reorder", k.Table, map[string]any{"ids": ids})
+}
+
+// Mount gives the singleton its routes.
+func (s *Singleton[T]) Mount(r *Registry) {
+	s.kind = Kind[T]{Name: s.Name, Title: s.Title, Table: s.Table, Feeds: s.Feeds, Local: s.Local, AdminOnly: s.AdminOnly, Check: s.Check, View: s.View}
+	s.kind.register(r)
+	x := s.kind.route(r)
+	none := reflect.TypeFor[struct{}]()
+	x.get(s.Path, none, func(c *httpd.Call) (wire.Raw, error) {
+		v, err := s.Load(c, r.DB)
+		if err != nil {
+			return nil, err
+		}
+		return s.kind.encode(v)
+	})
+	x.update(s.Path, none, func(c *httpd.Call) (id uuid.UUID, err error) {
+		err = r.DB.QueryRow(c, "SELECT id FROM "+s.Table).Scan(&id)
+		return id, db.Fault(err)
+	})
+}
+
+// Mount gives the child kind its routes.
+func (k *Child[T]) Mount(r *Registry) {
+	k.register(r)
+	r.kinds[k.Name] = k
+	x := k.route(r)
+	x.list(k.Under, reflect.TypeFor[parentInput](), func(c *httpd.Call) (any, error) {
+		parent, err := k.parent(c, r.DB)
+		if err != nil {
+			return nil, err
+		}
+		return k.shown(c, r.DB, " WHERE "+k.Column+" = $1", parent)
+	})
+	x.create(k.Under, reflect.TypeFor[parentInput](), k.Column)
+	if k.Path != "" {
+		k.mountItem(x, k.Path+"/{id}")
+		return
+	}
+	owned := func(c *httpd.Call) (uuid.UUID, error) {
+		parent, err := httpd.PathID(c.Request, "parent")
+		if err != nil {
+			return uuid.Nil, err
+		}
+		id, err := byID(c)
+		if err != nil {
+			return uuid.Nil, err
+		}
+		var found bool
+		err = r.DB.QueryRow(c, "SELECT EXISTS (SELECT FROM "+k.Table+" WHERE id = $1 AND "+k.Column+" = $2)", id, parent).Scan(&found)
+		if err == nil && !found {
+			err = errNotFound(k.Title)
+		}
+		return id, db.Fault(err)
+	}
+	item, in := k.Under+"/{id}", reflect.TypeFor[childInput]()
+	x.get(item, in, func(c *httpd.Call) (wire.Raw, error) {
+		id, err := owned(c)
+		if err != nil {
+			return nil, err
+		}
+		v, err := k.Get(c, r.DB, id)
+		if err != nil {
+			return nil, err
+		}
+		return k.encode(v)
+	})
+	x.update(item, in, owned)
+	x.delete(item, in, owned)
+}
+
+// parent is the parent of the request's path, which must exist.
+func (k *Child[T]) parent(c *httpd.Call, q db.Querier) (uuid.UUID, error) {
+	id, err := httpd.PathID(c.Request, "parent")
+	if err != nil {
+		return id, err
+	}
+	var found bool
+	err = q.QueryRow(c, "SELECT EXISTS (SELECT FROM "+k.Parent+" WHERE id = $1)", id).Scan(&found)
+	if err == nil && !found {
+		err = fault.New(fault.NotFound, "there is no such parent")
+	}
+	return id, db.Fault(err)
+}
+
+// run gives a new row the parent of the path it was posted to.
+func (k *Child[T]) run(ctx context.Context, r *Registry, tx *db.Tx, op Operation) (Change, error) {
+	if op.Verb != "create" || op.parent == nil {
+		return k.Kind.run(ctx, r, tx, op)
+	}
+	var found bool
+	err := tx.QueryRow(ctx, "SELECT EXISTS (SELECT FROM "+k.Parent+" WHERE id = $1 FOR KEY SHARE)", *op.parent).Scan(&found)
+	if err == nil && !found {
+		err = fault.New(fault.NotFound, "there is no such parent")
+	}
+	if err != nil {
+		return Change{}, err
+	}
+	under := k.Kind
+	under.New = func() T {
+		v := *k.fresh()
+		for _, f := range k.codec.fields {
+			if f.Name == k.Column {
+				reflect.ValueOf(&v).Elem().FieldByIndex(f.Index).Set(reflect.ValueOf(*op.parent))
+			}
+		}
+		return v
+	}
+	return under.run(ctx, r, tx, op)
+}
+
+// ChangeSet is the body of a change set.
+type ChangeSet struct {
+	Operations []Operation `json:"operations" required:"true" doc:"What to do, in order."`
+	Preview    bool        `json:"preview" doc:"Store nothing; answer what would change."`
+	Reason     string      `json:"reason" maxLength:"500" doc:"Why, for the audit log."`
+}
+
+// Validate complains about operations that nobody could run.
+func (s *ChangeSet) Validate() error {
+	var c check.List
+	c.That(len(s.Operations) > 0 && len(s.Operations) <= 1000, "operations", "must have 1 to 1000 items")
+	for i, op := range s.Operations {
+		c.That(slices.Contains([]string{"create", "update", "delete"}, op.Verb), fmt.Sprintf("operations.%d.verb", i), "must be one of create, update, delete")
+	}
+	return c.Err()
+}
+
+// Result is the answer to a change set.
+type Result struct {
+	Changes []Change         `json:"changes" doc:"What each operation did to its row."`
+	Files   []apply.FileDiff `json:"files" doc:"What happens to the daemons' files; only in a preview."`
+}
+
+// MountChangeSets adds the route for change sets. Everybody may preview; only admins store.
+func (r *Registry) MountChangeSets() {
+	doc := httpd.Doc{ID: "change-set.create", Tag: "system", Summary: "Run several changes as one, or preview them", Audit: "<kind>.<verb>"}
+	httpd.Handle(r.Router, http.MethodPost, "/change-sets", httpd.Own, doc, func(c *httpd.Call, in struct{ Body ChangeSet }) (Result, error) {
+		set := Set{Operations: in.Body.Operations, Reason: in.Body.Reason}
+		if c.Actor.Role != actor.Admin && (!in.Body.Preview || r.adminOnly(set)) {
+			return Result{}, fault.New(fault.Forbidden, "only an admin may do this")
+		}
+		if in.Body.Preview {
+			changes, files, err := r.Preview(c, set)
+			return Result{changes, files}, err
+		}
+		var err error
+		if set.id, err = uuid.NewV7(); err != nil {
+			return Result{}, err
+		}
+		changes, outcome, err := r.Commit(c, set)
+		if err != nil {
+			return Result{}, err
+		}
+		Applied(c, outcome)
+		return Result{Changes: changes}, nil
+	})
+}

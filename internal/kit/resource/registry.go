@@ -1,0 +1,342 @@
+package resource
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/uuid"
+
+	"edge.internal/gateway/internal/kit/apply"
+	"edge.internal/gateway/internal/kit/audit"
+	"edge.internal/gateway/internal/kit/clock"
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/secret"
+	"edge.internal/gateway/internal/kit/wire"
+)
+
+// Registry knows every kind, and runs changes to their rows.
+type Registry struct {
+	DB      *db.DB
+	Audit   *audit.Log
+	Engine  *apply.Engine
+	Router  *httpd.Router
+	Clock   clock.Clock
+	Secrets *secret.Box
+	kinds   map[string]handler
+}
+
+// NewRegistry makes a registry without kinds.
+func NewRegistry(d *db.DB, a *audit.Log, e *apply.Engine, r *httpd.Router, c clock.Clock, s *secret.Box) *Registry {
+	return &Registry{DB: d, Audit: a, Engine: e, Router: r, Clock: c, Secrets: s, kinds: map[string]handler{}}
+}
+
+// Table is what the cluster has to know about a kind's table.
+type Table struct {
+	Kind, Name string
+	Local      bool
+	Columns    []string
+}
+
+// Tables lists the tables of all kinds, by name of the kind.
+func (r *Registry) Tables() []Table {
+	var list []Table
+	for _, name := range slices.Sorted(maps.Keys(r.kinds)) {
+		list = append(list, r.kinds[name].table())
+	}
+	return list
+}
+
+// Operation is one step of a change set.
+type Operation struct {
+	Kind    string     `json:"kind" required:"true" doc:"Name of the kind, such as ntp.pool."`
+	Verb    string     `json:"verb" required:"true" enum:"create,update,delete" doc:"What to do."`
+	ID      *uuid.UUID `json:"id,omitzero" doc:"Which row; for a create, the id to give it."`
+	Body    wire.Raw   `json:"body,omitzero" doc:"The fields, as the kind's own route takes them."`
+	ifMatch string
+	parent  *uuid.UUID
+}
+
+// Change is what one operation did to a row.
+type Change struct {
+	Kind   string   `json:"kind" doc:"Name of the kind."`
+	Verb   string   `json:"verb" enum:"create,update,delete" doc:"What was done."`
+	ID     string   `json:"id" doc:"Which row."`
+	Before wire.Raw `json:"before" doc:"The row before; null when it is new."`
+	After  wire.Raw `json:"after" doc:"The row after; null when it is gone."`
+	label  string
+}
+
+// handler runs operations on rows of one kind.
+type handler interface {
+	table() Table
+	adminOnly() bool
+	feeds() []apply.ID
+	run(ctx context.Context, r *Registry, tx *db.Tx, op Operation) (Change, error)
+}
+
+// Set is a change set: operations that happen together or not at all.
+type Set struct {
+	Operations []Operation
+	Reason     string
+	id         uuid.UUID
+}
+
+// Commit runs a change set.
+func (r *Registry) Commit(ctx context.Context, set Set) ([]Change, apply.Outcome, error) {
+	var changes []Change
+	feeds, err := r.feeds(set)
+	if err != nil {
+		return nil, nil, err
+	}
+	outcome, err := r.Engine.Commit(ctx, feeds, func(tx *db.Tx) error {
+		changes, err = r.run(ctx, tx, set)
+		return err
+	})
+	return changes, outcome, err
+}
+
+// Preview runs a change set without storing anything.
+func (r *Registry) Preview(ctx context.Context, set Set) ([]Change, []apply.FileDiff, error) {
+	var changes []Change
+	feeds, err := r.feeds(set)
+	if err != nil {
+		return nil, nil, err
+	}
+	files, err := r.Engine.Preview(ctx, feeds, func(tx *db.Tx) error {
+		changes, err = r.run(ctx, tx, set)
+		return err
+	})
+	return changes, files, err
+}
+
+func (r *Registry) feeds(set Set) ([]apply.ID, error) {
+	var feeds []apply.ID
+	for _, op := range set.Operations {
+		h := r.kinds[op.Kind]
+		if h == nil {
+			return nil, fault.Field("operations", "there is no kind %q", op.Kind)
+		}
+		feeds = append(feeds, h.feeds()...)
+	}
+	return feeds, nil
+}
+
+func (r *Registry) run(ctx context.Context, tx *db.Tx, set Set) ([]Change, error) {
+	changes := make([]Change, 0, len(set.Operations))
+	for i, op := range set.Operations {
+		change, err := r.kinds[op.Kind].run(ctx, r, tx, op)
+		if err != nil {
+			return nil, at(set, i, db.Fault(err))
+		}
+		if err := r.Write(ctx, tx, change, set); err != nil {
+			return nil, err
+		}
+		changes = append(changes, change)
+	}
+	return changes, nil
+}
+
+// at says which of several operations has the bad fields.
+func at(set Set, i int, err error) error {
+	f, ok := errors.AsType[*fault.Error](err)
+	if !ok || len(f.Fields) == 0 || len(set.Operations) == 1 {
+		return err
+	}
+	named := *f
+	named.Fields = map[string]string{}
+	for field, text := range f.Fields {
+		named.Fields[fmt.Sprintf("operations.%d.%s", i, field)] = text
+	}
+	return &named
+}
+
+// adminOnly tells whether the set touches rows that are secret to viewers.
+func (r *Registry) adminOnly(set Set) bool {
+	return slices.ContainsFunc(set.Operations, func(op Operation) bool { h := r.kinds[op.Kind]; return h != nil && h.adminOnly() })
+}
+
+type auditDetails struct {
+	ID        string                       `json:"id"`
+	Fields    map[string][2]jsontext.Value `json:"fields"`
+	ChangeSet string                       `json:"change_set,omitempty"`
+	Reason    string                       `json:"reason,omitempty"`
+}
+
+// Write writes the audit entry of a change.
+func (r *Registry) Write(ctx context.Context, tx *db.Tx, c Change, set Set) error {
+	d := auditDetails{ID: c.ID, Fields: map[string][2]jsontext.Value{}, Reason: set.Reason}
+	if set.id != uuid.Nil {
+		d.ChangeSet = set.id.String()
+	}
+	before, after := object(c.Before), object(c.After)
+	for name, was := range before {
+		if now := after[name]; string(now) != string(was) && name != "updated_at" {
+			d.Fields[name] = [2]jsontext.Value{was, orNull(now)}
+		}
+	}
+	for name, now := range after {
+		if _, there := before[name]; !there {
+			d.Fields[name] = [2]jsontext.Value{orNull(nil), now}
+		}
+	}
+	return r.Audit.Write(ctx, tx, c.Kind+"."+c.Verb, c.label, d)
+}
+
+func object(b wire.Raw) map[string]jsontext.Value {
+	var m map[string]jsontext.Value
+	if len(b) > 0 {
+		_ = json.Unmarshal(b, &m) // it was encoded by us
+	}
+	return m
+}
+
+func orNull(v jsontext.Value) jsontext.Value {
+	if v == nil {
+		return jsontext.Value("null")
+	}
+	return v
+}
+
+// run is one operation on a row of the kind.
+func (k *Kind[T]) run(ctx context.Context, r *Registry, tx *db.Tx, op Operation) (Change, error) {
+	switch op.Verb {
+	case "create":
+		return k.create(ctx, r, tx, op)
+	case "update":
+		return k.update(ctx, r, tx, op)
+	}
+	return k.remove(ctx, tx, op)
+}
+
+func (k *Kind[T]) create(ctx context.Context, r *Registry, tx *db.Tx, op Operation) (Change, error) {
+	now := k.fresh()
+	given, err := wire.Decode(op.Body, now)
+	if err != nil {
+		return Change{}, err
+	}
+	m := metaOf(now)
+	if op.ID != nil {
+		m.ID = *op.ID
+	} else if m.ID, err = uuid.NewV7(); err != nil {
+		return Change{}, err
+	}
+	m.CreatedAt = r.Clock.Now()
+	m.UpdatedAt = m.CreatedAt
+	if p := k.priority(now); p.IsValid() && !given["priority"] {
+		if err := k.last(ctx, tx, p); err != nil {
+			return Change{}, err
+		}
+	}
+	return k.store(ctx, r, tx, "create", k.codec.insert, nil, now, Change{Kind: k.Name, Verb: "create"})
+}
+
+func (k *Kind[T]) update(ctx context.Context, r *Registry, tx *db.Tx, op Operation) (Change, error) {
+	was, change, err := k.stored(ctx, tx, op)
+	if err != nil {
+		return Change{}, err
+	}
+	now := new(T)
+	*now = *was
+	if _, err := wire.Decode(op.Body, now); err != nil {
+		return Change{}, err
+	}
+	metaOf(now).UpdatedAt = r.Clock.Now()
+	return k.store(ctx, r, tx, "update", k.codec.update, was, now, change)
+}
+
+// store checks and writes a row.
+func (k *Kind[T]) store(ctx context.Context, r *Registry, tx *db.Tx, verb, sql string, was, now *T, change Change) (Change, error) {
+	if k.Check != nil {
+		if err := k.Check(ctx, tx, was, now); err != nil {
+			return Change{}, err
+		}
+	}
+	m := metaOf(now)
+	args, err := k.codec.args(r.Secrets, k.Table, reflect.ValueOf(now).Elem(), m.ID)
+	if err != nil {
+		return Change{}, err
+	}
+	if _, err := tx.Exec(ctx, sql, args...); err != nil {
+		return Change{}, err
+	}
+	change.ID, change.label = m.ID.String(), labelOf(now)
+	change.After, err = k.encode(now)
+	return change, err
+}
+
+func (k *Kind[T]) remove(ctx context.Context, tx *db.Tx, op Operation) (Change, error) {
+	was, change, err := k.stored(ctx, tx, op)
+	if err != nil {
+		return Change{}, err
+	}
+	if k.Check != nil {
+		if err := k.Check(ctx, tx, was, nil); err != nil {
+			return Change{}, err
+		}
+	}
+	_, err = tx.Exec(ctx, k.codec.del, metaOf(was).ID)
+	return change, err
+}
+
+// stored reads and locks the row of an operation, and begins its change.
+func (k *Kind[T]) stored(ctx context.Context, tx *db.Tx, op Operation) (*T, Change, error) {
+	if op.ID == nil {
+		return nil, Change{}, fault.Field("operations", "%s %s needs an id", op.Verb, k.Name)
+	}
+	was, err := k.get(ctx, tx, " WHERE id = $1 FOR UPDATE", *op.ID)
+	if err != nil {
+		return nil, Change{}, err
+	}
+	change := Change{Kind: k.Name, Verb: op.Verb, ID: op.ID.String(), label: labelOf(was)}
+	if change.Before, err = k.encode(was); err != nil {
+		return nil, Change{}, err
+	}
+	return was, change, httpd.Match(op.ifMatch, httpd.ETag(change.Before))
+}
+
+// encode is a row as it is shown.
+func (k *Kind[T]) encode(v *T) (wire.Raw, error) {
+	shown := *v
+	if k.View != nil {
+		k.View(&shown)
+	}
+	return wire.Encode(&shown)
+}
+
+func (k *Kind[T]) feeds() []apply.ID { return k.Feeds }
+
+func (k *Kind[T]) adminOnly() bool { return k.AdminOnly }
+
+func (k *Kind[T]) table() Table {
+	t := Table{Kind: k.Name, Name: k.Table, Local: k.Local}
+	for _, f := range k.codec.fields {
+		t.Columns = append(t.Columns, f.Name)
+	}
+	return t
+}
+
+// priority is the row's priority field, if the kind has one.
+func (k *Kind[T]) priority(v *T) reflect.Value {
+	for _, f := range k.codec.fields {
+		if f.Name == "priority" {
+			return reflect.ValueOf(v).Elem().FieldByIndex(f.Index)
+		}
+	}
+	return reflect.Value{}
+}
+
+// last puts a new row behind all others.
+func (k *Kind[T]) last(ctx context.Context, tx *db.Tx, priority reflect.Value) error {
+	var n int64
+	err := tx.QueryRow(ctx, "SELECT coalesce(max(priority), 0) + 10 FROM "+k.Table).Scan(&n)
+	priority.SetInt(n)
+	return err
+}

@@ -1,0 +1,134 @@
+package resource
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/secret"
+	"edge.internal/gateway/internal/kit/wire"
+)
+
+// codec is the SQL of a kind, written once from its struct.
+type codec struct {
+	fields                         []wire.Field
+	selectAll, insert, update, del string
+}
+
+func newCodec(t reflect.Type, table string) codec {
+	var c codec
+	var columns, values, sets []string
+	for _, f := range wire.Fields(t) {
+		if !f.Stored {
+			continue
+		}
+		c.fields = append(c.fields, f)
+		name := pgx.Identifier{f.Name}.Sanitize()
+		columns = append(columns, name)
+		values = append(values, fmt.Sprintf("$%d", len(columns)))
+		sets = append(sets, fmt.Sprintf("%s = $%d", name, len(columns)))
+	}
+	list, from := strings.Join(columns, ", "), pgx.Identifier{table}.Sanitize()
+	c.selectAll = "SELECT " + list + " FROM " + from
+	c.insert = "INSERT INTO " + from + " (" + list + ") VALUES (" + strings.Join(values, ", ") + ")"
+	c.update = "UPDATE " + from + " SET " + strings.Join(sets, ", ") + " WHERE id = $1"
+	c.del = "DELETE FROM " + from + " WHERE id = $1"
+	return c
+}
+
+// scan reads one row.
+func (c *codec) scan(row pgx.Row, into reflect.Value) error {
+	dest := make([]any, len(c.fields))
+	var sealed map[int]*[]byte
+	for i, f := range c.fields {
+		if f.Secret {
+			if sealed == nil {
+				sealed = map[int]*[]byte{}
+			}
+			sealed[i] = new([]byte)
+			dest[i] = sealed[i]
+			continue
+		}
+		dest[i] = into.FieldByIndex(f.Index).Addr().Interface()
+	}
+	if err := row.Scan(dest...); err != nil {
+		return err
+	}
+	for i, b := range sealed {
+		into.FieldByIndex(c.fields[i].Index).Set(reflect.ValueOf(secret.FromSealed(*b)))
+	}
+	return nil
+}
+
+// args are the values of a row in the order of the columns.
+func (c *codec) args(box *secret.Box, table string, row reflect.Value, id uuid.UUID) ([]any, error) {
+	args := make([]any, len(c.fields))
+	for i, f := range c.fields {
+		v := row.FieldByIndex(f.Index)
+		switch {
+		case f.Secret:
+			sealed, err := v.Interface().(secret.Text).Sealed(box, table, f.Name, id.String())
+			if err != nil {
+				return nil, fmt.Errorf("sealing %s: %w", f.Name, err)
+			}
+			args[i] = sealed
+		case v.Kind() == reflect.Slice && v.IsNil():
+			// The driver would send NULL for it.
+			args[i] = reflect.MakeSlice(v.Type(), 0, 0).Interface()
+		default:
+			args[i] = v.Interface()
+		}
+	}
+	return args, nil
+}
+
+func errNotFound(title string) error { return fault.New(fault.NotFound, "there is no such %s", title) }
+
+// All reads every row in the order of lists, for a room's Load.
+func (k *Kind[T]) All(ctx context.Context, q db.Querier) ([]T, error) { return k.query(ctx, q, "") }
+
+func (k *Kind[T]) query(ctx context.Context, q db.Querier, where string, args ...any) ([]T, error) {
+	order := "id"
+	if k.Order != "" {
+		order = k.Order + ", id"
+	}
+	rows, err := q.Query(ctx, k.codec.selectAll+where+" ORDER BY "+order, args...)
+	if err != nil {
+		return nil, db.Fault(err)
+	}
+	defer rows.Close()
+	list := []T{}
+	for rows.Next() {
+		list = append(list, *new(T))
+		if err := k.codec.scan(rows, reflect.ValueOf(&list[len(list)-1]).Elem()); err != nil {
+			return nil, fmt.Errorf("reading %s: %w", k.Table, err)
+		}
+	}
+	return list, db.Fault(rows.Err())
+}
+
+// Get reads one row.
+func (k *Kind[T]) Get(ctx context.Context, q db.Querier, id uuid.UUID) (*T, error) {
+	return k.get(ctx, q, " WHERE id = $1", id)
+}
+
+func (k *Kind[T]) get(ctx context.Context, q db.Querier, where string, args ...any) (*T, error) {
+	v := new(T)
+	err := k.codec.scan(q.QueryRow(ctx, k.codec.selectAll+where, args...), reflect.ValueOf(v).Elem())
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, errNotFound(k.Title)
+	}
+	return v, db.Fault(err)
+}
+
+// Load reads the one row, for a room's Load.
+func (s *Singleton[T]) Load(ctx context.Context, q db.Querier) (*T, error) {
+	return s.kind.get(ctx, q, "")
+}

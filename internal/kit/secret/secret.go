@@ -1,0 +1,170 @@
+// Package secret keeps secrets: sealed with AES-256-GCM at rest, and never printed, logged or encoded.
+package secret
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/renameio/v2"
+)
+
+const (
+	keySize = 32
+	idSize  = 8
+)
+
+// Mask is what a client may send back in place of a secret that it did not change.
+const Mask = "***SET***"
+
+// ErrOtherKey says that a secret was sealed under another master key: it has to be entered again.
+var ErrOtherKey = errors.New("sealed under another master key")
+
+// Box seals and opens under the master key.
+type Box struct {
+	id   [idSize]byte
+	aead cipher.AEAD
+}
+
+// Open reads the master key file, and creates it (mode 0600) when there is none.
+func Open(path string) (*Box, error) {
+	key, err := File(path, keySize)
+	if err != nil {
+		return nil, fmt.Errorf("master key: %w", err)
+	}
+	return NewBox(key)
+}
+
+// NewBox makes a box from a key of 32 bytes.
+func NewBox(key []byte) (*Box, error) {
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, err
+	}
+	aead, err := cipher.NewGCM(block)
+	if err != nil {
+		return nil, err
+	}
+	b := &Box{aead: aead}
+	sum := sha256.Sum256(append([]byte("gateway master key id\x00"), key...))
+	copy(b.id[:], sum[:])
+	return b, nil
+}
+
+// KeyID names the key without telling it.
+func (b *Box) KeyID() string { return hex.EncodeToString(b.id[:]) }
+
+// Seal encrypts a secret for one column of one row. It can be opened there and nowhere else.
+func (b *Box) Seal(plain, table, column, row string) ([]byte, error) {
+	nonce := make([]byte, b.aead.NonceSize())
+	if _, err := rand.Read(nonce); err != nil {
+		return nil, err
+	}
+	sealed := append(b.id[:len(b.id):len(b.id)], nonce...)
+	return b.aead.Seal(sealed, nonce, []byte(plain), place(table, column, row)), nil
+}
+
+// Open decrypts what Seal made for the same place.
+func (b *Box) Open(sealed []byte, table, column, row string) (string, error) {
+	head := idSize + b.aead.NonceSize()
+	if len(sealed) < head+b.aead.Overhead() {
+		return "", errors.New("sealed secret is too short")
+	}
+	if [idSize]byte(sealed) != b.id {
+		return "", ErrOtherKey
+	}
+	plain, err := b.aead.Open(nil, sealed[idSize:head], sealed[head:], place(table, column, row))
+	if err != nil {
+		return "", errors.New("sealed secret does not belong here or was changed")
+	}
+	return string(plain), nil
+}
+
+func place(table, column, row string) []byte {
+	return []byte(strings.Join([]string{table, column, row}, "\x00"))
+}
+
+// Text is a secret field of a resource: write-only in JSON, sealed in the database.
+type Text struct {
+	plain  string
+	sealed []byte
+}
+
+// New makes a secret that is not sealed yet.
+func New(plain string) Text { return Text{plain: plain} }
+
+// FromSealed makes a secret from what the database holds.
+func FromSealed(b []byte) Text { return Text{sealed: b} }
+
+// IsZero is always true, so that omitzero leaves the field out of every answer.
+func (Text) IsZero() bool { return true }
+
+// Set tells whether there is a secret.
+func (t Text) Set() bool { return t.plain != "" || len(t.sealed) > 0 }
+
+// Fresh is the plain text when it was set in this request.
+func (t Text) Fresh() (string, bool) { return t.plain, t.plain != "" }
+
+// Sealed is what the database holds for the place.
+func (t Text) Sealed(b *Box, table, column, row string) ([]byte, error) {
+	if t.plain == "" {
+		return t.sealed, nil
+	}
+	return b.Seal(t.plain, table, column, row)
+}
+
+// Open gives the plain text to the one who renders it.
+func (t Text) Open(b *Box, table, column, row string) (string, error) {
+	if t.plain != "" || len(t.sealed) == 0 {
+		return t.plain, nil
+	}
+	return b.Open(t.sealed, table, column, row)
+}
+
+// UnmarshalJSON takes a new secret; the mask keeps the stored one.
+func (t *Text) UnmarshalJSON(b []byte) error {
+	var s string
+	if err := json.Unmarshal(b, &s); err != nil {
+		return errors.New("must be text")
+	}
+	if s != Mask {
+		*t = Text{plain: s}
+	}
+	return nil
+}
+
+// MarshalJSON never tells.
+func (Text) MarshalJSON() ([]byte, error) { return []byte(`"` + Mask + `"`), nil }
+
+func (Text) String() string       { return Mask }
+func (Text) GoString() string     { return Mask }
+func (Text) LogValue() slog.Value { return slog.StringValue(Mask) }
+
+// File reads a file of random bytes, and creates it (mode 0600) when there is none.
+func File(path string, size int) ([]byte, error) {
+	b, err := os.ReadFile(path)
+	if err == nil && len(b) != size {
+		return nil, fmt.Errorf("%s has %d bytes instead of %d", path, len(b), size)
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return b, err
+	}
+	b = make([]byte, size)
+	if _, err := rand.Read(b); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, err
+	}
+	return b, renameio.WriteFile(path, b, 0o600)
+}

@@ -1,0 +1,257 @@
+// Package value owns the parsed types of the configuration: what has such a type is well-formed, and is written in its
+// canonical form, never as it came in.
+package value
+
+import (
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"net/netip"
+	"reflect"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/danielgtaylor/huma/v2"
+)
+
+// Grammar parses one kind of text. The error is a sentence for the person who typed it.
+type Grammar interface {
+	Parse(text string) (canonical string, err error)
+	Example() string
+}
+
+// Text is a text that follows a grammar. The zero value is the absent text; every other value came through Parse.
+type Text[G Grammar] struct{ s string }
+
+// String is the canonical form.
+func (t Text[G]) String() string { return t.s }
+
+// IsZero tells whether the text is absent.
+func (t Text[G]) IsZero() bool { return t.s == "" }
+
+// MarshalText writes the canonical form.
+func (t Text[G]) MarshalText() ([]byte, error) { return []byte(t.s), nil }
+
+// UnmarshalText is the constructor. The empty text is the absent one; whether it may be absent is for the field to say.
+func (t *Text[G]) UnmarshalText(b []byte) error {
+	if len(b) == 0 {
+		t.s = ""
+		return nil
+	}
+	if !utf8.Valid(b) {
+		return errors.New("must be valid UTF-8")
+	}
+	var g G
+	s, err := g.Parse(string(b))
+	if err != nil {
+		return err
+	}
+	t.s = s
+	return nil
+}
+
+// Value stores the canonical form.
+func (t Text[G]) Value() (driver.Value, error) { return t.s, nil }
+
+// Scan reads what Value stored.
+func (t *Text[G]) Scan(src any) error {
+	switch v := src.(type) {
+	case nil:
+		t.s = ""
+		return nil
+	case string:
+		return t.UnmarshalText([]byte(v))
+	}
+	return fmt.Errorf("cannot read %T as text", src)
+}
+
+// Schema documents the type as a string.
+func (t Text[G]) Schema(huma.Registry) *huma.Schema {
+	var g G
+	return &huma.Schema{Type: huma.TypeString, Examples: []any{g.Example()}}
+}
+
+func (t Text[G]) parsed() {}
+
+// Parsed is a value of one of the types of this package, or made of Text: nothing else has its unexported method.
+type Parsed interface {
+	String() string
+	parsed()
+}
+
+// Parse makes a value of a text type.
+func Parse[T any, P interface {
+	*T
+	UnmarshalText([]byte) error
+}](text string) (T, error) {
+	var v T
+	if text == "" {
+		return v, errors.New("must not be empty")
+	}
+	err := P(&v).UnmarshalText([]byte(text))
+	return v, err
+}
+
+// Must is Parse for constants of the program.
+func Must[T any, P interface {
+	*T
+	UnmarshalText([]byte) error
+}](text string) T {
+	v, err := Parse[T, P](text)
+	if err != nil {
+		panic(fmt.Sprintf("%s %q: %v", reflect.TypeFor[T](), text, err))
+	}
+	return v
+}
+
+// The types. Those with more than text to offer have methods below.
+type (
+	// Host is a host name or an IP address.
+	Host struct{ Text[hostGrammar] }
+	// DomainName is a host name with at least two labels: the name of a machine in the DNS.
+	DomainName struct{ Text[domainGrammar] }
+	// Addr is an IP address without a zone.
+	Addr struct{ Text[addrGrammar] }
+	// Prefix is a network in CIDR form, host bits cleared. A bare address stands for itself alone.
+	Prefix struct{ Text[prefixGrammar] }
+	// IfName is the name of a network interface.
+	IfName struct{ Text[ifNameGrammar] }
+	// Email is the address part of an e-mail address, case as typed.
+	Email struct{ Text[emailGrammar] }
+	// URL is an absolute https URL.
+	URL struct{ Text[urlGrammar] }
+	// Line is free text of one line: no control characters.
+	Line struct{ Text[lineGrammar] }
+)
+
+// Netip is the parsed address; the zero Addr has none.
+func (a Addr) Netip() netip.Addr {
+	ip, _ := netip.ParseAddr(a.s)
+	return ip
+}
+
+// Netip is the parsed network.
+func (p Prefix) Netip() netip.Prefix {
+	n, _ := netip.ParsePrefix(p.s)
+	return n
+}
+
+type (
+	hostGrammar   struct{}
+	domainGrammar struct{}
+	addrGrammar   struct{}
+	prefixGrammar struct{}
+	ifNameGrammar struct{}
+	emailGrammar  struct{}
+	urlGrammar    struct{}
+	lineGrammar   struct{}
+)
+
+func (addrGrammar) Example() string { return "192.0.2.1" }
+
+func (addrGrammar) Parse(s string) (string, error) {
+	ip, err := netip.ParseAddr(s)
+	// A zone may hold any text, newlines included, so none is let in.
+	if err != nil || ip.Zone() != "" {
+		return "", errors.New("must be an IPv4 or IPv6 address")
+	}
+	return ip.Unmap().String(), nil
+}
+
+func (prefixGrammar) Example() string { return "192.0.2.0/24" }
+
+func (prefixGrammar) Parse(s string) (string, error) {
+	if a, err := (addrGrammar{}).Parse(s); err == nil {
+		ip := netip.MustParseAddr(a)
+		return netip.PrefixFrom(ip, ip.BitLen()).String(), nil
+	}
+	n, err := netip.ParsePrefix(s)
+	if err != nil || n.Addr().Is4In6() {
+		return "", errors.New("must be a network such as 192.0.2.0/24 or 2001:db8::/32, or one address")
+	}
+	return n.Masked().String(), nil
+}
+
+var label = regexp.MustCompile(`^[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?$`)
+
+func parseName(s string) (labels int, canonical string, ok bool) {
+	name := strings.ToLower(strings.TrimSuffix(s, "."))
+	if name == "" || len(name) > 253 {
+		return 0, "", false
+	}
+	for l := range strings.SplitSeq(name, ".") {
+		if !label.MatchString(l) {
+			return 0, "", false
+		}
+		labels++
+	}
+	return labels, name, true
+}
+
+func (hostGrammar) Example() string { return "ntp.example.net" }
+
+func (hostGrammar) Parse(s string) (string, error) {
+	if a, err := (addrGrammar{}).Parse(s); err == nil {
+		return a, nil
+	}
+	_, name, ok := parseName(s)
+	// A name whose last label is a number is what resolvers take for an address.
+	if !ok || strings.Trim(name[strings.LastIndexByte(name, '.')+1:], "0123456789") == "" {
+		return "", errors.New("must be a host name or an IP address")
+	}
+	return name, nil
+}
+
+func (domainGrammar) Example() string { return "gateway.example.net" }
+
+func (domainGrammar) Parse(s string) (string, error) {
+	labels, name, ok := parseName(s)
+	if !ok || labels < 2 || strings.Contains(name, "_") || strings.Trim(name[strings.LastIndexByte(name, '.')+1:], "0123456789") == "" {
+		return "", errors.New("must be a full domain name such as gateway.example.net")
+	}
+	return name, nil
+}
+
+var ifName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,14}$`)
+
+func (ifNameGrammar) Example() string { return "lan0" }
+
+func (ifNameGrammar) Parse(s string) (string, error) {
+	if !ifName.MatchString(s) {
+		return "", errors.New("must be an interface name: at most 15 letters, digits, dots, dashes or underscores")
+	}
+	return s, nil
+}
+
+var email = regexp.MustCompile(`^[A-Za-z0-9.!#$%&'*+/=?^_{|}~-]{1,64}@[A-Za-z0-9.-]{1,189}$`)
+
+func (emailGrammar) Example() string { return "admin@example.net" }
+
+func (emailGrammar) Parse(s string) (string, error) {
+	_, host, _ := strings.Cut(s, "@")
+	if _, _, ok := parseName(host); !email.MatchString(s) || !ok {
+		return "", errors.New("must be an e-mail address such as admin@example.net")
+	}
+	return s, nil
+}
+
+var urlForm = regexp.MustCompile(`^https://[A-Za-z0-9.\[\]:-]+(/[A-Za-z0-9._~!$&()*+,;=:@%/-]*)?$`)
+
+func (urlGrammar) Example() string { return "https://acme.example.net/directory" }
+
+func (urlGrammar) Parse(s string) (string, error) {
+	if len(s) > 2048 || !urlForm.MatchString(s) {
+		return "", errors.New("must be an https URL without query or fragment")
+	}
+	return s, nil
+}
+
+func (lineGrammar) Example() string { return "a note" }
+
+func (lineGrammar) Parse(s string) (string, error) {
+	if strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f || r == '\u2028' || r == '\u2029' }) {
+		return "", errors.New("must be one line without control characters")
+	}
+	return s, nil
+}

@@ -1,0 +1,84 @@
+package wire
+
+import (
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+)
+
+// NewRegistry collects schemas under names that carry the package, because several rooms have a Settings.
+func NewRegistry() huma.Registry {
+	huma.DefaultArrayNullable = false
+	return huma.NewMapRegistry("#/components/schemas/", schemaName)
+}
+
+var notWord = regexp.MustCompile(`[^A-Za-z0-9]+`)
+
+func schemaName(t reflect.Type, hint string) string {
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
+		t = t.Elem()
+	}
+	if t.Name() == "" {
+		return notWord.ReplaceAllString(hint, "")
+	}
+	pkg := t.PkgPath()[strings.LastIndexByte(t.PkgPath(), '/')+1:]
+	name := strings.ToUpper(t.Name()[:1]) + t.Name()[1:]
+	if strings.EqualFold(pkg, name) {
+		return name
+	}
+	return strings.ToUpper(pkg[:1]) + pkg[1:] + name
+}
+
+// Output is the schema of a value in an answer.
+func Output(r huma.Registry, t reflect.Type) *huma.Schema {
+	s := r.Schema(t, true, "")
+	if full := deref(r, s); t.Kind() == reflect.Struct && full.Properties != nil {
+		for _, f := range Fields(t) {
+			if f.Secret {
+				delete(full.Properties, f.Name)
+			}
+		}
+	}
+	return s
+}
+
+// Input is the schema of a value in a request: what may be sent, and what must be when the value is new.
+func Input(r huma.Registry, t reflect.Type, suffix string, isNew bool) *huma.Schema {
+	name := schemaName(t, "") + suffix
+	ref := &huma.Schema{Ref: "#/components/schemas/" + name}
+	if r.Map()[name] != nil {
+		return ref
+	}
+	full := *huma.SchemaFromType(r, t)
+	full.Properties = map[string]*huma.Schema{}
+	full.Required = nil
+	all := huma.SchemaFromType(r, t).Properties
+	for _, f := range Fields(t) {
+		if f.ReadOnly {
+			continue
+		}
+		property := all[f.Name]
+		if f.Secret {
+			property = &huma.Schema{Type: huma.TypeString, WriteOnly: true, Description: property.Description}
+		}
+		full.Properties[f.Name] = property
+		if isNew && f.Required {
+			full.Required = append(full.Required, f.Name)
+		}
+	}
+	slices.Sort(full.Required)
+	// What a GET returned may be sent back, so read-only fields are tolerated.
+	full.AdditionalProperties = nil
+	r.Map()[name] = &full
+	return ref
+}
+
+func deref(r huma.Registry, s *huma.Schema) *huma.Schema {
+	if s.Ref != "" {
+		return r.SchemaFromRef(s.Ref)
+	}
+	return s
+}

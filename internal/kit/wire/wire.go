@@ -1,0 +1,300 @@
+// Package wire owns the form of what goes over the wire: strict JSON in, with every complaint at its field; JSON out;
+// and the JSON Schema of both, from the same Go types.
+package wire
+
+import (
+	"encoding"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"edge.internal/gateway/internal/kit/check"
+	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/secret"
+)
+
+// Raw is JSON that is passed on as it is.
+type Raw []byte
+
+// MarshalJSON passes the JSON on.
+func (r Raw) MarshalJSON() ([]byte, error) {
+	if len(r) == 0 {
+		return []byte("null"), nil
+	}
+	return r, nil
+}
+
+// UnmarshalJSON keeps the JSON.
+func (r *Raw) UnmarshalJSON(b []byte) error {
+	*r = slices.Clone(b)
+	return nil
+}
+
+// Schema documents that it may be anything.
+func (Raw) Schema(huma.Registry) *huma.Schema { return &huma.Schema{} }
+
+// Validator is a value that can say what is wrong with it, beyond what its fields' types and tags say.
+type Validator interface{ Validate() error }
+
+// Field is one JSON field of a struct, with what its tags say about it.
+type Field struct {
+	Name      string
+	Index     []int
+	Type      reflect.Type
+	ReadOnly  bool // accepted and ignored
+	Required  bool // must not be empty
+	Secret    bool // never written
+	Stored    bool // false for what is computed (db:"-")
+	enum      []string
+	min, max  *int64
+	maxLength int
+}
+
+var cache sync.Map // reflect.Type → []Field
+
+// Fields lists the JSON fields of a struct type, embedded structs included.
+func Fields(t reflect.Type) []Field {
+	if f, ok := cache.Load(t); ok {
+		return f.([]Field)
+	}
+	fields := collect(t, nil)
+	cache.Store(t, fields)
+	return fields
+}
+
+func collect(t reflect.Type, at []int) []Field {
+	var fields []Field
+	for i := range t.NumField() {
+		sf := t.Field(i)
+		index := append(slices.Clone(at), i)
+		name, opts, _ := strings.Cut(sf.Tag.Get("json"), ",")
+		switch {
+		case sf.Anonymous && name == "":
+			fields = append(fields, collect(sf.Type, index)...)
+			continue
+		case !sf.IsExported() || name == "-":
+			continue
+		case name == "":
+			panic(fmt.Sprintf("%s.%s has no json tag", t, sf.Name))
+		}
+		f := Field{
+			Name: name, Index: index, Type: sf.Type,
+			ReadOnly:  sf.Tag.Get("readOnly") == "true",
+			Required:  sf.Tag.Get("required") == "true",
+			Secret:    sf.Type == reflect.TypeFor[secret.Text](),
+			Stored:    sf.Tag.Get("db") != "-",
+			maxLength: 4096,
+		}
+		if f.Secret && !strings.Contains(opts, "omitzero") {
+			panic(fmt.Sprintf("%s.%s is a secret without omitzero: it would appear in answers", t, sf.Name))
+		}
+		if e := sf.Tag.Get("enum"); e != "" {
+			f.enum = strings.Split(e, ",")
+		}
+		f.min, f.max = limit(sf, "minimum"), limit(sf, "maximum")
+		if n := limit(sf, "maxLength"); n != nil {
+			f.maxLength = int(*n)
+		}
+		fields = append(fields, f)
+	}
+	return fields
+}
+
+func limit(sf reflect.StructField, tag string) *int64 {
+	text := sf.Tag.Get(tag)
+	if text == "" {
+		return nil
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		panic(fmt.Sprintf("%s: tag %s: %v", sf.Name, tag, err))
+	}
+	return &n
+}
+
+// Decode reads a JSON object onto a struct. Fields that are absent keep what the struct has, null clears, read-only
+// fields are ignored. Names must match exactly; a duplicate, an unknown name or input after the object is refused. All
+// complaints come at once. It answers which fields were given.
+func Decode(body []byte, into any) (given map[string]bool, err error) {
+	var object map[string]jsontext.Value
+	if err := json.Unmarshal(body, &object); err != nil || object == nil {
+		return nil, malformed(body, err)
+	}
+	v := reflect.ValueOf(into).Elem()
+	fields := Fields(v.Type())
+	var complaints check.List
+	given = make(map[string]bool, len(object))
+	known := 0
+	for i := range fields {
+		f := &fields[i]
+		raw, there := object[f.Name]
+		if there {
+			known++
+			given[f.Name] = true
+		}
+		if f.ReadOnly {
+			continue
+		}
+		if there {
+			if err := f.decode(raw, v.FieldByIndex(f.Index)); err != nil {
+				complaints.Add(f.Name, "%s", err)
+				continue
+			}
+		}
+		if err := f.complain(v.FieldByIndex(f.Index)); err != nil {
+			complaints.Add(f.Name, "%s", err)
+		}
+	}
+	if known < len(object) {
+		for name := range object {
+			if !slices.ContainsFunc(fields, func(f Field) bool { return f.Name == name }) {
+				complaints.Add(name, "is not a field here")
+			}
+		}
+	}
+	if validator, ok := into.(Validator); ok {
+		if err := complaints.Merge(validator.Validate()); err != nil {
+			return nil, err
+		}
+	}
+	return given, complaints.Err()
+}
+
+func malformed(body []byte, err error) error {
+	switch se, syntactic := errors.AsType[*jsontext.SyntacticError](err); {
+	case len(body) == 0:
+		return fault.New(fault.Invalid, "the request has no body: send a JSON object")
+	case syntactic && errors.Is(err, jsontext.ErrDuplicateName):
+		return fault.Field(string(se.JSONPointer.LastToken()), "is given twice")
+	case syntactic:
+		return fault.Wrap(fault.Invalid, err, "the body is not valid JSON (at byte %d)", se.ByteOffset)
+	}
+	return fault.Wrap(fault.Invalid, err, "the body must be a JSON object")
+}
+
+func (f *Field) decode(raw jsontext.Value, v reflect.Value) error {
+	if raw.Kind() == 'n' {
+		v.SetZero()
+		return nil
+	}
+	err := json.Unmarshal(raw, v.Addr().Interface(), json.RejectUnknownMembers(true))
+	if err == nil {
+		return nil
+	}
+	se, ok := errors.AsType[*json.SemanticError](err)
+	if !ok {
+		return errors.New("is not valid JSON")
+	}
+	where := ""
+	if token := se.JSONPointer.LastToken(); token != "" {
+		where = strings.ReplaceAll(strings.TrimPrefix(string(se.JSONPointer), "/"), "/", ".") + ": "
+		if n, err := strconv.Atoi(token); err == nil && strings.Count(string(se.JSONPointer), "/") == 1 {
+			where = fmt.Sprintf("item %d ", n+1)
+		}
+	}
+	return errors.New(where + sentence(se))
+}
+
+func sentence(se *json.SemanticError) string {
+	switch {
+	case errors.Is(se.Err, json.ErrUnknownName):
+		return "is not a field here"
+	case errors.Is(se.Err, strconv.ErrRange):
+		return "is out of range"
+	case se.Err != nil && se.JSONKind == '"' && reflect.PointerTo(se.GoType).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()):
+		return se.Err.Error()
+	}
+	switch se.GoType.Kind() {
+	case reflect.Bool:
+		return "must be true or false"
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Uint, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return "must be a whole number"
+	case reflect.Slice:
+		return "must be a list"
+	case reflect.Map:
+		return "must be an object"
+	case reflect.Struct:
+		if !reflect.PointerTo(se.GoType).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) {
+			return "must be an object"
+		}
+	}
+	return "must be text"
+}
+
+// complain says what a field's tags forbid.
+func (f *Field) complain(v reflect.Value) error {
+	if v.Kind() == reflect.Pointer {
+		if v.IsNil() {
+			return f.missing()
+		}
+		v = v.Elem()
+	}
+	if f.Secret {
+		if !v.Interface().(secret.Text).Set() {
+			return f.missing()
+		}
+		return nil
+	}
+	if v.IsZero() && v.Kind() != reflect.Bool && !v.CanInt() {
+		if err := f.missing(); err != nil || f.enum == nil {
+			return err
+		}
+	}
+	switch {
+	case v.Kind() == reflect.String:
+		return f.text(v.String())
+	case v.CanInt():
+		n := v.Int()
+		switch {
+		case f.min != nil && f.max != nil && (n < *f.min || n > *f.max):
+			return fmt.Errorf("must be between %d and %d", *f.min, *f.max)
+		case f.min != nil && n < *f.min:
+			return fmt.Errorf("must be at least %d", *f.min)
+		case f.max != nil && n > *f.max:
+			return fmt.Errorf("must be at most %d", *f.max)
+		}
+	case v.Kind() == reflect.Slice:
+		if v.Len() > 1000 {
+			return errors.New("must have at most 1000 items")
+		}
+		if v.Type().Elem().Kind() == reflect.String {
+			for i := range v.Len() {
+				if err := f.text(v.Index(i).String()); err != nil {
+					return fmt.Errorf("item %d %w", i+1, err)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func (f *Field) missing() error {
+	if f.Required {
+		return errors.New("is required")
+	}
+	return nil
+}
+
+func (f *Field) text(s string) error {
+	switch {
+	case f.enum != nil && !slices.Contains(f.enum, s):
+		return fmt.Errorf("must be one of %s", strings.Join(f.enum, ", "))
+	case len(s) > f.maxLength:
+		return fmt.Errorf("must have at most %d bytes", f.maxLength)
+	case !utf8.ValidString(s), strings.ContainsFunc(s, func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' || r == 0x7f }):
+		return errors.New("must not contain control characters")
+	}
+	return nil
+}
+
+// Encode writes a value as JSON. A nil list is an empty one.
+func Encode(v any) ([]byte, error) { return json.Marshal(v, json.Deterministic(true)) }

@@ -1,0 +1,125 @@
+package lab
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/child"
+)
+
+// initName is the name under which Up starts its own program again.
+const initName = "gateway-lab-init"
+
+// Files that init inherits.
+const (
+	planFD   = 3
+	reportFD = 4
+)
+
+// Init runs the lab's init, and never returns, when Up has started this program for that; otherwise it does nothing. A
+// program or test that calls Up must call Init first thing.
+func Init() {
+	if os.Args[0] != initName {
+		return
+	}
+	reports := json.NewEncoder(os.NewFile(reportFD, "reports"))
+	if err := runInit(reports); err != nil {
+		reports.Encode(report{Error: err.Error()})
+		slog.Error("the lab's init ends", "err", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+func runInit(reports *json.Encoder) error {
+	p, err := readPlan(os.NewFile(planFD, "plan"))
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	reapOrphans()
+
+	if p.isolated() {
+		err := isolate(p)
+		if err == nil {
+			err = connect()
+		}
+		if err != nil && denied(err) {
+			return reports.Encode(report{Denied: err.Error()})
+		} else if err != nil {
+			return err
+		}
+		reports.Encode(report{Step: "namespaces: wan — gateway — lan"})
+	}
+	s := newSupervisor(p)
+	defer s.stopAll()
+	socket, err := listenUnits(p.path(host.SupervisorSocket))
+	if err != nil {
+		return err
+	}
+	served := make(chan error, 1)
+	go func() { served <- host.ServeUnits(ctx, socket, s) }()
+	if err := s.startAll(ctx, func(step string) { reports.Encode(report{Step: step}) }); err != nil {
+		return err
+	}
+	reports.Encode(report{Ready: true})
+	return <-served
+}
+
+// readPlan reads the plan, and from then on watches for the end of Up: the kernel kills init with the thread that started it,
+// and this is for the case that it does not.
+func readPlan(f *os.File) (p plan, err error) {
+	r := bufio.NewReader(f)
+	line, err := r.ReadBytes('\n')
+	if err != nil {
+		return plan{}, fmt.Errorf("reading the plan: %w", err)
+	}
+	go func() {
+		io.Copy(io.Discard, r)
+		os.Exit(1)
+	}()
+	return p, json.Unmarshal(line, &p)
+}
+
+// reapOrphans collects the dead whose parents died before them.
+func reapOrphans() {
+	unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) // where init is not the first process of its namespace
+	died := make(chan os.Signal, 1)
+	signal.Notify(died, syscall.SIGCHLD)
+	go func() {
+		for range died {
+			child.Reap()
+		}
+	}()
+}
+
+// denied tells whether an error says that the machine does not let us make namespaces.
+func denied(err error) bool {
+	for _, no := range []error{unix.EPERM, unix.EACCES, unix.ENOSYS, unix.ENODEV, unix.EOPNOTSUPP, unix.EUSERS} {
+		if errors.Is(err, no) {
+			return true
+		}
+	}
+	return false
+}
+
+func listenUnits(path string) (net.Listener, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, err
+	}
+	return net.Listen("unix", path)
+}

@@ -1,0 +1,167 @@
+// Package lab runs a whole gateway in namespaces of its own on the machine at hand, for trying, developing and testing.
+//
+// A lab is a tree of processes under two of ours. Up, in the machine's own namespaces, forwards the UI to the loopback. It
+// starts the lab's init (see Init) as the first process of new namespaces, where it lays out the mounts and the network and
+// supervises PostgreSQL, the gateway's programs and the daemons. The kernel kills init with Up and everything else
+// with init, so that nothing is left behind however a lab ends.
+//
+// Programs run with their production paths. The folders that they write are bound from root/ in the state folder; whatever
+// else they write below /etc, /var and /run stays in the lab's memory. The wan and lan sides are network namespaces only and
+// share everything else with the gateway.
+//
+// Where namespaces are not permitted, the gateway's programs and PostgreSQL run all the same, with root/ in the state
+// folder before their paths, and the daemons do not.
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"edge.internal/gateway/internal/kit/host"
+)
+
+// DefaultDir is the state folder of a lab that was not given one.
+const DefaultDir = "/var/lib/gateway-lab"
+
+// Side is one of the three network namespaces of a lab.
+type Side string
+
+// The sides: the gateway stands between the two others.
+const (
+	Gateway Side = "gateway"
+	Wan     Side = "wan"
+	Lan     Side = "lan"
+)
+
+// Units that exist in labs only.
+const (
+	PostgreSQL host.Unit = "postgresql"
+	WanTime    host.Unit = "wan-time" // the time server on the wan side
+)
+
+// Paths inside a lab.
+const (
+	controlSocket = "/run/gateway/control.sock"
+	apiSocket     = "/run/gateway/api.sock"
+	tokenFile     = "/var/lib/gateway/setup-token"
+)
+
+// Lab is a running lab.
+type Lab struct {
+	dir string
+	record
+	up *upkeep // nil in processes other than the one that called Up
+}
+
+// ErrNotRunning says that no lab runs in a state folder.
+var ErrNotRunning = errors.New("no lab runs here")
+
+// Find returns the lab that another process runs in the folder.
+func Find(dir string) (*Lab, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	r, err := readRecord(dir)
+	if err != nil || !r.Outer.alive() {
+		return nil, fmt.Errorf("%w: %s (start one with: gateway-lab up --dir %s)", ErrNotRunning, dir, dir)
+	}
+	return &Lab{dir: dir, record: r}, nil
+}
+
+// Dir is the state folder.
+func (l *Lab) Dir() string { return l.dir }
+
+// URL is where the UI is.
+func (l *Lab) URL() string { return "https://" + l.UI }
+
+// Isolated tells whether the lab has namespaces; if not, Reason says why.
+func (l *Lab) Isolated() bool { return l.Reason == "" }
+
+// Path translates a path inside the lab into one that this process can open.
+func (l *Lab) Path(inside string) string {
+	if l.Isolated() {
+		return fmt.Sprintf("/proc/%d/root%s", l.Init.PID, inside)
+	}
+	return filepath.Join(l.dir, "root", inside)
+}
+
+// Log is the file with what a unit says.
+func (l *Lab) Log(u host.Unit) string { return logFile(l.dir, u) }
+
+// Units starts and stops what the lab runs.
+func (l *Lab) Units() host.Supervisor { return host.Supervisor{Socket: l.Path(host.SupervisorSocket)} }
+
+// Command returns a command that will run inside the lab, on one of its sides.
+func (l *Lab) Command(ctx context.Context, side Side, argv ...string) (*exec.Cmd, error) {
+	if !l.Isolated() {
+		return nil, fmt.Errorf("cannot enter the lab's namespaces, it has none: %s", l.Reason)
+	}
+	if len(argv) == 0 {
+		return nil, errors.New("no command")
+	}
+	network := fmt.Sprintf("--net=/proc/%d/ns/net", l.Init.PID)
+	switch side {
+	case Gateway:
+	case Wan, Lan:
+		network = "--net=" + l.Path(namespaceFile(side))
+	default:
+		return nil, fmt.Errorf("no side %q: want gateway, wan or lan", side)
+	}
+	args := []string{fmt.Sprintf("--target=%d", l.Init.PID), "--mount", "--uts", "--ipc", "--pid", network, "--"}
+	cmd := exec.CommandContext(ctx, nsenter, append(args, argv...)...)
+	cmd.Env = append(os.Environ(), environment...)
+	return cmd, nil
+}
+
+// nsenter enters namespaces; it is part of every Debian.
+const nsenter = "/usr/bin/nsenter"
+
+// Client speaks plain HTTP to the API's control socket, as the local administrator. The host of its URLs does not matter.
+func (l *Lab) Client() *http.Client { return l.client(l.Path(controlSocket)) }
+
+func (l *Lab) client(socket string) *http.Client {
+	return &http.Client{
+		Timeout: 30 * time.Second,
+		Transport: &http.Transport{
+			DisableKeepAlives: true,
+			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+				return new(net.Dialer).DialContext(ctx, "unix", socket)
+			},
+		},
+	}
+}
+
+// SetupToken is the one-time token that completes the setup.
+func (l *Lab) SetupToken() (string, error) {
+	content, err := os.ReadFile(l.Path(tokenFile))
+	return strings.TrimSpace(string(content)), err
+}
+
+// Down stops the lab and returns when nothing of it is left.
+func (l *Lab) Down() error {
+	if l.up != nil {
+		return l.up.down(l)
+	}
+	if err := l.Outer.signal(terminate); err != nil {
+		return fmt.Errorf("stopping the lab: %w", err)
+	}
+	if l.Outer.waitGone(downGrace + 5*time.Second) {
+		return nil
+	}
+	if err := l.Outer.signal(kill); err != nil {
+		return fmt.Errorf("killing the lab: %w", err)
+	}
+	if !l.Outer.waitGone(5*time.Second) || !l.Init.waitGone(5*time.Second) {
+		return errors.New("the lab does not end")
+	}
+	return nil
+}

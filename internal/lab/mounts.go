@@ -1,0 +1,199 @@
+package lab
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"edge.internal/gateway/internal/kit/host"
+)
+
+// shadowed are the folders of the machine whose content the lab sees, and whose changes stay in its memory.
+var shadowed = []string{"/etc", "/var"}
+
+// databaseFolder holds the data of PostgreSQL.
+var databaseFolder = host.Folder{Path: "/var/lib/postgresql", Mode: 0o755, Owner: "postgres", Group: "postgres"}
+
+// isolate lays out the mounts of the lab.
+func isolate(p plan) error {
+	// What is mounted from here on must not show outside.
+	if err := mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return err
+	}
+	if err := mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
+		return err
+	}
+	if err := mount("sysfs", "/sys", "sysfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
+		return err
+	}
+	kept, err := keep(p.Dir, p.Programs)
+	if err != nil {
+		return err
+	}
+	if err := mount("tmpfs", "/run", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0755"); err != nil {
+		return err
+	}
+	if err := mount("tmpfs", "/dev/shm", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=1777"); err != nil {
+		return err
+	}
+	for _, dir := range shadowed {
+		if err := shadow(dir); err != nil {
+			return err
+		}
+	}
+	if err := kept.restore(); err != nil {
+		return err
+	}
+	if err := bindFolders(p); err != nil {
+		return err
+	}
+	return identify(p)
+}
+
+// mount says in its errors what was mounted where.
+func mount(source, target, kind string, flags uintptr, data string) error {
+	if err := unix.Mount(source, target, kind, flags, data); err != nil {
+		return fmt.Errorf("mounting %s: %w", strings.TrimSpace(kind+" "+target), err)
+	}
+	return nil
+}
+
+// shadow covers a folder with a writable view of it whose changes are in the memory of /run.
+func shadow(dir string) error {
+	changes := filepath.Join("/run/gateway-lab/shadow", dir)
+	upper, work := filepath.Join(changes, "upper"), filepath.Join(changes, "work")
+	for _, d := range []string{upper, work} {
+		if err := os.MkdirAll(d, 0o755); err != nil {
+			return err
+		}
+	}
+	return mount("overlay", dir, "overlay", 0, fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s", dir, upper, work))
+}
+
+// keptFolders are folders that stay what they are although their surroundings are covered.
+type keptFolders []*os.File
+
+// keep opens the folders that will be covered.
+func keep(dirs ...string) (kept keptFolders, err error) {
+	for _, dir := range dirs {
+		if !slices.ContainsFunc(append([]string{"/run", "/dev/shm"}, shadowed...), func(cover string) bool { return below(dir, cover) }) {
+			continue
+		}
+		f, err := os.Open(dir)
+		if err != nil {
+			return nil, err
+		}
+		kept = append(kept, f)
+	}
+	return kept, nil
+}
+
+// restore binds the folders to where they were.
+func (kept keptFolders) restore() error {
+	for _, f := range kept {
+		if err := os.MkdirAll(f.Name(), 0o755); err != nil {
+			return err
+		}
+		if err := mount(fmt.Sprintf("/proc/self/fd/%d", f.Fd()), f.Name(), "", unix.MS_BIND, ""); err != nil {
+			return err
+		}
+		f.Close()
+	}
+	return nil
+}
+
+func below(path, dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") }
+
+// bindFolders binds the folders that the units keep over their production paths, and makes those below /run.
+func bindFolders(p plan) error {
+	var bound []string
+	for _, f := range folders() {
+		source := filepath.Join(p.Dir, "root", f.Path)
+		inRun := below(f.Path, "/run")
+		if inRun || slices.ContainsFunc(bound, func(b string) bool { return below(f.Path, b) }) {
+			source = f.Path
+		}
+		if err := makeFolder(source, f); err != nil {
+			return err
+		}
+		if source == f.Path {
+			continue
+		}
+		if err := os.MkdirAll(f.Path, 0o755); err != nil {
+			return err
+		}
+		if err := mount(source, f.Path, "", unix.MS_BIND, ""); err != nil {
+			return err
+		}
+		bound = append(bound, f.Path)
+	}
+	return nil
+}
+
+// folders are those of all units, parents first.
+func folders() []host.Folder {
+	all := []host.Folder{databaseFolder}
+	for _, spec := range host.UnitSpecs() {
+		all = append(all, spec.Folders...)
+	}
+	slices.SortStableFunc(all, func(a, b host.Folder) int { return strings.Compare(a.Path, b.Path) })
+	return slices.CompactFunc(all, func(a, b host.Folder) bool { return a.Path == b.Path })
+}
+
+// makeFolder makes the folder at the path, with the mode and the owner that it should have.
+func makeFolder(path string, f host.Folder) error {
+	if err := os.MkdirAll(path, 0o755); err != nil {
+		return err
+	}
+	if err := os.Chmod(path, f.Mode); err != nil {
+		return err
+	}
+	uid, gid, err := host.LookupOwner(f.Owner, f.Group)
+	if err != nil || os.Geteuid() != 0 {
+		return nil // the owner comes with the daemon's package: not there, not needed
+	}
+	return os.Chown(path, uid, gid)
+}
+
+// identify gives the lab a name and a machine id of its own, so that two labs are two machines.
+func identify(p plan) error {
+	if err := unix.Sethostname([]byte("gateway")); err != nil {
+		return fmt.Errorf("naming the machine: %w", err)
+	}
+	id, err := machineID(filepath.Join(p.Dir, "machine-id"))
+	if err != nil {
+		return err
+	}
+	for path, content := range map[string]string{
+		"/etc/machine-id": id,
+		"/etc/hostname":   "gateway\n",
+		"/etc/hosts":      hosts,
+	} {
+		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// machineID reads the lab's machine id, made at the first start.
+func machineID(path string) (string, error) {
+	content, err := os.ReadFile(path)
+	if !errors.Is(err, os.ErrNotExist) {
+		return string(content), err
+	}
+	id := make([]byte, 16)
+	rand.Read(id)
+	text := hex.EncodeToString(id) + "\n"
+	return text, os.WriteFile(path, []byte(text), 0o644)
+}

@@ -1,0 +1,37 @@
+package lab
+
+import (
+	"path/filepath"
+
+	"edge.internal/gateway/internal/kit/host"
+)
+
+// plan is what Up tells init.
+type plan struct {
+	Dir      string   // the state folder
+	Programs string   // the folder of the gateway's programs
+	Env      []string // added to the environment of the gateway's programs
+	Reason   string   // why there are no namespaces; empty when there are
+}
+
+// report is one line that init tells Up.
+type report struct {
+	Step   string `json:"step,omitempty"`   // something is done
+	Denied string `json:"denied,omitempty"` // namespaces turn out not to be permitted
+	Error  string `json:"error,omitempty"`  // the lab cannot start
+	Ready  bool   `json:"ready,omitempty"`
+}
+
+func (p plan) isolated() bool { return p.Reason == "" }
+
+// root stands before the paths of the gateway where there are no namespaces.
+func (p plan) root() string {
+	if p.isolated() {
+		return ""
+	}
+	return filepath.Join(p.Dir, "root")
+}
+
+func (p plan) path(inside string) string { return filepath.Join(p.root(), inside) }
+
+func logFile(dir string, u host.Unit) string { return filepath.Join(dir, "log", string(u)+".log") }

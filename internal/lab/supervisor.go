@@ -1,0 +1,282 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"edge.internal/gateway/internal/kit/db/private"
+	"edge.internal/gateway/internal/kit/host"
+)
+
+// supervisor runs the units of a lab. It is the far side of host.Supervisor.
+type supervisor struct {
+	plan  plan
+	units []*unit // in the order in which they start
+}
+
+var _ host.Supervised = (*supervisor)(nil)
+
+// database is the name of the gateway's database.
+const database = "gateway"
+
+const socketFolder = "/run/postgresql"
+
+// environment is what units see of ours.
+var environment = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8"}
+
+func newSupervisor(p plan) *supervisor {
+	s := &supervisor{plan: p}
+	s.addDatabase()
+	if p.isolated() {
+		s.addTimeServer()
+	}
+	// The daemons first, as on a machine that boots: the programs find them running.
+	for _, own := range []bool{false, true} {
+		for _, spec := range host.UnitSpecs() {
+			if own == (len(spec.Argv) == 0) {
+				s.addUnit(spec)
+			}
+		}
+	}
+	return s
+}
+
+func (s *supervisor) add(u *unit) *unit {
+	s.units = append(s.units, u)
+	return u
+}
+
+// addUnit adds a unit of the closed list: a daemon, or one of the gateway's own programs.
+func (s *supervisor) addUnit(spec host.UnitSpec) {
+	own := len(spec.Argv) == 0
+	if own {
+		spec.Argv = s.programArgv(spec.Unit)
+		spec.Binary = spec.Argv[0]
+	}
+	env := environment
+	if own {
+		env = slices.Concat(environment, s.plan.Env)
+	}
+	log := newJournal(logFile(s.plan.Dir, spec.Unit))
+	u := s.add(newUnit(spec.Unit, func(ctx context.Context) (running, error) {
+		d, err := launchDaemon(ctx, spec, s.plan.root(), env, log)
+		if err != nil {
+			return nil, err
+		}
+		return d, nil
+	}))
+	u.keep = own
+	u.able = func() error {
+		switch {
+		case !spec.Installed():
+			return fmt.Errorf("%s: %w", filepath.Base(spec.Binary), host.ErrNotInstalled)
+		case !own && !s.plan.isolated():
+			return fmt.Errorf("cannot run here: %s", s.plan.Reason)
+		}
+		return nil
+	}
+}
+
+// programArgv is how one of the gateway's own programs is started.
+func (s *supervisor) programArgv(u host.Unit) []string {
+	argv := []string{filepath.Join(s.plan.Programs, string(u)), "--db", private.URL(s.plan.path(socketFolder), database)}
+	if s.plan.isolated() {
+		return append(argv, "--units", "lab")
+	}
+	return append(argv, "--units", "none:"+s.plan.Reason, "--root", s.plan.root())
+}
+
+func (s *supervisor) addDatabase() {
+	log := newJournal(logFile(s.plan.Dir, PostgreSQL))
+	u := s.add(newUnit(PostgreSQL, func(ctx context.Context) (running, error) { return s.launchDatabase(ctx, log) }))
+	u.keep = true
+}
+
+func (s *supervisor) launchDatabase(ctx context.Context, log io.Writer) (running, error) {
+	server, err := private.Start(ctx, private.Options{
+		Dir:       filepath.Join(s.plan.path(databaseFolder.Path), "gateway"),
+		SocketDir: s.plan.path(socketFolder),
+		Fsync:     true,
+		Log:       log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := server.CreateDatabase(ctx, database); err != nil {
+		server.Stop()
+		return nil, fmt.Errorf("creating the database: %w", err)
+	}
+	return server, nil
+}
+
+// addTimeServer adds the time server that the lab can synchronise with: a second chronyd, on the wan side, that trusts
+// the machine's clock.
+func (s *supervisor) addTimeServer() {
+	const folder = "/run/gateway-lab/wan-time"
+	config := filepath.Join(folder, "chrony.conf")
+	chrony, err := host.Chrony.Spec()
+	if err != nil {
+		panic(err) // the unit is in the list
+	}
+	spec := host.UnitSpec{
+		Unit: WanTime, Binary: chrony.Binary,
+		Argv:    []string{nsenter, "--net=" + namespaceFile(Wan), "--", chrony.Binary, "-x", "-d", "-f", config},
+		Folders: []host.Folder{{Path: folder, Mode: 0o750, Owner: "_chrony", Group: "_chrony"}},
+		Ready:   filepath.Join(folder, "pid"),
+		Stop:    syscall.SIGTERM, Grace: 5 * time.Second,
+	}
+	lines := []string{"local stratum 8", "allow", "bindaddress " + timeServer, "cmdport 0", "bindcmdaddress /", "pidfile " + spec.Ready}
+	log := newJournal(logFile(s.plan.Dir, WanTime))
+	u := s.add(newUnit(WanTime, func(ctx context.Context) (running, error) {
+		if err := os.MkdirAll(folder, 0o750); err != nil {
+			return nil, err
+		}
+		if err := os.WriteFile(config, []byte(strings.Join(lines, "\n")+"\n"), 0o644); err != nil {
+			return nil, err
+		}
+		d, err := launchDaemon(ctx, spec, "", environment, log)
+		if err != nil {
+			return nil, err
+		}
+		return d, nil
+	}))
+	u.keep = true
+	u.able = func() error {
+		if !spec.Installed() {
+			return fmt.Errorf("%s: %w", filepath.Base(spec.Binary), host.ErrNotInstalled)
+		}
+		return nil
+	}
+}
+
+// startAll starts what a gateway needs and the daemons that are enabled. A daemon that does not start is no reason to give up.
+func (s *supervisor) startAll(ctx context.Context, done func(step string)) error {
+	for _, u := range s.units {
+		if !u.keep && !s.enabled(u.name) {
+			continue
+		}
+		began := time.Now()
+		err := s.Start(ctx, u.name)
+		switch {
+		case err == nil:
+			done(fmt.Sprintf("%s (%s)", u.name, time.Since(began).Round(time.Millisecond)))
+		case slices.Contains([]host.Unit{PostgreSQL, host.API, host.Scheduler}, u.name):
+			return fmt.Errorf("starting %s: %w", u.name, err)
+		default:
+			done(fmt.Sprintf("%s does not run: %s", u.name, err))
+		}
+	}
+	return nil
+}
+
+// stopAll stops everything, last started first.
+func (s *supervisor) stopAll() {
+	for _, u := range slices.Backward(s.units) {
+		if err := s.Stop(context.Background(), u.name); err != nil {
+			slog.Warn("stopping", "unit", u.name, "err", err)
+		}
+	}
+}
+
+func (s *supervisor) find(name host.Unit) (*unit, error) {
+	for _, u := range s.units {
+		if u.name == name {
+			return u, nil
+		}
+	}
+	return nil, fmt.Errorf("the lab has no unit %q", string(name))
+}
+
+func (s *supervisor) State(_ context.Context, name host.Unit) (host.UnitState, error) {
+	u, err := s.find(name)
+	if err != nil {
+		return host.UnitState{}, err
+	}
+	return u.now(), nil
+}
+
+func (s *supervisor) States(context.Context) ([]host.UnitState, error) {
+	var states []host.UnitState
+	for _, u := range s.units {
+		states = append(states, u.now())
+	}
+	return states, nil
+}
+
+func (s *supervisor) Start(ctx context.Context, name host.Unit) error {
+	return s.do(ctx, name, func(u *unit) error { return u.start(ctx) })
+}
+
+func (s *supervisor) Stop(ctx context.Context, name host.Unit) error {
+	return s.do(ctx, name, (*unit).stop)
+}
+
+func (s *supervisor) Restart(ctx context.Context, name host.Unit) error {
+	return s.do(ctx, name, func(u *unit) error {
+		if err := u.able(); err != nil {
+			return err
+		}
+		if err := u.stop(); err != nil {
+			slog.Warn("restarting", "unit", u.name, "err", err)
+		}
+		return u.start(ctx)
+	})
+}
+
+func (s *supervisor) Reload(ctx context.Context, name host.Unit) error {
+	return s.do(ctx, name, func(u *unit) error { return fmt.Errorf("%s cannot reload, it must restart", u.name) })
+}
+
+func (s *supervisor) do(ctx context.Context, name host.Unit, verb func(*unit) error) error {
+	u, err := s.find(name)
+	if err != nil {
+		return err
+	}
+	done, err := u.takeTurn(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	return verb(u)
+}
+
+// Enable remembers in the state folder which daemons start with the lab.
+func (s *supervisor) Enable(_ context.Context, name host.Unit, on bool) error {
+	u, err := s.find(name)
+	if err != nil {
+		return err
+	}
+	if err := u.able(); errors.Is(err, host.ErrNotInstalled) {
+		return err
+	}
+	mark := s.enabledMark(name)
+	if !on {
+		if err := os.Remove(mark); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(mark), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(mark, nil, 0o644)
+}
+
+func (s *supervisor) enabled(name host.Unit) bool {
+	_, err := os.Stat(s.enabledMark(name))
+	return err == nil
+}
+
+func (s *supervisor) enabledMark(name host.Unit) string {
+	return filepath.Join(s.plan.Dir, "enabled", string(name))
+}

@@ -1,0 +1,164 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"edge.internal/gateway/internal/kit/host"
+)
+
+// running is a started unit.
+type running interface {
+	PID() int
+	Done() <-chan struct{}
+	Err() error
+	Stop() error
+}
+
+// unit is one thing that the supervisor runs.
+type unit struct {
+	name   host.Unit
+	able   func() error                               // why it cannot run here, if it cannot
+	launch func(ctx context.Context) (running, error) // starts it and returns when it serves
+	keep   bool                                       // start it again when it dies
+
+	turn chan struct{} // held by the verb under way
+
+	mu       sync.Mutex
+	state    host.UnitState
+	run      running // nil while it does not run
+	reviving bool
+}
+
+func newUnit(name host.Unit, launch func(ctx context.Context) (running, error)) *unit {
+	return &unit{
+		name:   name,
+		able:   func() error { return nil },
+		launch: launch,
+		turn:   make(chan struct{}, 1),
+		state:  host.UnitState{Unit: name, Installed: true, Active: "inactive", Since: time.Now()},
+	}
+}
+
+// takeTurn waits until no other verb is under way.
+func (u *unit) takeTurn(ctx context.Context) (done func(), err error) {
+	select {
+	case u.turn <- struct{}{}:
+		return func() { <-u.turn }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+func (u *unit) now() host.UnitState {
+	err := u.able()
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	state := u.state
+	switch {
+	case u.run != nil || err == nil:
+	case errors.Is(err, host.ErrNotInstalled):
+		state = host.UnitState{Unit: u.name}
+	default:
+		state.Detail = err.Error()
+	}
+	return state
+}
+
+func (u *unit) set(run running, active, detail string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.run = run
+	u.state = host.UnitState{Unit: u.name, Installed: true, Active: active, Since: time.Now(), Detail: detail}
+	if run != nil {
+		u.state.PID = run.PID()
+	}
+}
+
+func (u *unit) current() running {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.run
+}
+
+// start starts it unless it runs. The caller has the turn.
+func (u *unit) start(ctx context.Context) error {
+	if u.current() != nil {
+		return nil
+	}
+	if err := u.able(); err != nil {
+		return err
+	}
+	u.set(nil, "activating", "")
+	run, err := u.launch(ctx)
+	if err != nil {
+		u.set(nil, "failed", err.Error())
+		u.revive()
+		return err
+	}
+	u.set(run, "active", "")
+	go u.watch(run)
+	return nil
+}
+
+// stop stops it if it runs. The caller has the turn.
+func (u *unit) stop() error {
+	run := u.current()
+	u.set(nil, "inactive", "") // so that watch knows that it was told to end
+	if run == nil {
+		return nil
+	}
+	return run.Stop()
+}
+
+// watch notices when a process dies that was not told to.
+func (u *unit) watch(run running) {
+	<-run.Done()
+	u.mu.Lock()
+	died := u.run == run
+	u.mu.Unlock()
+	if !died {
+		return
+	}
+	why := "ended by itself"
+	if err := run.Err(); err != nil {
+		why = err.Error()
+	}
+	slog.Warn("a unit died", "unit", u.name, "err", why)
+	u.set(nil, "failed", why)
+	u.revive()
+}
+
+// revive starts a unit again that failed and must not, sooner at first and later more slowly, until it runs or somebody decides
+// otherwise.
+func (u *unit) revive() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if !u.keep || u.reviving {
+		return
+	}
+	u.reviving = true
+	go func() {
+		for wait := 100 * time.Millisecond; u.failed(); wait = min(2*wait, 5*time.Second) {
+			time.Sleep(wait)
+			u.turn <- struct{}{}
+			if u.failed() {
+				if err := u.start(context.Background()); err != nil {
+					slog.Warn("a unit does not come back", "unit", u.name, "err", err)
+				}
+			}
+			<-u.turn
+		}
+	}()
+}
+
+// failed tells whether it is still to be revived, and if not ends the reviving.
+func (u *unit) failed() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.reviving = u.state.Active == "failed"
+	return u.reviving
+}

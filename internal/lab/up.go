@@ -1,0 +1,312 @@
+package lab
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/child"
+)
+
+const (
+	downGrace = 12 * time.Second // for a lab to stop cleanly
+	bootTime  = time.Minute      // for a lab to start
+)
+
+// Options say what lab to run.
+type Options struct {
+	// Dir is the state folder: DefaultDir when empty.
+	Dir string
+	// UI is the address on the machine where the UI is served: 127.0.0.1:3443 when empty.
+	UI string
+	// Programs is the folder of gateway-api and gateway-scheduler: that of the running program when empty.
+	Programs string
+	// AdminEmail and AdminPassword complete the setup, if it is not complete yet.
+	AdminEmail, AdminPassword string
+	// Env is added to the environment of the gateway's programs.
+	Env []string
+	// Progress hears of each step that is done.
+	Progress func(step string)
+}
+
+// upkeep is what the process that called Up holds for its lab.
+type upkeep struct {
+	lock    *os.File      // says that the state folder is in use
+	plan    *os.File      // init ends when it is closed
+	done    chan struct{} // closed when init has ended
+	forward *forwarder
+	once    sync.Once
+	err     error
+}
+
+// Up starts a lab, and returns when its API answers. The lab ends with Down, and with this process.
+func Up(ctx context.Context, opts Options) (*Lab, error) {
+	if err := opts.complete(); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, bootTime, fmt.Errorf("the lab did not start within %s", bootTime))
+	defer cancel()
+	lock, err := claim(opts.Dir)
+	if err != nil {
+		return nil, err
+	}
+	l := &Lab{
+		dir:    opts.Dir,
+		record: record{Outer: newProcess(os.Getpid()), UI: opts.UI, Started: time.Now()},
+		up:     &upkeep{lock: lock, done: make(chan struct{})},
+	}
+	if err := l.boot(ctx, opts); err != nil {
+		l.Down()
+		return nil, err
+	}
+	return l, nil
+}
+
+// complete fills in the defaults.
+func (o *Options) complete() (err error) {
+	if o.Dir == "" {
+		o.Dir = DefaultDir
+	}
+	if o.Dir, err = filepath.Abs(o.Dir); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
+		return err
+	}
+	if o.Dir, err = filepath.EvalSymlinks(o.Dir); err != nil {
+		return err
+	}
+	if o.UI == "" {
+		o.UI = "127.0.0.1:3443"
+	}
+	if o.Programs == "" {
+		self, err := os.Executable()
+		if err != nil {
+			return err
+		}
+		o.Programs = filepath.Dir(self)
+	}
+	if o.Progress == nil {
+		o.Progress = func(string) {}
+	}
+	return nil
+}
+
+// claim takes the state folder for this process and clears away what a killed lab has left in it.
+func claim(dir string) (*os.File, error) {
+	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		lock.Close()
+		if r, err := readRecord(dir); err == nil {
+			return nil, fmt.Errorf("a lab already runs in %s (process %d, UI at https://%s): stop it with gateway-lab down --dir %s, or choose another --dir",
+				dir, r.Outer.PID, r.UI, dir)
+		}
+		return nil, fmt.Errorf("a lab is already starting in %s", dir)
+	}
+	if r, err := readRecord(dir); err == nil {
+		// The kernel kills the rest of a killed lab, which takes a moment.
+		if !r.Init.waitGone(5 * time.Second) {
+			lock.Close()
+			return nil, fmt.Errorf("process %d of an earlier lab in %s does not end", r.Init.PID, dir)
+		}
+	}
+	err = errors.Join(remove(recordFile(dir)), os.RemoveAll(filepath.Join(dir, "root", "run")))
+	if err != nil {
+		lock.Close()
+		return nil, err
+	}
+	return lock, nil
+}
+
+func remove(path string) error {
+	if err := os.Remove(path); !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// boot starts everything.
+func (l *Lab) boot(ctx context.Context, opts Options) error {
+	listener, err := net.Listen("tcp", l.UI)
+	if err != nil {
+		return fmt.Errorf("the UI's address: %w", err)
+	}
+	l.UI = listener.Addr().String()
+	opts.Progress("state folder " + l.dir)
+
+	p := plan{Dir: l.dir, Programs: opts.Programs, Env: opts.Env}
+	err = l.startInit(ctx, p, opts.Progress)
+	var no *deniedError
+	if errors.As(err, &no) {
+		p.Reason = no.Error()
+		opts.Progress(p.Reason)
+		l.Reason, l.up.done = p.Reason, make(chan struct{})
+		err = l.startInit(ctx, p, opts.Progress)
+	}
+	if err != nil {
+		listener.Close()
+		return err
+	}
+	l.up.forward = forward(listener, l.Path(apiSocket))
+	if err := l.write(l.dir); err != nil {
+		return err
+	}
+	if err := l.waitHealthy(ctx); err != nil {
+		return err
+	}
+	opts.Progress("the API answers")
+	if opts.AdminEmail == "" {
+		return nil
+	}
+	return l.ensureSetup(ctx, opts)
+}
+
+// deniedError says that the machine does not let us make namespaces.
+type deniedError struct{ why string }
+
+func (e *deniedError) Error() string { return "namespaces are not permitted here (" + e.why + ")" }
+
+// startInit starts init and waits until everything that it supervises runs.
+func (l *Lab) startInit(ctx context.Context, p plan, progress func(string)) error {
+	planReader, planWriter, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer planReader.Close()
+	reportReader, reportWriter, err := os.Pipe()
+	if err != nil {
+		planWriter.Close()
+		return err
+	}
+	defer reportReader.Close()
+	log, err := openLog(logFile(p.Dir, "lab"))
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Args = []string{initName}
+	cmd.Dir = "/"
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.ExtraFiles = []*os.File{planReader, reportWriter} // planFD, reportFD
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}  // a terminal's Ctrl-C is for us
+	if p.isolated() {
+		cmd.SysProcAttr.Cloneflags = unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC
+	}
+	ended, err := child.Start(cmd, kill)
+	reportWriter.Close()
+	if err != nil {
+		planWriter.Close()
+		if p.isolated() && (denied(err) || errors.Is(err, unix.ENOSPC)) {
+			return &deniedError{err.Error()}
+		}
+		return fmt.Errorf("starting the lab's init: %w", err)
+	}
+	l.Init = newProcess(cmd.Process.Pid)
+	l.up.plan = planWriter
+	done := l.up.done
+	go func() {
+		<-ended
+		close(done)
+	}()
+	defer context.AfterFunc(ctx, func() { reportReader.SetReadDeadline(time.Unix(1, 0)) })()
+	if err := json.NewEncoder(planWriter).Encode(p); err != nil {
+		return fmt.Errorf("telling init the plan: %w", err)
+	}
+	return l.follow(ctx, bufio.NewScanner(reportReader), progress)
+}
+
+// follow listens to init until it is ready.
+func (l *Lab) follow(ctx context.Context, lines *bufio.Scanner, progress func(string)) error {
+	for lines.Scan() {
+		var r report
+		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
+			return fmt.Errorf("listening to init: %w", err)
+		}
+		switch {
+		case r.Ready:
+			return nil
+		case r.Error != "":
+			return errors.New(r.Error)
+		case r.Denied != "":
+			<-l.up.done
+			return &deniedError{r.Denied}
+		default:
+			progress(r.Step)
+		}
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return fmt.Errorf("the lab's init died, see %s", logFile(l.dir, "lab"))
+}
+
+func openLog(path string) (*os.File, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, err
+	}
+	return os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o640)
+}
+
+// Done is closed when the lab has ended, by Down or by itself. It is nil in processes that did not call Up.
+func (l *Lab) Done() <-chan struct{} {
+	if l.up == nil {
+		return nil
+	}
+	return l.up.done
+}
+
+// down stops init, which stops the rest, and gives the state folder back.
+func (u *upkeep) down(l *Lab) error {
+	u.once.Do(func() { u.err = u.stop(l) })
+	return u.err
+}
+
+func (u *upkeep) stop(l *Lab) (err error) {
+	if u.forward != nil {
+		u.forward.close()
+	}
+	if u.plan != nil {
+		l.Init.signal(terminate)
+		select {
+		case <-u.done:
+		case <-time.After(downGrace):
+			err = fmt.Errorf("the lab did not stop within %s and was killed", downGrace)
+			l.Init.signal(kill)
+			<-u.done
+		}
+		u.plan.Close()
+	}
+	return errors.Join(err, remove(recordFile(l.dir)), u.lock.Close())
+}
+
+// Unable lists the daemons that cannot run in this lab, and why.
+func (l *Lab) Unable(ctx context.Context) ([]host.UnitState, error) {
+	states, err := l.Units().States(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var unable []host.UnitState
+	for _, s := range states {
+		if !s.Installed || !l.Isolated() && s.Active == "inactive" {
+			unable = append(unable, s)
+		}
+	}
+	return unable, nil
+}

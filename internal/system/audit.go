@@ -1,0 +1,56 @@
+package system
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+
+	"edge.internal/gateway/internal/kit/audit"
+	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/httpd"
+)
+
+const (
+	// recentLimit is how many entries a search returns when the caller does not say.
+	recentLimit = 100
+	// liveSnapshot is how many entries a stream begins with.
+	liveSnapshot = 50
+)
+
+func (r *Room) mountAudit() {
+	tagged := func(id, summary string) httpd.Doc { return httpd.Doc{ID: id, Tag: "audit", Summary: summary} }
+	httpd.Handle(r.Router, http.MethodGet, "/audit/recent", httpd.Read, tagged("audit.recent", "The newest audit entries, newest first"),
+		func(c *httpd.Call, in struct {
+			Limit int `query:"limit" doc:"How many, at most 1000."`
+		}) ([]audit.Entry, error) {
+			return r.search(c, audit.Filter{Limit: in.Limit})
+		})
+	httpd.Handle(r.Router, http.MethodGet, "/audit", httpd.Read, tagged("audit.search", "Audit entries that match, newest first"),
+		func(c *httpd.Call, in struct {
+			Actor   string    `query:"actor" doc:"Text in the actor; case does not matter."`
+			Action  string    `query:"action" doc:"Text in the action."`
+			Subject string    `query:"subject" doc:"Text in the subject."`
+			From    time.Time `query:"from" doc:"Not before this time."`
+			To      time.Time `query:"to" doc:"Not after this time."`
+			Limit   int       `query:"limit" doc:"How many, at most 1000."`
+			Before  uuid.UUID `query:"before" doc:"Only entries older than the one with this id, to read on."`
+		}) ([]audit.Entry, error) {
+			return r.search(c, audit.Filter{Actor: in.Actor, Action: in.Action, Subject: in.Subject, From: in.From, To: in.To, Limit: in.Limit, Before: in.Before})
+		})
+	httpd.Stream(r.Router, "/audit/live", httpd.Read, tagged("audit.live", "The newest audit entries, oldest first, and then each new one"),
+		func(ctx context.Context, send func(audit.Entry) error) error {
+			return r.Audit.Follow(ctx, liveSnapshot, send)
+		})
+}
+
+func (r *Room) search(c *httpd.Call, f audit.Filter) ([]audit.Entry, error) {
+	if f.Limit == 0 {
+		f.Limit = recentLimit
+	}
+	if f.Limit < 1 || f.Limit > audit.MaxLimit {
+		return nil, fault.Field("limit", "must be between 1 and %d", audit.MaxLimit)
+	}
+	return r.Audit.Search(c, f)
+}

@@ -1,0 +1,71 @@
+package system
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"edge.internal/gateway/internal/kit/apply"
+	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/httpd"
+)
+
+// renderWithin bounds a render of everything.
+const renderWithin = 30 * time.Second
+
+// Rendered says what a render of everything did.
+type Rendered struct {
+	OK       bool              `json:"ok" doc:"Whether everything is live."`
+	Rendered []string          `json:"rendered" doc:"Components that are live."`
+	Errors   map[string]string `json:"errors" doc:"Why the others are not, by component."`
+}
+
+// Preview is a component's configuration as it would be written.
+type Preview struct {
+	Generator string               `json:"generator" doc:"Which component."`
+	Files     []apply.RenderedFile `json:"files" doc:"The files as they would be written."`
+	Diff      string               `json:"diff" doc:"Unified diff against what is live; empty when they are the same."`
+}
+
+func (r *Room) mountComponents() {
+	httpd.Handle(r.Router, http.MethodGet, "/system/components", httpd.Read.Offline(), doc("system.components", "Whether what is stored is what runs"),
+		func(*httpd.Call, struct{}) ([]apply.Status, error) { return r.Engine.Statuses(), nil })
+	httpd.Stream(r.Router, "/system/components/live", httpd.Read.Offline(), doc("system.components.live", "Every component, and then each change"), r.Engine.Follow)
+	httpd.Handle(r.Router, http.MethodPost, "/system/render-configs", httpd.Write.Offline(), audited("system.render-configs", "Render and apply everything from the stored state"),
+		func(c *httpd.Call, _ struct{}) (Rendered, error) {
+			ctx, cancel := context.WithTimeout(c, renderWithin)
+			defer cancel()
+			applied, failed := r.Engine.ApplyAll(ctx)
+			out := Rendered{OK: len(failed) == 0, Rendered: names(applied), Errors: map[string]string{}}
+			for id, why := range failed {
+				out.Errors[string(id)] = why
+			}
+			return out, r.record(c, "system.render-configs", strings.Join(out.Rendered, " "), out)
+		})
+	httpd.Handle(r.Router, http.MethodGet, "/system/config-preview", httpd.Read, doc("system.config-preview", "Render a component without writing anything"),
+		func(c *httpd.Call, in struct {
+			Generator string `query:"generator" doc:"Which component."`
+		}) (Preview, error) {
+			known := names(r.Engine.Components())
+			if !slices.Contains(known, in.Generator) {
+				return Preview{}, fault.Field("generator", "must be one of %s", strings.Join(known, ", "))
+			}
+			files, diffs, err := r.Engine.Render(c, apply.ID(in.Generator))
+			p := Preview{Generator: in.Generator, Files: files}
+			for _, d := range diffs {
+				p.Diff += d.Diff
+			}
+			return p, err
+		})
+}
+
+func names[S ~string](list []S) []string {
+	out := make([]string, len(list))
+	for i, x := range list {
+		out[i] = fmt.Sprint(x)
+	}
+	return out
+}

@@ -1,0 +1,52 @@
+package system
+
+import (
+	"net/http"
+
+	"edge.internal/gateway/internal/kit/httpd"
+)
+
+// Flag is one switch of the gateway.
+type Flag struct {
+	Enabled bool `json:"enabled" doc:"Whether it is on."`
+}
+
+// Retention says how long things are kept.
+type Retention struct {
+	AuditDays  int `json:"audit_days" minimum:"0" maximum:"3650" doc:"Days that audit entries are kept; 0 keeps them for ever."`
+	BackupKeep int `json:"backup_keep" minimum:"1" maximum:"1000" doc:"How many successful backups are kept."`
+}
+
+func (r *Room) mountFlags() {
+	r.mountFlag("ipv6", "Whether the gateway listens on IPv6", func(f *Flags) *bool { return &f.IPv6 })
+	r.mountFlag("maintenance", "Whether the gateway shows a maintenance page", func(f *Flags) *bool { return &f.Maintenance })
+	r.mountFlag("auto-update", "Whether updates are installed by themselves", func(f *Flags) *bool { return &f.AutoUpdate })
+
+	httpd.Handle(r.Router, http.MethodGet, "/system/retention", httpd.Read.Offline(), doc("system.retention.get", "How long things are kept"),
+		func(*httpd.Call, struct{}) (Retention, error) { return r.deps.Flags().Retention, nil })
+	httpd.Handle(r.Router, http.MethodPut, "/system/retention", httpd.Write.Offline(), audited("system.retention", "Change how long things are kept"),
+		func(c *httpd.Call, in struct{ Body Retention }) (Retention, error) {
+			if err := r.deps.SetFlags(func(f *Flags) { f.Retention = in.Body }); err != nil {
+				return Retention{}, err
+			}
+			return in.Body, r.record(c, "system.retention", "retention", in.Body)
+		})
+}
+
+// mountFlag gives a flag its two routes. What depends on it is rendered again.
+func (r *Room) mountFlag(name, summary string, field func(*Flags) *bool) {
+	path, action := "/system/"+name, "system."+name
+	httpd.Handle(r.Router, http.MethodGet, path, httpd.Read.Offline(), doc(action+".get", summary),
+		func(*httpd.Call, struct{}) (Flag, error) {
+			f := r.deps.Flags()
+			return Flag{*field(&f)}, nil
+		})
+	httpd.Handle(r.Router, http.MethodPost, path, httpd.Write.Offline(), audited(action, "Set: "+summary),
+		func(c *httpd.Call, in struct{ Body Flag }) (Flag, error) {
+			if err := r.deps.SetFlags(func(f *Flags) { *field(f) = in.Body.Enabled }); err != nil {
+				return Flag{}, err
+			}
+			r.Engine.Converge()
+			return in.Body, r.record(c, action, name, in.Body)
+		})
+}

@@ -1,0 +1,108 @@
+package system
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/httpd"
+)
+
+// Service is a daemon and what it does now.
+type Service struct {
+	Name   string     `json:"name" doc:"Name of the daemon."`
+	Active string     `json:"active" enum:"active,activating,inactive,failed,not_installed" doc:"What it does."`
+	Since  *time.Time `json:"since" doc:"Since when."`
+	Detail string     `json:"detail" doc:"Why it failed, when it did."`
+}
+
+// Services are the daemons.
+type Services struct {
+	Services []Service `json:"services" doc:"The daemons of the gateway."`
+}
+
+// Restart names the daemon to restart.
+type Restart struct {
+	Kind string `json:"kind" required:"true" enum:"reverse-proxy,forward-proxy,dns,ntp,scheduler" doc:"Which daemon."`
+}
+
+// Toggle switches a daemon on or off.
+type Toggle struct {
+	Service string `json:"service" required:"true" enum:"ids-agent,ids-firewall-bouncer,waf" doc:"Which daemon."`
+	Enabled bool   `json:"enabled" doc:"Whether it runs, now and after the next boot."`
+}
+
+// Outcome says what a restart or toggle did.
+type Outcome struct {
+	Name   string `json:"name" doc:"Which daemon."`
+	Active string `json:"active" enum:"active,activating,inactive,failed,not_installed" doc:"What it does now."`
+	Error  string `json:"error" doc:"Why it did not work; empty when it did."`
+}
+
+// units are the daemons behind the names of the API. A name without one is a daemon that this gateway does not have.
+var units = map[string]host.Unit{
+	"ntp":       host.Chrony,
+	"scheduler": host.Scheduler,
+}
+
+func (r *Room) mountServices() {
+	httpd.Handle(r.Router, http.MethodGet, "/system/services", httpd.Read.Offline(), doc("system.services", "The daemons and what they do"),
+		func(c *httpd.Call, _ struct{}) (Services, error) {
+			var list Services
+			for _, spec := range host.UnitSpecs() {
+				list.Services = append(list.Services, r.service(c, spec.Unit))
+			}
+			return list, nil
+		})
+	httpd.Handle(r.Router, http.MethodPost, "/system/service-restart", httpd.Write.Offline(), audited("system.service-restart", "Restart a daemon"),
+		func(c *httpd.Call, in struct{ Body Restart }) (Outcome, error) {
+			return r.act(c, "system.service-restart", in.Body.Kind, func(u host.Unit) error { return r.Host.Restart(c, u) }, nil)
+		})
+	httpd.Handle(r.Router, http.MethodPost, "/system/service-toggle", httpd.Write.Offline(), audited("system.service-toggle", "Switch a daemon on or off"),
+		func(c *httpd.Call, in struct{ Body Toggle }) (Outcome, error) {
+			return r.act(c, "system.service-toggle", in.Body.Service, func(u host.Unit) error {
+				if err := r.Host.Enable(c, u, in.Body.Enabled); err != nil {
+					return err
+				}
+				if in.Body.Enabled {
+					return r.Host.Start(c, u)
+				}
+				return r.Host.Stop(c, u)
+			}, map[string]bool{"enabled": in.Body.Enabled})
+		})
+}
+
+func (r *Room) service(c *httpd.Call, u host.Unit) Service {
+	s := Service{Name: string(u)}
+	state, err := r.Host.State(c, u)
+	switch {
+	case err != nil:
+		s.Active, s.Detail = "failed", err.Error()
+	case !state.Installed:
+		s.Active = "not_installed"
+	default:
+		s.Active, s.Detail = state.Active, state.Detail
+		if !state.Since.IsZero() {
+			since := state.Since.UTC()
+			s.Since = &since
+		}
+	}
+	return s
+}
+
+// act does something to a daemon and says how it went; a daemon that is not there is no error of ours.
+func (r *Room) act(c *httpd.Call, action, name string, do func(host.Unit) error, details any) (Outcome, error) {
+	o := Outcome{Name: name, Active: "not_installed", Error: host.ErrNotInstalled.Error()}
+	if u, ok := units[name]; ok {
+		err := do(u)
+		o.Active, o.Error = r.service(c, u).Active, ""
+		if err != nil && !errors.Is(err, host.ErrNotInstalled) {
+			o.Error = err.Error()
+		}
+		if o.Active == "not_installed" {
+			o.Error = host.ErrNotInstalled.Error()
+		}
+	}
+	return o, r.record(c, action, name, details)
+}

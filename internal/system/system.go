@@ -1,0 +1,145 @@
+// Package system owns what is about the gateway as a whole: its health, services and resources, the components and
+// their rendering, the global flags, and the reading side of the audit log.
+package system
+
+import (
+	"net/http"
+
+	"edge.internal/gateway/internal/kit"
+	"edge.internal/gateway/internal/kit/httpd"
+)
+
+// Room is the system.
+type Room struct {
+	*kit.Kit
+	deps Deps
+}
+
+// Deps is what other rooms lend.
+type Deps struct {
+	// Flags reads the global flags.
+	Flags func() Flags
+	// SetFlags changes them and keeps them.
+	SetFlags func(change func(*Flags)) error
+}
+
+// Flags are the global settings that live in the setup store, so that they are there without a database.
+type Flags struct {
+	IPv6        bool
+	Maintenance bool
+	AutoUpdate  bool
+	Retention   Retention
+}
+
+// New builds the room.
+func New(k *kit.Kit, d Deps) *Room { return &Room{Kit: k, deps: d} }
+
+// Mount adds the room's routes.
+func (r *Room) Mount() {
+	r.mountHealth()
+	r.mountServices()
+	r.mountComponents()
+	r.mountFlags()
+	r.mountAudit()
+}
+
+func doc(id, summary string) httpd.Doc { return httpd.Doc{ID: id, Tag: "system", Summary: summary} }
+
+// audited documents a route that writes an entry under its own id.
+func audited(id, summary string) httpd.Doc {
+	return httpd.Doc{ID: id, Tag: "system", Summary: summary, Audit: id}
+}
+
+// record writes an audit entry. While the database is away, an operator who repairs the machine is not held up by that.
+func (r *Room) record(c *httpd.Call, action, subject string, details any) error {
+	if c.Actor.Offline {
+		r.Log.Warn("not in the audit log: the database is away", "actor", c.Actor.Name, "action", action, "subject", subject)
+		return nil
+	}
+	return r.Audit.Record(c, action, subject, details)
+}
+
+// Health tells who the gateway is.
+type Health struct {
+	Version  string `json:"version" doc:"Version of the running program."`
+	Hostname string `json:"hostname" doc:"Name of the machine."`
+	OS       string `json:"os" doc:"Operating system."`
+	Kernel   string `json:"kernel" doc:"Release of the kernel."`
+	Database string `json:"database" enum:"up,away" doc:"Whether the database is attached."`
+}
+
+// Resources is the load of the machine.
+type Resources struct {
+	Load1           float64 `json:"load1" doc:"Load average over a minute."`
+	Load5           float64 `json:"load5" doc:"Load average over five minutes."`
+	Load15          float64 `json:"load15" doc:"Load average over a quarter of an hour."`
+	NumCPUs         int     `json:"num_cpus" doc:"Number of processors."`
+	MemoryTotal     uint64  `json:"memory_total_bytes" doc:"Memory of the machine."`
+	MemoryAvailable uint64  `json:"memory_available_bytes" doc:"Memory that programs can still get."`
+	DiskTotal       uint64  `json:"disk_total_bytes" doc:"Size of the root file system."`
+	DiskFree        uint64  `json:"disk_free_bytes" doc:"Free space of the root file system."`
+	ConntrackCount  uint64  `json:"conntrack_count" doc:"Tracked connections."`
+	ConntrackMax    uint64  `json:"conntrack_max" doc:"How many connections can be tracked; 0 where the kernel tracks none."`
+	UptimeSeconds   int64   `json:"uptime_seconds" doc:"Seconds since the machine started."`
+}
+
+// Interface is a network interface of the kernel.
+type Interface struct {
+	Index     int       `json:"ifindex" doc:"Number of the interface."`
+	Name      string    `json:"ifname" doc:"Name of the interface."`
+	Flags     []string  `json:"flags" doc:"Flags such as UP and BROADCAST."`
+	MTU       int       `json:"mtu" doc:"Largest packet in bytes."`
+	LinkType  string    `json:"link_type" doc:"Kind of link, such as ether."`
+	Address   string    `json:"address" doc:"Hardware address."`
+	AddrInfo  []Address `json:"addr_info" doc:"IP addresses."`
+	RxBytes   uint64    `json:"rx_bytes" doc:"Bytes received."`
+	TxBytes   uint64    `json:"tx_bytes" doc:"Bytes sent."`
+	RxPackets uint64    `json:"rx_packets" doc:"Packets received."`
+	TxPackets uint64    `json:"tx_packets" doc:"Packets sent."`
+	RxDrop    uint64    `json:"rx_drop" doc:"Packets dropped on receipt."`
+	TxDrop    uint64    `json:"tx_drop" doc:"Packets dropped on sending."`
+}
+
+// Address is one IP address of an interface.
+type Address struct {
+	Family    string `json:"family" enum:"inet,inet6" doc:"Address family."`
+	Local     string `json:"local" doc:"The address."`
+	PrefixLen int    `json:"prefixlen" doc:"Length of its network's prefix."`
+	Scope     string `json:"scope" doc:"How far it is valid: global, link or host."`
+}
+
+func (r *Room) mountHealth() {
+	httpd.Handle(r.Router, http.MethodGet, "/system/health", httpd.Public.BeforeSetup(), doc("system.health", "Who the gateway is, and whether it lives"),
+		func(*httpd.Call, struct{}) (Health, error) {
+			f := r.Host.Facts()
+			h := Health{Version: r.Version, Hostname: f.Hostname, OS: f.OS, Kernel: f.Kernel, Database: "away"}
+			if r.DB.Attached() {
+				h.Database = "up"
+			}
+			return h, nil
+		})
+	httpd.Handle(r.Router, http.MethodGet, "/system/resources", httpd.Read.Offline(), doc("system.resources", "Load, memory, disk and connection tracking"),
+		func(*httpd.Call, struct{}) (Resources, error) {
+			x, err := r.Host.Resources()
+			return Resources{
+				Load1: x.Load1, Load5: x.Load5, Load15: x.Load15, NumCPUs: x.NumCPUs,
+				MemoryTotal: x.MemoryTotal, MemoryAvailable: x.MemoryAvailable, DiskTotal: x.DiskTotal, DiskFree: x.DiskFree,
+				ConntrackCount: x.ConntrackCount, ConntrackMax: x.ConntrackMax, UptimeSeconds: int64(x.Uptime.Seconds()),
+			}, err
+		})
+	httpd.Handle(r.Router, http.MethodGet, "/system/interfaces", httpd.Read.Offline(), doc("system.interfaces", "Network interfaces of the kernel"),
+		func(c *httpd.Call, _ struct{}) ([]Interface, error) {
+			links, err := r.Host.Links(c)
+			list := make([]Interface, len(links))
+			for i, l := range links {
+				list[i] = Interface{
+					Index: l.Index, Name: l.Name, Flags: l.Flags, MTU: l.MTU, LinkType: l.Type, Address: l.Address,
+					RxBytes: l.RxBytes, TxBytes: l.TxBytes, RxPackets: l.RxPackets, TxPackets: l.TxPackets, RxDrop: l.RxDrop, TxDrop: l.TxDrop,
+				}
+				for _, a := range l.Addrs {
+					list[i].AddrInfo = append(list[i].AddrInfo, Address(a))
+				}
+			}
+			return list, err
+		})
+}

@@ -1,0 +1,88 @@
+import createClient from 'openapi-fetch'
+import { Fault } from './fault'
+import type { paths } from './schema'
+
+export type ComponentState = 'live' | 'pending' | 'degraded' | 'not_installed'
+
+/** One word of the Gateway-Apply header: how far a stored change has come in one component. */
+export interface Applied {
+  component: string
+  state: ComponentState
+}
+
+export interface Answer<T> {
+  value: T
+  etag: string | null
+  applied: Applied[]
+}
+
+// The function looks fetch up at the call, so that tests can replace it.
+export const http = createClient<paths>({
+  baseUrl: `${location.origin}/api/v1`,
+  credentials: 'same-origin',
+  fetch: (request) => globalThis.fetch(request),
+})
+
+type FaultListener = (fault: Fault) => void
+let faultListener: FaultListener = () => {}
+
+/** The running application decides what a lost session or a missing setup means: it owns navigation. */
+export function onFault(listener: FaultListener) {
+  faultListener = listener
+}
+
+/** A call of the generated client: the envelope on success, the same envelope with a fault otherwise. */
+type Call<T> = Promise<{ data?: { data?: T }; error?: unknown; response: Response }>
+
+export async function answer<T>(call: Call<T>): Promise<Answer<NonNullable<T>>> {
+  let result: Awaited<Call<T>>
+  try {
+    result = await call
+  } catch (cause) {
+    throw report(new Fault({ code: 'unreachable', message: String((cause as Error).message), status: 0 }))
+  }
+  const { response } = result
+  if (!response.ok || result.data === undefined) throw report(faultOf(result.error, response))
+  return {
+    value: result.data.data as NonNullable<T>,
+    etag: response.headers.get('ETag'),
+    applied: parseApplied(response.headers.get('Gateway-Apply')),
+  }
+}
+
+export async function unwrap<T>(call: Call<T>): Promise<NonNullable<T>> {
+  return (await answer(call)).value
+}
+
+export function ifMatch(etag: string | null | undefined): Record<string, string> {
+  return etag ? { 'If-Match': etag } : {}
+}
+
+export function parseApplied(header: string | null): Applied[] {
+  return (header ?? '')
+    .split(',')
+    .map((part) => part.trim().split('='))
+    .filter((pair): pair is [string, ComponentState] => pair.length === 2)
+    .map(([component, state]) => ({ component, state }))
+}
+
+function report(fault: Fault): Fault {
+  faultListener(fault)
+  return fault
+}
+
+const asksForCredentials = /\/auth\/(login|change-password|reset-password)/
+
+function faultOf(body: unknown, response: Response): Fault {
+  const error = (body as { error?: Partial<Fault> } | undefined)?.error
+  return new Fault({
+    code: error?.code ?? 'unexpected',
+    message: error?.message ?? `The gateway answered ${response.status}.`,
+    status: response.status,
+    fields: error?.fields,
+    details: error?.details,
+    requestId: response.headers.get('X-Request-ID'),
+    retryAfter: Number(response.headers.get('Retry-After')) || null,
+    sessionLost: response.status === 401 && !asksForCredentials.test(response.url),
+  })
+}

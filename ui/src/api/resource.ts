@@ -1,0 +1,58 @@
+import { type Answer, answer, http, ifMatch } from './client'
+import type { paths } from './schema'
+
+// What a page needs to know about a resource is its path: the item type follows from the OpenAPI document.
+
+type Payload<O> = O extends { responses: { 200: { content: { 'application/json': { data?: infer D } } } } }
+  ? NonNullable<D>
+  : never
+
+export type Data<P extends keyof paths, M extends 'get' | 'put' | 'post' = 'get'> = M extends keyof paths[P]
+  ? Payload<paths[P][M]>
+  : never
+
+type CollectionPath = { [P in keyof paths]: `${P}/{id}` extends keyof paths ? P : never }[keyof paths]
+type SingletonPath = {
+  [P in keyof paths]: paths[P] extends { get: object; put: object } | { get: object; post: object } ? P : never
+}[keyof paths]
+
+export type Item<P extends CollectionPath> = `${P}/{id}` extends keyof paths ? Data<`${P}/{id}`> : never
+
+/** The calls behind one list and its forms. `kind` is the name in change sets and audit actions. */
+export interface Resource<T> {
+  kind: string
+  list: () => Promise<T[]>
+  read: (id: string) => Promise<Answer<T>>
+  create: (body: object) => Promise<Answer<T>>
+  update: (id: string, body: object, etag: string | null) => Promise<Answer<T>>
+  remove: (id: string, etag?: string | null) => Promise<Answer<{ id: string }>>
+}
+
+export interface Singleton<T> {
+  kind: string
+  read: () => Promise<Answer<T>>
+  update: (body: object, etag: string | null) => Promise<Answer<T>>
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: the path is a value here; its types were checked by the caller's generics.
+const call = (method: string, path: string, init?: object): any => (http as any).request(method, path, init)
+
+export function resource<P extends CollectionPath>(kind: string, path: P): Resource<Item<P>> {
+  const one = `${path}/{id}`
+  return {
+    kind,
+    list: async () => (await answer<Item<P>[]>(call('get', path))).value,
+    read: (id) => answer(call('get', one, { params: { path: { id } } })),
+    create: (body) => answer(call('post', path, { body })),
+    update: (id, body, etag) => answer(call('put', one, { params: { path: { id } }, body, headers: ifMatch(etag) })),
+    remove: (id, etag) => answer(call('delete', one, { params: { path: { id } }, headers: ifMatch(etag) })),
+  }
+}
+
+export function singleton<P extends SingletonPath>(kind: string, path: P, method: 'put' | 'post'): Singleton<Data<P>> {
+  return {
+    kind,
+    read: () => answer(call('get', path)),
+    update: (body, etag) => answer(call(method, path, { body, headers: ifMatch(etag) })),
+  }
+}

@@ -1,0 +1,135 @@
+export type StreamStatus = 'connecting' | 'live' | 'lost'
+
+export interface StreamState<T> {
+  /** What the stream has delivered, oldest first, one per key. */
+  items: readonly T[]
+  status: StreamStatus
+  /** When the status became what it is. */
+  since: number
+}
+
+interface Options<T> {
+  key: (item: T) => string
+  /** How many items are kept; the oldest go first. */
+  limit?: number
+}
+
+type Timer = ReturnType<typeof setTimeout>
+
+/**
+ * One WebSocket that several views share. It opens with its first subscriber and closes after its last,
+ * connects again by itself, and says since when it is without a connection. The server sends a snapshot
+ * after every connect: the first frame of a connection therefore replaces what was kept.
+ */
+export class Stream<T> {
+  private state: StreamState<T> = { items: [], status: 'connecting', since: Date.now() }
+  private readonly subscribers = new Set<() => void>()
+  private readonly newsListeners = new Set<(item: T) => void>()
+  private readonly lossListeners = new Set<() => void>()
+  private socket: WebSocket | null = null
+  private attempts = 0
+  private buffer: T[] = []
+  private replace = true
+  private openedAt = 0
+  private retryTimer: Timer | undefined
+  private flushTimer: Timer | undefined
+  private closeTimer: Timer | undefined
+
+  constructor(
+    private readonly path: string,
+    private readonly options: Options<T>,
+  ) {}
+
+  readonly snapshot = (): StreamState<T> => this.state
+
+  readonly subscribe = (listener: () => void): (() => void) => {
+    this.subscribers.add(listener)
+    clearTimeout(this.closeTimer)
+    if (this.subscribers.size === 1 && !this.socket) this.open()
+    return () => {
+      this.subscribers.delete(listener)
+      // A change of page unsubscribes and subscribes again at once: keep the connection over it.
+      if (this.subscribers.size === 0) this.closeTimer = setTimeout(this.close, 1000)
+    }
+  }
+
+  /** Calls back for items that happened while watching; the first snapshot is not news. */
+  onNews(listener: (item: T) => void): () => void {
+    this.newsListeners.add(listener)
+    return () => this.newsListeners.delete(listener)
+  }
+
+  /** Calls back when a connection fails; a browser does not tell why, so the listener asks the API. */
+  onLoss(listener: () => void): () => void {
+    this.lossListeners.add(listener)
+    return () => this.lossListeners.delete(listener)
+  }
+
+  /** Connects now instead of after the back-off: the network is back, or somebody looks again. */
+  readonly hurry = () => {
+    if (this.state.status !== 'lost' || this.subscribers.size === 0) return
+    clearTimeout(this.retryTimer)
+    this.open()
+  }
+
+  private open() {
+    const url = new URL(`/api/v1${this.path}`, location.href)
+    url.protocol = url.protocol.replace('http', 'ws')
+    const socket = new WebSocket(url)
+    this.socket = socket
+    this.replace = true
+    this.buffer = []
+    socket.onopen = () => {
+      this.openedAt ||= Date.now()
+      this.attempts = 0
+      this.become('live')
+    }
+    socket.onmessage = (event) => {
+      this.buffer.push(JSON.parse(String(event.data)) as T)
+      // A snapshot arrives as many frames: they are shown together.
+      this.flushTimer ??= setTimeout(this.flush, 40)
+    }
+    socket.onclose = () => {
+      if (this.socket !== socket) return
+      this.socket = null
+      this.become('lost')
+      for (const listener of this.lossListeners) listener()
+      const wait = Math.min(15_000, 500 * 2 ** this.attempts++)
+      this.retryTimer = setTimeout(() => this.open(), wait * (0.75 + Math.random() / 2))
+    }
+  }
+
+  private readonly close = () => {
+    clearTimeout(this.retryTimer)
+    const socket = this.socket
+    this.socket = null
+    socket?.close()
+    this.openedAt = 0
+    this.state = { items: [], status: 'connecting', since: Date.now() }
+  }
+
+  private readonly flush = () => {
+    this.flushTimer = undefined
+    if (this.buffer.length === 0) return
+    const { key, limit = 1000 } = this.options
+    const known = new Set(this.state.items.map(key))
+    const kept = new Map(this.replace ? [] : this.state.items.map((item) => [key(item), item]))
+    for (const item of this.buffer) kept.set(key(item), item)
+    const news = Date.now() - this.openedAt > 1000 ? this.buffer.filter((item) => !known.has(key(item))) : []
+    this.replace = false
+    this.buffer = []
+    this.state = { ...this.state, items: [...kept.values()].slice(-limit) }
+    this.notify()
+    for (const item of news) for (const listener of this.newsListeners) listener(item)
+  }
+
+  private become(status: StreamStatus) {
+    if (this.state.status === status) return
+    this.state = { ...this.state, status, since: Date.now() }
+    this.notify()
+  }
+
+  private notify() {
+    for (const subscriber of this.subscribers) subscriber()
+  }
+}

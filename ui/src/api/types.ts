@@ -1,0 +1,12 @@
+import type { Data, Item } from './resource'
+
+// Names for what the OpenAPI document describes; nothing is typed twice.
+export type AuditEntry = Data<'/audit'>[number]
+export type Component = Data<'/system/components'>[number]
+export type ConfigPreview = Data<'/system/config-preview'>
+export type Me = Data<'/auth/me'>
+export type NtpPool = Item<'/ntp/pools'>
+export type NtpSource = Data<'/ntp/sources'>['sources'][number]
+export type Resources = Data<'/system/resources'>
+export type SetupStatus = Data<'/setup/status'>
+export type User = Item<'/users'>

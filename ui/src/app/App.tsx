@@ -1,0 +1,39 @@
+import '@mantine/notifications/styles.layer.css'
+import { Notifications } from '@mantine/notifications'
+import { QueryClient, QueryClientProvider } from '@tanstack/react-query'
+import { RouterProvider } from '@tanstack/react-router'
+import '../i18n/i18n'
+import { onFault } from '../api/client'
+import { toFault } from '../api/fault'
+import { ConfirmHost } from '../kit/confirm'
+import { createAppRouter } from './routes'
+
+onFault((fault) => {
+  if (fault.code === 'setup_required') location.replace('/setup')
+  if (fault.sessionLost) location.replace(`/login?next=${encodeURIComponent(location.pathname + location.search)}`)
+})
+
+const queryClient = new QueryClient({
+  defaultOptions: {
+    queries: {
+      // The gateway may be reachable where the internet is not.
+      networkMode: 'always',
+      staleTime: 5000,
+      // A refusal stays a refusal; a gateway that does not answer may be restarting.
+      retry: (count, error) => count < 2 && [0, 502, 504].includes(toFault(error).status),
+    },
+    mutations: { networkMode: 'always' },
+  },
+})
+
+const router = createAppRouter(queryClient)
+
+export default function App() {
+  return (
+    <QueryClientProvider client={queryClient}>
+      <RouterProvider router={router} />
+      <ConfirmHost />
+      <Notifications position="bottom-right" zIndex={500} />
+    </QueryClientProvider>
+  )
+}

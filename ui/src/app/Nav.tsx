@@ -1,0 +1,31 @@
+import { Link } from '@tanstack/react-router'
+import { useTranslation } from 'react-i18next'
+import { navigation } from './navigation'
+import { paths } from './paths'
+import classes from './Shell.module.css'
+
+export function Nav({ onGo }: { onGo?: () => void }) {
+  const { t } = useTranslation()
+  return (
+    <nav aria-label={t('nav.label')} className={classes.nav}>
+      {navigation.map(({ area, items }) => (
+        <div key={area}>
+          {area && <div className={classes.area}>{t(`nav.${area}`)}</div>}
+          {items.map(({ name, to, icon: Icon }) => (
+            <Link
+              key={name}
+              to={to}
+              onClick={onGo}
+              className={classes.navLink}
+              activeOptions={{ exact: to === paths.overview, includeSearch: false }}
+              activeProps={{ 'data-active': true } as object}
+            >
+              <Icon size={17} stroke={1.7} aria-hidden />
+              {t(`nav.${name}`)}
+            </Link>
+          ))}
+        </div>
+      ))}
+    </nav>
+  )
+}

@@ -1,0 +1,82 @@
+import '@mantine/spotlight/styles.layer.css'
+import { useMantineColorScheme } from '@mantine/core'
+import { Spotlight, type SpotlightActionGroupData, spotlight } from '@mantine/spotlight'
+import { IconBolt, IconClock, IconSearch, IconUsers } from '@tabler/icons-react'
+import { useQuery } from '@tanstack/react-query'
+import { useNavigate } from '@tanstack/react-router'
+import { useTranslation } from 'react-i18next'
+import { ntpPools } from '../areas/ntp/resources'
+import { users } from '../areas/users/resources'
+import { reapply } from './actions'
+import { navigation } from './navigation'
+import { paths } from './paths'
+import { logOut, useCanEdit } from './session'
+
+export const show = spotlight.open
+
+/** Go anywhere, find any object by name, address or id, run actions: Ctrl+K. */
+export default function Palette() {
+  const { t } = useTranslation()
+  const navigate = useNavigate()
+  const canEdit = useCanEdit()
+  const { setColorScheme } = useMantineColorScheme()
+  const pools = useQuery({ queryKey: [ntpPools.kind], queryFn: ntpPools.list })
+  const people = useQuery({ queryKey: [users.kind], queryFn: users.list })
+  const go = (to: string) => () => void navigate({ to })
+
+  const groups: SpotlightActionGroupData[] = [
+    {
+      group: t('palette.goTo'),
+      actions: [...navigation.flatMap(({ items }) => items), { name: 'profile', to: paths.profile, icon: IconUsers }].map(
+        ({ name, to, icon: Icon }) => ({
+          id: to,
+          label: t(`nav.${name}`),
+          onClick: go(to),
+          leftSection: <Icon size={18} stroke={1.6} />,
+        }),
+      ),
+    },
+    {
+      group: t('palette.things'),
+      actions: [
+        ...(pools.data ?? []).map(({ id, address, kind }) => ({
+          id,
+          label: address,
+          description: `${t('nav.ntp')} · ${kind}`,
+          keywords: [id],
+          onClick: go(paths.ntpServer(id)),
+          leftSection: <IconClock size={18} stroke={1.6} />,
+        })),
+        ...(people.data ?? []).map(({ id, email, name }) => ({
+          id,
+          label: email,
+          description: name || t('nav.users'),
+          keywords: [id],
+          onClick: go(paths.user(id)),
+          leftSection: <IconUsers size={18} stroke={1.6} />,
+        })),
+      ],
+    },
+    {
+      group: t('palette.actions'),
+      actions: [
+        ...(canEdit ? [{ id: 'reapply', label: t('bar.reapply'), onClick: () => void reapply() }] : []),
+        { id: 'light', label: `${t('top.scheme.label')}: ${t('top.scheme.light')}`, onClick: () => setColorScheme('light') },
+        { id: 'dark', label: `${t('top.scheme.label')}: ${t('top.scheme.dark')}`, onClick: () => setColorScheme('dark') },
+        { id: 'logOut', label: t('top.logOut'), onClick: () => void logOut() },
+      ].map((action) => ({ ...action, leftSection: <IconBolt size={18} stroke={1.6} /> })),
+    },
+  ]
+
+  return (
+    <Spotlight
+      actions={groups}
+      shortcut={null}
+      nothingFound={t('palette.nothing')}
+      highlightQuery={false}
+      scrollable
+      maxHeight={420}
+      searchProps={{ leftSection: <IconSearch size={18} />, placeholder: t('palette.hint'), 'aria-label': t('palette.hint') }}
+    />
+  )
+}

@@ -1,0 +1,59 @@
+import { Button } from '@mantine/core'
+import { useMutation } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
+import { useTranslation } from 'react-i18next'
+import { componentStream } from '../api/streams'
+import { clockTime } from '../kit/format'
+import { Badge, StateBadge } from '../kit/StateBadge'
+import { useStream } from '../kit/useStream'
+import { reapply } from './actions'
+import { paths } from './paths'
+import classes from './StateBar.module.css'
+import { useCanEdit } from './session'
+
+/** One green line when everything is live. Otherwise what is not, why, and the button that helps. */
+export function StateBar() {
+  const { t } = useTranslation()
+  const canEdit = useCanEdit()
+  const { items, status, since } = useStream(componentStream)
+  const again = useMutation({ mutationFn: reapply })
+  const troubled = items.filter((component) => component.state !== 'live')
+
+  if (status === 'lost') {
+    return (
+      <div className={classes.bar} data-tone="warn" role="status" aria-label={t('bar.label')}>
+        <Badge tone="warn">{t('bar.lost', { time: clockTime(since) })}</Badge>
+      </div>
+    )
+  }
+  if (troubled.length === 0) {
+    return (
+      <div className={classes.bar} role="status" aria-label={t('bar.label')}>
+        {items.length > 0 ? (
+          <Badge tone="live">{t('bar.allLive', { count: items.length })}</Badge>
+        ) : (
+          <Badge tone="off">{t('bar.waiting')}</Badge>
+        )}
+      </div>
+    )
+  }
+  const worst = troubled.some(({ state }) => state === 'degraded') ? 'bad' : 'warn'
+  return (
+    <div className={classes.bar} data-tone={worst} role="status" aria-label={t('bar.label')}>
+      <ul>
+        {troubled.map(({ name, state, last_error }) => (
+          <li key={name}>
+            <Link to={paths.component(name)}>{name}</Link>
+            <StateBadge state={state} />
+            <span className={classes.reason}>{last_error || t(`bar.${state}`)}</span>
+          </li>
+        ))}
+      </ul>
+      {canEdit && (
+        <Button size="compact-sm" variant="default" loading={again.isPending} onClick={() => again.mutate()}>
+          {t('bar.reapply')}
+        </Button>
+      )}
+    </div>
+  )
+}

@@ -1,0 +1,33 @@
+import {
+  IconClock,
+  IconFileDiff,
+  IconHistory,
+  IconLayoutDashboard,
+  IconSettings,
+  type IconProps,
+  IconUsers,
+} from '@tabler/icons-react'
+import type { ComponentType } from 'react'
+import { paths } from './paths'
+
+interface NavItem {
+  /** The name of its text: nav.<name>. */
+  name: string
+  to: string
+  icon: ComponentType<IconProps>
+}
+
+/** The areas in the words of the trade. What is not built is not here. */
+export const navigation: { area: string | null; items: NavItem[] }[] = [
+  { area: null, items: [{ name: 'overview', to: paths.overview, icon: IconLayoutDashboard }] },
+  { area: 'services', items: [{ name: 'ntp', to: paths.ntp, icon: IconClock }] },
+  { area: 'operations', items: [{ name: 'audit', to: paths.audit, icon: IconHistory }] },
+  {
+    area: 'system',
+    items: [
+      { name: 'components', to: paths.components, icon: IconFileDiff },
+      { name: 'settings', to: paths.settings, icon: IconSettings },
+      { name: 'users', to: paths.users, icon: IconUsers },
+    ],
+  },
+]

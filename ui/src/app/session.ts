@@ -1,0 +1,25 @@
+import { queryOptions, useSuspenseQuery } from '@tanstack/react-query'
+import { http, unwrap } from '../api/client'
+
+export const meQuery = queryOptions({
+  queryKey: ['me'],
+  queryFn: () => unwrap(http.GET('/auth/me')),
+  staleTime: 60_000,
+})
+
+export function useMe() {
+  return useSuspenseQuery(meQuery).data
+}
+
+/** A viewer sees everything and changes nothing: the console does not offer what would be refused. */
+export function useCanEdit() {
+  return useMe().role === 'admin'
+}
+
+export async function logOut() {
+  try {
+    await unwrap(http.POST('/auth/logout'))
+  } finally {
+    location.replace('/login')
+  }
+}

@@ -1,0 +1,127 @@
+import { Button, TextInput } from '@mantine/core'
+import { useDebouncedCallback } from '@mantine/hooks'
+import { useInfiniteQuery } from '@tanstack/react-query'
+import { useNavigate, useParams, useSearch } from '@tanstack/react-router'
+import { useTranslation } from 'react-i18next'
+import { http, unwrap } from '../../api/client'
+import { auditStream } from '../../api/streams'
+import type { AuditEntry } from '../../api/types'
+import { DetailDrawer } from '../../kit/DetailDrawer'
+import { Code } from '../../kit/Diff'
+import { exactTime } from '../../kit/format'
+import { LiveMark } from '../../kit/LiveMark'
+import { FaultNotice } from '../../kit/Loaded'
+import type { ListSearch } from '../../kit/list-logic'
+import { Notice } from '../../kit/Notice'
+import { Facts, Page, Panel } from '../../kit/Page'
+import { useStream } from '../../kit/useStream'
+import { paths } from '../../app/paths'
+import { AuditList } from './AuditList'
+import classes from './Audit.module.css'
+
+const pageSize = 100
+const filters = ['actor', 'action', 'subject'] as const
+const times = ['from', 'to'] as const
+
+/** An input without a time zone means the operator's own; the API wants UTC. */
+const toUtc = (local: string | undefined) => (local ? new Date(local).toISOString() : undefined)
+
+export default function AuditPage() {
+  const { t } = useTranslation('audit')
+  const navigate = useNavigate()
+  const search = useSearch({ strict: false }) as ListSearch
+  const { id } = useParams({ strict: false })
+  const live = useStream(auditStream)
+  const query = useInfiniteQuery({
+    queryKey: ['audit', search],
+    queryFn: ({ pageParam }) =>
+      unwrap(
+        http.GET('/audit', {
+          params: {
+            query: {
+              ...Object.fromEntries(filters.map((name) => [name, search[name]])),
+              from: toUtc(search.from),
+              to: toUtc(search.to),
+              limit: pageSize,
+              before: pageParam,
+            },
+          },
+        }),
+      ),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: (last: AuditEntry[]) => (last.length === pageSize ? last.at(-1)?.id : undefined),
+  })
+  const change = useDebouncedCallback((part: ListSearch) => {
+    void navigate({ to: '.', search: (old: ListSearch) => ({ ...old, ...part }), replace: true } as never)
+  }, 250)
+  const entries = query.data?.pages.flat() ?? []
+
+  return (
+    <Page title={t('title')} lead={t('lead')}>
+      <Panel
+        title={t('entries')}
+        aside={<LiveMark {...live} />}
+        flush
+      >
+        <form className={classes.filters} onSubmit={(event) => event.preventDefault()}>
+          {filters.map((name) => (
+            <TextInput
+              key={name}
+              label={t(name)}
+              defaultValue={search[name] ?? ''}
+              onChange={(event) => change({ [name]: event.currentTarget.value || undefined })}
+            />
+          ))}
+          {times.map((name) => (
+            <TextInput
+              key={name}
+              type="datetime-local"
+              label={t(name)}
+              defaultValue={search[name] ?? ''}
+              onChange={(event) => change({ [name]: event.currentTarget.value || undefined })}
+            />
+          ))}
+        </form>
+        {query.isError && <FaultNotice fault={query.error} />}
+        {query.data && <AuditList entries={entries} rowLink={(row) => paths.auditEntry(row.id)} />}
+        {query.hasNextPage && (
+          <div className={classes.more}>
+            <Button variant="default" loading={query.isFetchingNextPage} onClick={() => query.fetchNextPage()}>
+              {t('more')}
+            </Button>
+          </div>
+        )}
+      </Panel>
+      {id && query.data && <EntryDrawer entry={entries.find((one) => one.id === id)} />}
+    </Page>
+  )
+}
+
+function EntryDrawer({ entry }: { entry?: AuditEntry }) {
+  const { t } = useTranslation('audit')
+  if (!entry) {
+    return (
+      <DetailDrawer title={t('id')} back={paths.audit}>
+        <Notice tone="off">{t('notLoaded')}</Notice>
+      </DetailDrawer>
+    )
+  }
+  return (
+    <DetailDrawer title={<span className="mono">{entry.action}</span>} back={paths.audit}>
+      <Facts
+        facts={[
+          [t('at'), exactTime(entry.created_at)],
+          [t('actor'), entry.actor],
+          [t('subject'), entry.subject],
+          [t('node'), <span key="n" className="mono">{entry.node_id}</span>],
+          [t('id'), <span key="i" className="mono">{entry.id}</span>],
+        ]}
+      />
+      {entry.details && (
+        <div className={classes.details}>
+          <Code label={t('details')} text={JSON.stringify(entry.details, null, 2)} />
+        </div>
+      )}
+    </DetailDrawer>
+  )
+}

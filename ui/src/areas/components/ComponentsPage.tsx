@@ -1,0 +1,69 @@
+import { Button } from '@mantine/core'
+import { IconRefresh } from '@tabler/icons-react'
+import { useMutation } from '@tanstack/react-query'
+import { Outlet } from '@tanstack/react-router'
+import { useTranslation } from 'react-i18next'
+import { componentStream } from '../../api/streams'
+import { reapply } from '../../app/actions'
+import { paths } from '../../app/paths'
+import { useCanEdit } from '../../app/session'
+import { addTexts } from '../../i18n/i18n'
+import { DataTable } from '../../kit/DataTable'
+import { LiveMark } from '../../kit/LiveMark'
+import { Page, Panel } from '../../kit/Page'
+import { StateBadge } from '../../kit/StateBadge'
+import { Time } from '../../kit/Time'
+import { useStream } from '../../kit/useStream'
+import en from './en.json'
+
+addTexts('components', en)
+
+/** What the gateway manages, how far each has come, and what it would write. */
+export default function ComponentsPage() {
+  const { t } = useTranslation('components')
+  const canEdit = useCanEdit()
+  const stream = useStream(componentStream)
+  const again = useMutation({ mutationFn: reapply })
+  return (
+    <Page
+      title={t('title')}
+      lead={t('lead')}
+      actions={
+        canEdit && (
+          <Button
+            variant="default"
+            leftSection={<IconRefresh size={16} />}
+            loading={again.isPending}
+            onClick={() => again.mutate()}
+          >
+            {t('common:bar.reapply')}
+          </Button>
+        )
+      }
+    >
+      <Panel title={t('list')} aside={<LiveMark {...stream} />} flush>
+        <DataTable
+          label={t('title')}
+          rows={stream.items}
+          rowKey={(row) => row.name}
+          rowLink={(row) => paths.component(row.name)}
+          columns={[
+            { key: 'name', header: t('name'), cell: (row) => row.name },
+            { key: 'state', header: t('state'), width: '130px', cell: (row) => <StateBadge state={row.state} /> },
+            {
+              key: 'revision',
+              header: t('revision'),
+              width: '120px',
+              align: 'right',
+              cell: (row) => <span className="mono">{`${row.applied_revision} / ${row.revision}`}</span>,
+            },
+            { key: 'applied', header: t('applied'), width: '110px', align: 'right', cell: (row) => <Time at={row.last_applied_at} /> },
+            { key: 'took', header: t('took'), width: '90px', align: 'right', cell: (row) => `${row.duration_ms} ms` },
+            { key: 'error', header: t('error'), width: 'minmax(0, 2fr)', cell: (row) => row.last_error || '–' },
+          ]}
+        />
+      </Panel>
+      <Outlet />
+    </Page>
+  )
+}

@@ -1,0 +1,56 @@
+import { Button } from '@mantine/core'
+import { IconRefresh } from '@tabler/icons-react'
+import { useMutation, useQueryClient } from '@tanstack/react-query'
+import { Outlet } from '@tanstack/react-router'
+import { useTranslation } from 'react-i18next'
+import { http, unwrap } from '../../api/client'
+import { paths } from '../../app/paths'
+import { useCanEdit } from '../../app/session'
+import { addTexts } from '../../i18n/i18n'
+import { Page } from '../../kit/Page'
+import { Tabs } from '../../kit/Tabs'
+import { toast, toastFault } from '../../kit/toast'
+import en from './en.json'
+
+addTexts('ntp', en)
+
+export default function NtpPage() {
+  const { t } = useTranslation('ntp')
+  const canEdit = useCanEdit()
+  const queries = useQueryClient()
+  const sync = useMutation({
+    mutationFn: () => unwrap(http.POST('/ntp/force-sync')),
+    onSuccess: () => toast('live', t('sync.done')),
+    onError: toastFault,
+    onSettled: () => queries.invalidateQueries({ queryKey: ['ntp'] }),
+  })
+  return (
+    <Page
+      title={t('title')}
+      lead={t('lead')}
+      actions={
+        canEdit && (
+          <Button
+            variant="default"
+            leftSection={<IconRefresh size={16} />}
+            loading={sync.isPending}
+            onClick={() => sync.mutate()}
+            title={t('sync.help')}
+          >
+            {t('sync.verb')}
+          </Button>
+        )
+      }
+    >
+      <Tabs
+        label={t('title')}
+        tabs={[
+          { to: paths.ntp, label: t('tabs.sources'), exact: true },
+          { to: paths.ntpServers, label: t('tabs.servers') },
+          { to: paths.ntpSettings, label: t('tabs.settings') },
+        ]}
+      />
+      <Outlet />
+    </Page>
+  )
+}

@@ -1,0 +1,103 @@
+import { Outlet, useNavigate, useParams } from '@tanstack/react-router'
+import { useTranslation } from 'react-i18next'
+import type { NtpPool } from '../../api/types'
+import { paths } from '../../app/paths'
+import type { Column } from '../../kit/DataTable'
+import { DetailDrawer } from '../../kit/DetailDrawer'
+import type { FieldSpec } from '../../kit/fields'
+import { CreateForm, EditForm } from '../../kit/ResourceForm'
+import { ResourceList } from '../../kit/ResourceList'
+import { OnOff } from '../../kit/StateBadge'
+import { Time } from '../../kit/Time'
+import { ntpPools } from './resources'
+
+const kinds = ['pool', 'server'] as const
+
+const fields: FieldSpec[] = [
+  { name: 'kind', type: 'choice', options: kinds },
+  { name: 'address', type: 'mono', required: true },
+  { name: 'iburst', type: 'switch' },
+  { name: 'prefer', type: 'switch' },
+  { name: 'minpoll', type: 'number', min: -6, max: 24 },
+  { name: 'maxpoll', type: 'number', min: -6, max: 24 },
+]
+const defaults = { kind: 'server', address: '', iburst: true, prefer: false, minpoll: null, maxpoll: null }
+
+export default function Servers() {
+  const { t } = useTranslation('ntp')
+  const kindText = (kind: string) => t(`pool.kinds.${kind}`)
+  const columns: Column<NtpPool>[] = [
+    {
+      key: 'address',
+      header: t('pool.address.label'),
+      width: 'minmax(0, 2fr)',
+      cell: (row) => <span className="mono">{row.address}</span>,
+      sortBy: (row) => row.address,
+    },
+    { key: 'kind', header: t('pool.kind.label'), cell: (row) => kindText(row.kind), sortBy: (row) => row.kind },
+    { key: 'iburst', header: t('pool.iburst.label'), cell: (row) => <OnOff on={row.iburst} />, sortBy: (row) => row.iburst },
+    { key: 'prefer', header: t('pool.prefer.label'), cell: (row) => <OnOff on={row.prefer} />, sortBy: (row) => row.prefer },
+    {
+      key: 'updated',
+      header: t('pool.updated'),
+      cell: (row) => <Time at={row.updated_at} />,
+      sortBy: (row) => row.updated_at,
+    },
+  ]
+  return (
+    <>
+      <ResourceList
+        resource={ntpPools}
+        text="ntp:pool"
+        columns={columns}
+        filters={[
+          {
+            key: 'kind',
+            label: t('pool.kind.label'),
+            options: kinds.map((value) => ({ value, label: kindText(value) })),
+            of: (row) => row.kind,
+          },
+        ]}
+        searchText={(row) => `${row.address} ${row.kind} ${row.id}`}
+        rowLink={(row) => paths.ntpServer(row.id)}
+        createLink={paths.ntpServerNew}
+      />
+      <Outlet />
+    </>
+  )
+}
+
+export function NewServer() {
+  const { t } = useTranslation('ntp')
+  const navigate = useNavigate()
+  return (
+    <DetailDrawer title={t('pool.new')} back={paths.ntpServers}>
+      <CreateForm
+        resource={ntpPools}
+        text="ntp:pool"
+        fields={fields}
+        defaults={defaults}
+        onDone={() => navigate({ to: paths.ntpServers })}
+      />
+    </DetailDrawer>
+  )
+}
+
+export function EditServer() {
+  const { t } = useTranslation('ntp')
+  const navigate = useNavigate()
+  const { id } = useParams({ strict: false }) as { id: string }
+  return (
+    <DetailDrawer title={t('pool.edit')} back={paths.ntpServers}>
+      <EditForm
+        key={id}
+        resource={ntpPools}
+        id={id}
+        text="ntp:pool"
+        fields={fields}
+        name={(row) => row.address}
+        onDone={() => navigate({ to: paths.ntpServers })}
+      />
+    </DetailDrawer>
+  )
+}

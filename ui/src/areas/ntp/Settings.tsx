@@ -1,0 +1,22 @@
+import { useTranslation } from 'react-i18next'
+import type { FieldSpec } from '../../kit/fields'
+import { Panel } from '../../kit/Page'
+import { SettingsForm } from '../../kit/ResourceForm'
+import { ntpSettings } from './resources'
+
+const fields: FieldSpec[] = [
+  { name: 'serve_clients', type: 'switch' },
+  { name: 'listen_addresses', type: 'list', when: (values) => values.serve_clients === true },
+  { name: 'allow_acl', type: 'list', when: (values) => values.serve_clients === true },
+  { name: 'makestep', type: 'mono' },
+  { name: 'rtcsync', type: 'switch' },
+]
+
+export default function Settings() {
+  const { t } = useTranslation('ntp')
+  return (
+    <Panel title={t('settings.title')}>
+      <SettingsForm singleton={ntpSettings} text="ntp:settings" fields={fields} />
+    </Panel>
+  )
+}

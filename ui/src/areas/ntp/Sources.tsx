@@ -1,0 +1,108 @@
+import { useQuery } from '@tanstack/react-query'
+import { useTranslation } from 'react-i18next'
+import { http, unwrap } from '../../api/client'
+import type { NtpSource } from '../../api/types'
+import { type Column, DataTable } from '../../kit/DataTable'
+import { duration, offset } from '../../kit/format'
+import { Loaded } from '../../kit/Loaded'
+import { Notice, type Tone } from '../../kit/Notice'
+import { Facts, Panel } from '../../kit/Page'
+import { Badge } from '../../kit/StateBadge'
+import { OffsetPicture, ReachPicture } from './pictures'
+
+const tones: Record<string, Tone> = {
+  selected: 'live',
+  combined: 'live',
+  not_combined: 'off',
+  unreachable: 'bad',
+  falseticker: 'bad',
+  jittery: 'warn',
+}
+
+/** What chronyd sees now: its own state and each of its sources. */
+export default function Sources() {
+  const { t } = useTranslation('ntp')
+  const status = useQuery({
+    queryKey: ['ntp', 'status'],
+    queryFn: () => unwrap(http.GET('/ntp/status')),
+    refetchInterval: 5000,
+  })
+  const sources = useQuery({
+    queryKey: ['ntp', 'sources'],
+    queryFn: () => unwrap(http.GET('/ntp/sources')),
+    refetchInterval: 5000,
+  })
+
+  return (
+    <>
+      <Panel title={t('status.title')}>
+        <Loaded query={status} height={42}>
+          {(now) =>
+            now.error ? (
+              <Notice tone="warn" title={t('status.unknown')}>
+                {now.error}
+              </Notice>
+            ) : (
+              <Facts
+                facts={[
+                  [
+                    t('status.clock'),
+                    <Badge key="s" tone={now.synchronised ? 'live' : 'warn'}>
+                      {t(now.synchronised ? 'status.synchronised' : 'status.free')}
+                    </Badge>,
+                  ],
+                  [t('status.offset'), offset(now.offset_seconds)],
+                  [t('status.stratum'), now.stratum],
+                  [t('status.source'), <span key="s" className="mono">{now.source || '–'}</span>],
+                  [t('status.reference'), <span key="r" className="mono">{now.reference_id}</span>],
+                  [t('status.leap'), now.leap_status],
+                ]}
+              />
+            )
+          }
+        </Loaded>
+      </Panel>
+      <Panel title={t('sources.title')} flush>
+        <Loaded query={sources} height={160}>
+          {({ sources: list, error }) => {
+            const widest = Math.max(...list.map((one) => Math.abs(one.offset_seconds) + one.error_seconds), 1e-6)
+            const columns: Column<NtpSource>[] = [
+              { key: 'address', header: t('sources.address'), width: 'minmax(0, 1.6fr)', cell: (row) => <span className="mono">{row.address}</span> },
+              {
+                key: 'state',
+                header: t('sources.state'),
+                cell: (row) => <Badge tone={tones[row.state] ?? 'off'}>{t(`sources.states.${row.state}`, { defaultValue: row.state })}</Badge>,
+              },
+              { key: 'reach', header: t('sources.reach'), width: '110px', cell: (row) => <ReachPicture reach={row.reach} /> },
+              {
+                key: 'picture',
+                header: t('sources.offset'),
+                width: 'minmax(120px, 1.4fr)',
+                cell: (row) => <OffsetPicture offset={row.offset_seconds} error={row.error_seconds} widest={widest} />,
+              },
+              {
+                key: 'offset',
+                header: '±',
+                width: '170px',
+                align: 'right',
+                cell: (row) => `${offset(row.offset_seconds)} ± ${offset(row.error_seconds, false)}`,
+              },
+              { key: 'stratum', header: t('sources.stratum'), width: '60px', align: 'right', cell: (row) => row.stratum },
+              { key: 'poll', header: t('sources.poll'), width: '80px', align: 'right', cell: (row) => duration(2 ** row.poll) },
+              {
+                key: 'rx',
+                header: t('sources.lastRx'),
+                width: '90px',
+                align: 'right',
+                cell: (row) => (row.last_rx_seconds < 0 ? '–' : duration(row.last_rx_seconds)),
+              },
+            ]
+            if (error) return <Notice tone="warn" title={t('status.unknown')}>{error}</Notice>
+            if (list.length === 0) return <Notice tone="off">{t('sources.none')}</Notice>
+            return <DataTable label={t('sources.title')} columns={columns} rows={list} rowKey={(row) => row.address} />
+          }}
+        </Loaded>
+      </Panel>
+    </>
+  )
+}

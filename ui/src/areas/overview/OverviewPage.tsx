@@ -1,0 +1,90 @@
+import { useQuery } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
+import { useTranslation } from 'react-i18next'
+import { http, unwrap } from '../../api/client'
+import { auditStream, componentStream } from '../../api/streams'
+import { paths } from '../../app/paths'
+import { addTexts } from '../../i18n/i18n'
+import { DataTable } from '../../kit/DataTable'
+import { duration } from '../../kit/format'
+import { LiveMark } from '../../kit/LiveMark'
+import { Loaded } from '../../kit/Loaded'
+import { Page, Panel } from '../../kit/Page'
+import { StateBadge } from '../../kit/StateBadge'
+import { Time } from '../../kit/Time'
+import { useStream } from '../../kit/useStream'
+import { AuditList } from '../audit/AuditList'
+import en from './en.json'
+import classes from './Overview.module.css'
+import { ResourceMeters } from './ResourceMeters'
+import { ServiceBadge } from './ServiceBadge'
+
+addTexts('overview', en)
+
+/** Is it well, what changed, what is not live: without a click. */
+export default function OverviewPage() {
+  const { t } = useTranslation('overview')
+  const health = useQuery({ queryKey: ['system', 'health'], queryFn: () => unwrap(http.GET('/system/health')) })
+  const services = useQuery({
+    queryKey: ['system', 'services'],
+    queryFn: () => unwrap(http.GET('/system/services')),
+    refetchInterval: 10_000,
+  })
+  const components = useStream(componentStream)
+  const audit = useStream(auditStream)
+  const { hostname, version, os, kernel } = health.data ?? {}
+
+  return (
+    <Page title={hostname ?? t('title')} lead={health.data && `Gateway ${version} · ${os} · ${kernel}`}>
+      <ResourceMeters />
+      <div className={classes.columns}>
+        <Panel title={t('components.title')} aside={<LiveMark {...components} />} flush>
+          <DataTable
+            label={t('components.title')}
+            rows={components.items}
+            rowKey={(row) => row.name}
+            rowLink={(row) => paths.component(row.name)}
+            columns={[
+              { key: 'name', header: t('components.name'), cell: (row) => row.name },
+              { key: 'state', header: t('components.state'), cell: (row) => <StateBadge state={row.state} /> },
+              { key: 'applied', header: t('components.applied'), align: 'right', cell: (row) => <Time at={row.last_applied_at} /> },
+            ]}
+          />
+        </Panel>
+        <Panel title={t('services.title')} flush>
+          <Loaded query={services} height={120}>
+            {({ services: list }) => (
+              <DataTable
+                label={t('services.title')}
+                rows={list}
+                rowKey={(row) => row.name}
+                columns={[
+                  { key: 'name', header: t('services.name'), cell: (row) => row.name },
+                  { key: 'active', header: t('services.state'), cell: (row) => <ServiceBadge active={row.active} detail={row.detail} /> },
+                  {
+                    key: 'since',
+                    header: t('services.since'),
+                    align: 'right',
+                    cell: (row) => (row.since ? duration((Date.now() - Date.parse(row.since)) / 1000) : '–'),
+                  },
+                ]}
+              />
+            )}
+          </Loaded>
+        </Panel>
+      </div>
+      <Panel
+        title={t('audit.title')}
+        aside={
+          <span className={classes.aside}>
+            <LiveMark {...audit} />
+            <Link to={paths.audit}>{t('audit.all')}</Link>
+          </span>
+        }
+        flush
+      >
+        <AuditList entries={audit.items.slice(-12).reverse()} />
+      </Panel>
+    </Page>
+  )
+}

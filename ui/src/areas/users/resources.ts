@@ -1,0 +1,3 @@
+import { resource } from '../../api/resource'
+
+export const users = resource('user', '/users')

@@ -1,0 +1,74 @@
+import { Button, PasswordInput, TextInput } from '@mantine/core'
+import { useEffect, useState } from 'react'
+import { useForm } from 'react-hook-form'
+import { useTranslation } from 'react-i18next'
+import { http, unwrap } from '../api/client'
+import { toFault } from '../api/fault'
+import { placeFault } from '../kit/form-errors'
+import { Notice } from '../kit/Notice'
+import classes from './Door.module.css'
+import { safeNext } from './next'
+
+export function Login() {
+  const { t } = useTranslation('door')
+  const [problem, setProblem] = useState('')
+  const { register, handleSubmit, setError, formState } = useForm({ defaultValues: { email: '', password: '' } })
+
+  useEffect(() => {
+    unwrap(http.GET('/setup/status')).then(
+      (status) => status.completed || location.replace('/setup'),
+      () => {},
+    )
+  }, [])
+
+  const submit = handleSubmit(async (body) => {
+    setProblem('')
+    // The console's code travels while the server checks the password.
+    void import('../app/App')
+    try {
+      await unwrap(http.POST('/auth/login', { body }))
+      location.replace(safeNext(location.search))
+    } catch (cause) {
+      const fault = toFault(cause)
+      if (fault.code === 'setup_required') location.replace('/setup')
+      const minutes = Math.ceil((fault.retryAfter ?? 60) / 60)
+      setProblem(
+        fault.status === 429
+          ? t('login.throttled', { count: minutes })
+          : fault.code === 'unreachable'
+            ? t('unreachable')
+            : placeFault(fault, ['email', 'password'], setError),
+      )
+    }
+  })
+
+  return (
+    <form className={classes.card} onSubmit={submit} noValidate>
+      <h1>{t('login.title')}</h1>
+      <p className={classes.lead}>{t('login.lead')}</p>
+      <div className={classes.fields}>
+        {problem && <Notice tone="bad">{problem}</Notice>}
+        <TextInput
+          label={t('login.email')}
+          type="email"
+          autoComplete="username"
+          autoFocus
+          error={formState.errors.email?.message}
+          {...register('email', { required: t('required') })}
+        />
+        <PasswordInput
+          label={t('login.password')}
+          autoComplete="current-password"
+          error={formState.errors.password?.message}
+          {...register('password', { required: t('required') })}
+        />
+        <Button type="submit" loading={formState.isSubmitting} fullWidth>
+          {t('login.submit')}
+        </Button>
+      </div>
+      <p className={classes.foot}>
+        {t('login.forgot')} <a href="/reset-password">{t('login.reset')}</a>
+      </p>
+    </form>
+  )
+}

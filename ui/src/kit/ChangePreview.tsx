@@ -1,0 +1,52 @@
+import { Skeleton } from '@mantine/core'
+import { useQuery } from '@tanstack/react-query'
+import { useTranslation } from 'react-i18next'
+import { http, unwrap } from '../api/client'
+import type { paths } from '../api/schema'
+import classes from './ChangePreview.module.css'
+import { Diff } from './Diff'
+import { FaultNotice } from './Loaded'
+import { modelChanges } from './model-changes'
+
+type ChangeSet = paths['/change-sets']['post']['requestBody']['content']['application/json']
+export type Operation = ChangeSet['operations'][number]
+
+const show = (value: unknown) => (value === undefined ? '–' : typeof value === 'string' ? value || '""' : JSON.stringify(value))
+
+/** What would change if this were saved: the fields of the model and the lines of the rendered files. */
+export default function ChangePreview({ operation }: { operation: Operation }) {
+  const { t } = useTranslation()
+  const query = useQuery({
+    queryKey: ['preview', operation],
+    queryFn: () => unwrap(http.POST('/change-sets', { body: { operations: [operation], preview: true, reason: '' } })),
+    gcTime: 0,
+    retry: false,
+  })
+  if (query.isError) return <FaultNotice fault={query.error} />
+  if (!query.data) return <Skeleton height={120} />
+  return (
+    <section className={classes.preview} aria-label={t('preview.title')}>
+      <h3>{t('preview.model')}</h3>
+      {query.data.changes.map((change) => (
+        <dl key={`${change.kind} ${change.id}`}>
+          {modelChanges(change.before, change.after).map(({ field, before, after }) => (
+            <div key={field}>
+              <dt>{field}</dt>
+              <dd>
+                {change.before && <del>{show(before)}</del>} <ins>{show(after)}</ins>
+              </dd>
+            </div>
+          ))}
+        </dl>
+      ))}
+      <h3>{t('preview.files')}</h3>
+      {query.data.files.length === 0 && <p className="soft">{t('preview.noFiles')}</p>}
+      {query.data.files.map((file) => (
+        <div key={file.path}>
+          <p className="mono">{file.path}</p>
+          <Diff text={file.diff} />
+        </div>
+      ))}
+    </section>
+  )
+}

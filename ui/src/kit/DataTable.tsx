@@ -1,0 +1,141 @@
+import { Link } from '@tanstack/react-router'
+import { useVirtualizer } from '@tanstack/react-virtual'
+import { type CSSProperties, type KeyboardEvent, type ReactNode, useRef } from 'react'
+import { useTranslation } from 'react-i18next'
+import classes from './DataTable.module.css'
+
+export interface Column<T> {
+  key: string
+  header: string
+  cell: (row: T) => ReactNode
+  /** A CSS grid track; all columns share the width equally by default. */
+  width?: string
+  align?: 'right'
+  /** What to sort by; a column without it cannot be sorted. */
+  sortBy?: (row: T) => string | number | boolean | null | undefined
+}
+
+interface DataTableProps<T> {
+  label: string
+  columns: Column<T>[]
+  rows: readonly T[]
+  rowKey: (row: T) => string
+  /** The address of a row: its first cell becomes a link that covers the row. */
+  rowLink?: (row: T) => string
+  sort?: string
+  onSort?: (key: string) => void
+}
+
+export const virtualFrom = 200
+
+/**
+ * The one table. A grid of rows with table roles, because a real <table> can neither be virtualised nor
+ * become cards on a phone without losing its meaning for screen readers.
+ */
+export function DataTable<T>(props: DataTableProps<T>) {
+  const { label, columns, rows, sort, onSort } = props
+  const { t } = useTranslation()
+  const tracks = { '--tracks': columns.map((column) => column.width ?? 'minmax(0, 1fr)').join(' ') } as CSSProperties
+  return (
+    // biome-ignore lint/a11y/useSemanticElements: see above.
+    <div role="table" aria-label={label} aria-rowcount={rows.length + 1} className={classes.table} style={tracks}>
+      {/* biome-ignore lint/a11y/useSemanticElements: see above. */}
+      {/* biome-ignore lint/a11y/useFocusableInteractive: a header row is not interactive, its buttons are. */}
+      <div role="row" aria-rowindex={1} className={classes.head}>
+        {columns.map((column) => {
+          const direction = sort === column.key ? 'ascending' : sort === `-${column.key}` ? 'descending' : undefined
+          return (
+            // biome-ignore lint/a11y/useSemanticElements: see above.
+            // biome-ignore lint/a11y/useFocusableInteractive: see above.
+            <div role="columnheader" key={column.key} aria-sort={direction} data-align={column.align}>
+              {column.sortBy && onSort ? (
+                <button type="button" onClick={() => onSort(column.key)} title={t('list.sortBy', { column: column.header })}>
+                  {column.header}
+                  <span aria-hidden>{direction === 'ascending' ? ' ↑' : direction === 'descending' ? ' ↓' : ''}</span>
+                </button>
+              ) : (
+                column.header
+              )}
+            </div>
+          )
+        })}
+      </div>
+      {rows.length > virtualFrom ? <VirtualRows {...props} /> : <PlainRows {...props} />}
+    </div>
+  )
+}
+
+function PlainRows<T>(props: DataTableProps<T>) {
+  return (
+    // biome-ignore lint/a11y/useSemanticElements: see DataTable.
+    <div role="rowgroup" onKeyDown={moveBetweenRows}>
+      {props.rows.map((row, index) => (
+        <Row key={props.rowKey(row)} row={row} index={index} {...props} />
+      ))}
+    </div>
+  )
+}
+
+function VirtualRows<T>(props: DataTableProps<T>) {
+  const scroller = useRef<HTMLDivElement>(null)
+  const virtualizer = useVirtualizer({
+    count: props.rows.length,
+    getScrollElement: () => scroller.current,
+    estimateSize: () => 37,
+    overscan: 12,
+  })
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: a scrolling region must be reachable by keyboard.
+    <div ref={scroller} className={classes.scroller} tabIndex={0}>
+      {/* biome-ignore lint/a11y/useSemanticElements: see DataTable. */}
+      <div role="rowgroup" onKeyDown={moveBetweenRows} style={{ height: virtualizer.getTotalSize(), position: 'relative' }}>
+        {virtualizer.getVirtualItems().map((item) => {
+          const row = props.rows[item.index] as T
+          return (
+            <div
+              key={props.rowKey(row)}
+              role="presentation"
+              data-index={item.index}
+              ref={virtualizer.measureElement}
+              className={classes.virtual}
+              style={{ transform: `translateY(${item.start}px)` }}
+            >
+              <Row row={row} index={item.index} {...props} />
+            </div>
+          )
+        })}
+      </div>
+    </div>
+  )
+}
+
+function Row<T>({ row, index, columns, rowLink }: { row: T; index: number } & DataTableProps<T>) {
+  return (
+    // biome-ignore lint/a11y/useSemanticElements: see DataTable.
+    // biome-ignore lint/a11y/useFocusableInteractive: the row's link takes the focus.
+    <div role="row" aria-rowindex={index + 2} className={classes.row}>
+      {columns.map((column, position) => (
+        // biome-ignore lint/a11y/useSemanticElements: see DataTable.
+        // biome-ignore lint/a11y/useFocusableInteractive: see above.
+        <div role="cell" key={column.key} data-label={column.header} data-align={column.align}>
+          {position === 0 && rowLink ? (
+            <Link to={rowLink(row)} search className={classes.link} data-row-link>
+              {column.cell(row)}
+            </Link>
+          ) : (
+            column.cell(row)
+          )}
+        </div>
+      ))}
+    </div>
+  )
+}
+
+function moveBetweenRows(event: KeyboardEvent<HTMLElement>) {
+  if (event.key !== 'ArrowDown' && event.key !== 'ArrowUp') return
+  const links = [...event.currentTarget.querySelectorAll<HTMLElement>('[data-row-link]')]
+  const next = links[links.indexOf(document.activeElement as HTMLElement) + (event.key === 'ArrowDown' ? 1 : -1)]
+  if (!next) return
+  event.preventDefault()
+  next.focus()
+}

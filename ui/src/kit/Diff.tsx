@@ -1,0 +1,47 @@
+import { useMemo } from 'react'
+import { useTranslation } from 'react-i18next'
+import classes from './Diff.module.css'
+import { parseDiff } from './diff-lines'
+
+const words = { add: 'diff.added', del: 'diff.removed' } as const
+const signs = { add: '+', del: '−', same: ' ', hunk: '' }
+
+/** A unified diff as the server made it, with line numbers of both sides. */
+export function Diff({ text }: { text: string }) {
+  const { t } = useTranslation()
+  const lines = useMemo(() => parseDiff(text), [text])
+  if (lines.length === 0) return <p className="soft">{t('diff.none')}</p>
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls sideways must be reachable by keyboard.
+    <section className={classes.diff} aria-label={t('diff.label')} tabIndex={0}>
+      <table>
+        <tbody>
+          {lines.map((line, index) => (
+            // biome-ignore lint/suspicious/noArrayIndexKey: a diff is replaced as a whole, its lines have no other name.
+            <tr key={index} data-kind={line.kind}>
+              <td className={classes.number}>{line.before}</td>
+              <td className={classes.number}>{line.after}</td>
+              <td className={classes.sign}>
+                {signs[line.kind]}
+                {(line.kind === 'add' || line.kind === 'del') && (
+                  <span className="visually-hidden">{t(words[line.kind])}</span>
+                )}
+              </td>
+              <td className={classes.code}>{line.text}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </section>
+  )
+}
+
+/** A whole file. */
+export function Code({ text, label }: { text: string; label: string }) {
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls sideways must be reachable by keyboard.
+    <section className={classes.diff} aria-label={label} tabIndex={0}>
+      <pre className={classes.file}>{text}</pre>
+    </section>
+  )
+}

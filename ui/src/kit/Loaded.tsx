@@ -1,0 +1,52 @@
+import { Button, Skeleton } from '@mantine/core'
+import type { UseQueryResult } from '@tanstack/react-query'
+import type { ReactNode } from 'react'
+import { useTranslation } from 'react-i18next'
+import { toFault } from '../api/fault'
+import { clockTime } from './format'
+import { Notice } from './Notice'
+
+interface LoadedProps<T> {
+  query: UseQueryResult<T>
+  children: (data: T) => ReactNode
+  /** How tall the content will roughly be, so that nothing jumps when it arrives. */
+  height?: number
+}
+
+/** Shows what a query has. Old data stays on screen when a refresh fails, and says how old it is. */
+export function Loaded<T>({ query, children, height = 120 }: LoadedProps<T>) {
+  const { t } = useTranslation()
+  const retry = (
+    <Button size="compact-sm" variant="default" onClick={() => query.refetch()} loading={query.isFetching}>
+      {t('tryAgain')}
+    </Button>
+  )
+  if (query.data === undefined) {
+    if (!query.isError) return <Skeleton height={height} aria-label={t('loading')} />
+    return <FaultNotice fault={query.error} action={retry} />
+  }
+  return (
+    <>
+      {query.isError && (
+        <Notice tone="warn" title={t('stale', { time: clockTime(query.dataUpdatedAt) })} action={retry}>
+          {toFault(query.error).message}
+        </Notice>
+      )}
+      {children(query.data)}
+    </>
+  )
+}
+
+export function FaultNotice({ fault: cause, action }: { fault: unknown; action?: ReactNode }) {
+  const { t } = useTranslation()
+  const fault = toFault(cause)
+  return (
+    <Notice tone="bad" title={fault.code === 'unreachable' ? t('unreachable') : fault.message} action={action}>
+      {fault.requestId && (
+        <span className="soft">
+          {t('requestId')} <span className="mono">{fault.requestId}</span>
+        </span>
+      )}
+    </Notice>
+  )
+}

@@ -1,0 +1,71 @@
+import 'uplot/dist/uPlot.min.css'
+import { useComputedColorScheme } from '@mantine/core'
+import { useEffect, useRef } from 'react'
+import UPlot from 'uplot'
+
+export interface PlotProps {
+  /** Seconds since the epoch, and a value for each. */
+  times: number[]
+  values: number[]
+  /** How many seconds the chart shows: a fixed window, so that it moves without jumping. */
+  window: number
+  /** The top of the scale; a chart without a natural one grows with its values. */
+  max?: number
+  height: number
+  label: string
+  format: (value: number) => string
+}
+
+const color = (name: string) => getComputedStyle(document.documentElement).getPropertyValue(name)
+
+export default function Plot({ times, values, window, max, height, label, format }: PlotProps) {
+  const host = useRef<HTMLDivElement>(null)
+  const plot = useRef<UPlot>(null)
+  const scheme = useComputedColorScheme()
+
+  // biome-ignore lint/correctness/useExhaustiveDependencies: a canvas does not follow CSS: a new scheme draws it anew.
+  useEffect(() => {
+    const element = host.current
+    if (!element) return
+    const axis = { stroke: color('--gw-ink-soft'), grid: { stroke: color('--gw-line'), width: 1 }, ticks: { show: false } }
+    plot.current = new UPlot(
+      {
+        width: element.clientWidth,
+        height,
+        legend: { show: false },
+        cursor: { show: false },
+        padding: [6, 0, 0, 0],
+        scales: { y: { range: (_, __, top) => [0, max ?? Math.max(top * 1.2, 1)] } },
+        axes: [
+          { ...axis, show: false },
+          {
+            ...axis,
+            size: 44,
+            gap: 4,
+            font: '11px Inter, sans-serif',
+            space: 22,
+            values: (_, ticks) => ticks.map(format),
+          },
+        ],
+        series: [{}, { stroke: color('--gw-accent'), width: 1.5, fill: color('--gw-accent-tint'), points: { show: false } }],
+      },
+      [[], []],
+      element,
+    )
+    const observer = new ResizeObserver(() => plot.current?.setSize({ width: element.clientWidth, height }))
+    observer.observe(element)
+    return () => {
+      observer.disconnect()
+      plot.current?.destroy()
+    }
+  }, [height, max, scheme])
+
+  // biome-ignore lint/correctness/useExhaustiveDependencies: a chart that was drawn anew needs its values again.
+  useEffect(() => {
+    const now = times.at(-1) ?? Date.now() / 1000
+    plot.current?.setData([times, values], true)
+    plot.current?.setScale('x', { min: now - window, max: now })
+  }, [times, values, window, height, max, scheme])
+
+  return <div ref={host} role="img" aria-label={label} />
+}

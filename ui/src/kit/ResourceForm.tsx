@@ -1,0 +1,273 @@
+import { Button } from '@mantine/core'
+import { useQuery, useQueryClient } from '@tanstack/react-query'
+import { useBlocker } from '@tanstack/react-router'
+import { type KeyboardEvent, lazy, type ReactNode, Suspense, useState } from 'react'
+import { useForm } from 'react-hook-form'
+import { useTranslation } from 'react-i18next'
+import type { Answer } from '../api/client'
+import { toFault } from '../api/fault'
+import type { Resource, Singleton } from '../api/resource'
+import { useCanEdit } from '../app/session'
+import type { Operation } from './ChangePreview'
+import { confirm } from './confirm'
+import { Field, type FieldSpec, type Values } from './fields'
+import { placeFault } from './form-errors'
+import { Loaded } from './Loaded'
+import { Notice } from './Notice'
+import classes from './ResourceForm.module.css'
+import { toast, toastApplied } from './toast'
+
+const ChangePreview = lazy(() => import('./ChangePreview'))
+
+interface FormProps {
+  /** Where the texts of the fields are, such as `ntp:pool`. */
+  text: string
+  fields: FieldSpec[]
+  onDone?: () => void
+  /** False for what has no rendered files, such as accounts. */
+  preview?: boolean
+}
+
+/** A new resource. */
+export function CreateForm<T>(props: FormProps & { resource: Resource<T>; defaults: Values }) {
+  const { resource, defaults } = props
+  return (
+    <FormBody
+      {...props}
+      initial={defaults}
+      save={resource.create}
+      kind={resource.kind}
+      operation={(body) => ({ kind: resource.kind, verb: 'create', body })}
+    />
+  )
+}
+
+/** An existing resource, with its deletion. `name` says in words what would be deleted. */
+export function EditForm<T extends object>(
+  props: FormProps & {
+    resource: Resource<T>
+    id: string
+    name: (value: T) => string
+    /** Why this one cannot be deleted; undefined when it can. */
+    keep?: (value: T) => string | undefined
+    children?: (value: T) => ReactNode
+  },
+) {
+  const { resource, id } = props
+  const { t } = useTranslation()
+  const queries = useQueryClient()
+  const query = useQuery({ queryKey: [resource.kind, id], queryFn: () => resource.read(id) })
+
+  const remove = (loaded: Answer<T>) =>
+    confirm({
+      title: t('delete.title', { name: props.name(loaded.value) }),
+      text: t(`${props.text}.deleteText`),
+      verb: t('delete.verb'),
+      danger: true,
+      act: async () => {
+        const { applied } = await resource.remove(id, loaded.etag)
+        toastApplied(t('delete.done', { name: props.name(loaded.value) }), applied)
+        queries.removeQueries({ queryKey: [resource.kind, id] })
+        await queries.invalidateQueries({ queryKey: [resource.kind] })
+      },
+    }).then((yes) => yes && props.onDone?.())
+
+  return (
+    <Loaded query={query} height={320}>
+      {(loaded) => (
+        <>
+          <Baseline loaded={loaded} update={(body, etag) => resource.update(id, body, etag)}>
+            {(base, save) => (
+              <FormBody
+                {...props}
+                initial={base.value as Values}
+                save={save}
+                kind={resource.kind}
+                operation={(body) => ({ kind: resource.kind, verb: 'update', id, body })}
+                remove={() => remove(base)}
+                keep={props.keep?.(base.value)}
+              />
+            )}
+          </Baseline>
+          {props.children?.(loaded.value)}
+        </>
+      )}
+    </Loaded>
+  )
+}
+
+/** The single row of a settings page. */
+export function SettingsForm<T extends object>(props: FormProps & { singleton: Singleton<T> }) {
+  const { singleton } = props
+  const query = useQuery({ queryKey: [singleton.kind], queryFn: singleton.read })
+  return (
+    <Loaded query={query} height={320}>
+      {(loaded) => (
+        <Baseline loaded={loaded} update={singleton.update}>
+          {(base, save) => (
+            <FormBody
+              {...props}
+              initial={base.value as Values}
+              save={save}
+              kind={singleton.kind}
+              operation={(body) => ({ kind: singleton.kind, verb: 'update', body })}
+            />
+          )}
+        </Baseline>
+      )}
+    </Loaded>
+  )
+}
+
+interface BaselineProps<T> {
+  loaded: Answer<T>
+  update: (body: Values, etag: string | null) => Promise<Answer<T>>
+  children: (base: Answer<T>, save: (body: Values) => Promise<Answer<T>>) => ReactNode
+}
+
+/**
+ * Holds the version that the form was opened with: its ETag goes with the save. When somebody else
+ * changes the resource meanwhile, the typed values stay and the form says so.
+ */
+function Baseline<T>({ loaded, update, children }: BaselineProps<T>) {
+  const { t } = useTranslation()
+  const [base, setBase] = useState(loaded)
+  const [saving, setSaving] = useState(false)
+
+  const save = async (body: Values) => {
+    // The news of our own change may arrive before the answer to it.
+    setSaving(true)
+    try {
+      const saved = await update(body, base.etag)
+      setBase(saved)
+      return saved
+    } finally {
+      setSaving(false)
+    }
+  }
+
+  return (
+    <div key={base.etag}>
+      {base.etag !== loaded.etag && !saving && (
+        <div className={classes.notice}>
+          <Notice
+            tone="warn"
+            title={t('form.changedTitle')}
+            action={
+              <Button size="compact-sm" variant="default" onClick={() => setBase(loaded)}>
+                {t('form.takeTheirs')}
+              </Button>
+            }
+          >
+            {t('form.changedText')}
+          </Notice>
+        </div>
+      )}
+      {children(base, save)}
+    </div>
+  )
+}
+
+interface BodyProps extends FormProps {
+  kind: string
+  initial: Values
+  save: (body: Values) => Promise<Answer<unknown>>
+  operation: (body: Values) => Operation
+  remove?: () => void
+  keep?: string
+}
+
+function FormBody({ text, fields, kind, initial, save, operation, onDone, remove, keep, preview = true }: BodyProps) {
+  const { t } = useTranslation()
+  const queries = useQueryClient()
+  const canEdit = useCanEdit()
+  const [problem, setProblem] = useState('')
+  const [shown, setShown] = useState<Operation | null>(null)
+  const names = fields.map((field) => field.name)
+  const form = useForm<Values>({ defaultValues: pick(initial, names) })
+  const { isDirty, isSubmitting } = form.formState
+  const values = form.watch()
+
+  const bodyOf = (all: Values) => {
+    const body = pick(all, names)
+    // An empty password field means: keep the stored one.
+    for (const field of fields) if (field.type === 'password' && !body[field.name]) delete body[field.name]
+    return body
+  }
+
+  const submit = form.handleSubmit(async (all) => {
+    setProblem('')
+    setShown(null)
+    try {
+      const { applied } = await save(bodyOf(all))
+      form.reset(all)
+      toastApplied(t('form.saved'), applied)
+      await queries.invalidateQueries({ queryKey: [kind] })
+      onDone?.()
+    } catch (cause) {
+      const fault = toFault(cause)
+      if (fault.code === 'stale') await queries.invalidateQueries({ queryKey: [kind] })
+      else setProblem(placeFault(fault, names, form.setError))
+      toast('bad', t(fault.code === 'stale' ? 'form.stale' : 'form.notSaved'))
+    }
+  })
+
+  useBlocker({
+    disabled: !isDirty,
+    enableBeforeUnload: isDirty,
+    shouldBlockFn: async () =>
+      form.formState.isDirty &&
+      !(await confirm({ title: t('form.leaveTitle'), text: t('form.leaveText'), verb: t('form.leave'), danger: true })),
+  })
+
+  const saveByKey = (event: KeyboardEvent) => {
+    if (event.key !== 'Enter' || !(event.ctrlKey || event.metaKey) || !canEdit) return
+    event.preventDefault()
+    void submit()
+  }
+
+  return (
+    <form onSubmit={submit} onKeyDown={saveByKey} noValidate className={classes.form}>
+      {!canEdit && <Notice tone="off">{t('form.readOnly')}</Notice>}
+      {problem && <Notice tone="bad">{problem}</Notice>}
+      <fieldset disabled={!canEdit} className={classes.fields}>
+        {fields
+          .filter((field) => field.when?.(values) ?? true)
+          .map((field) => (
+            <Field key={field.name} spec={field} text={text} control={form.control} />
+          ))}
+      </fieldset>
+      {canEdit && (
+        <div className={classes.actions}>
+          <Button type="submit" loading={isSubmitting} disabled={!isDirty && !!remove} title={t('form.saveHint')}>
+            {t('form.save')}
+          </Button>
+          {preview && (
+            <Button
+              variant="default"
+              disabled={!isDirty}
+              onClick={form.handleSubmit((all) => setShown(operation(bodyOf(all))))}
+            >
+              {t('form.preview')}
+            </Button>
+          )}
+          {remove && (
+            <Button variant="subtle" color="red" className={classes.remove} onClick={remove} disabled={!!keep} title={keep}>
+              {t('delete.verb')}
+            </Button>
+          )}
+        </div>
+      )}
+      {keep && <p className={classes.keep}>{keep}</p>}
+      {shown && (
+        <Suspense>
+          <ChangePreview operation={shown} />
+        </Suspense>
+      )}
+    </form>
+  )
+}
+
+function pick(values: Values, names: string[]): Values {
+  return Object.fromEntries(names.map((name) => [name, values[name]]))
+}

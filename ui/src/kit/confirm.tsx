@@ -1,0 +1,90 @@
+import { Button, Group, Modal } from '@mantine/core'
+import { type ReactNode, useState, useSyncExternalStore } from 'react'
+import { useTranslation } from 'react-i18next'
+import { type Fault, toFault } from '../api/fault'
+import { Notice } from './Notice'
+
+interface Question {
+  title: string
+  text: ReactNode
+  verb: string
+  danger?: boolean
+  /** Runs while the dialog is open: a refusal is shown in it, with what stands in the way. */
+  act?: () => Promise<unknown>
+}
+
+interface Asked extends Question {
+  answer: (yes: boolean) => void
+}
+
+let asked: Asked | null = null
+const listeners = new Set<() => void>()
+function set(next: Asked | null) {
+  asked = next
+  for (const listener of listeners) listener()
+}
+function subscribe(listener: () => void) {
+  listeners.add(listener)
+  return () => listeners.delete(listener)
+}
+
+/** Asks one question; resolves to what was answered. There is one dialog, so never a dialog on a dialog. */
+export function confirm(question: Question): Promise<boolean> {
+  asked?.answer(false)
+  return new Promise((resolve) => {
+    set({
+      ...question,
+      answer: (yes) => {
+        set(null)
+        resolve(yes)
+      },
+    })
+  })
+}
+
+export function ConfirmHost() {
+  const question = useSyncExternalStore(subscribe, () => asked)
+  return question && <ConfirmDialog question={question} />
+}
+
+function ConfirmDialog({ question }: { question: Asked }) {
+  const { t } = useTranslation()
+  const [busy, setBusy] = useState(false)
+  const [fault, setFault] = useState<Fault | null>(null)
+
+  const agree = async () => {
+    setBusy(true)
+    try {
+      await question.act?.()
+      question.answer(true)
+    } catch (cause) {
+      setFault(toFault(cause))
+      setBusy(false)
+    }
+  }
+
+  return (
+    <Modal opened onClose={() => question.answer(false)} title={question.title} centered zIndex={400}>
+      {question.text}
+      {fault && (
+        <Notice tone="bad" title={fault.message}>
+          {fault.usedBy.length > 0 && (
+            <ul>
+              {fault.usedBy.map((name) => (
+                <li key={name}>{name}</li>
+              ))}
+            </ul>
+          )}
+        </Notice>
+      )}
+      <Group justify="flex-end" mt="lg" gap="xs">
+        <Button variant="default" onClick={() => question.answer(false)} data-autofocus>
+          {t('cancel')}
+        </Button>
+        <Button color={question.danger ? 'red.8' : undefined} onClick={agree} loading={busy}>
+          {question.verb}
+        </Button>
+      </Group>
+    </Modal>
+  )
+}

@@ -1,0 +1,93 @@
+import { NumberInput, PasswordInput, Radio, Switch, TagsInput, TextInput } from '@mantine/core'
+import { type Control, Controller } from 'react-hook-form'
+import { useTranslation } from 'react-i18next'
+import i18n from '../i18n/i18n'
+
+export type Values = Record<string, unknown>
+
+export interface FieldSpec {
+  name: string
+  type: 'text' | 'mono' | 'email' | 'password' | 'number' | 'switch' | 'choice' | 'list'
+  /** For a choice: the values; their texts stand at `<field>.options.<value>`. */
+  options?: readonly string[]
+  required?: boolean
+  min?: number
+  max?: number
+  /** Whether the field makes sense with what the others say. */
+  when?: (values: Values) => boolean
+}
+
+/** One field. Label, help and placeholder come from the texts of the form, by the field's name. */
+export function Field({ spec, text, control }: { spec: FieldSpec; text: string; control: Control<Values> }) {
+  const { t } = useTranslation()
+  const key = `${text}.${spec.name}`
+  const optional = (name: string) => (i18n.exists(`${key}.${name}`) ? t(`${key}.${name}`) : undefined)
+  return (
+    <Controller
+      name={spec.name}
+      control={control}
+      rules={spec.required ? { required: t('required') } : undefined}
+      render={({ field: { value, ...field }, fieldState }) => {
+        const common = {
+          ...field,
+          label: t(`${key}.label`),
+          description: optional('help'),
+          placeholder: optional('placeholder'),
+          error: fieldState.error?.message,
+          withAsterisk: spec.required,
+        }
+        switch (spec.type) {
+          case 'switch': {
+            const { placeholder: _, withAsterisk: __, ...rest } = common
+            return <Switch {...rest} checked={Boolean(value)} />
+          }
+          case 'number':
+            return (
+              <NumberInput
+                {...common}
+                value={(value as number | null) ?? ''}
+                onChange={(next) => field.onChange(next === '' ? null : next)}
+                min={spec.min}
+                max={spec.max}
+                allowDecimal={false}
+                clampBehavior="none"
+              />
+            )
+          case 'list':
+            return (
+              <TagsInput
+                {...common}
+                value={(value as string[] | undefined) ?? []}
+                classNames={{ pill: 'mono' }}
+                splitChars={[',', ' ', ';']}
+                acceptValueOnBlur
+              />
+            )
+          case 'choice': {
+            const { placeholder: _, ...rest } = common
+            return (
+              <Radio.Group {...rest} value={String(value ?? '')}>
+                {spec.options?.map((option) => (
+                  <Radio key={option} value={option} label={t(`${key}.options.${option}`)} mt={6} />
+                ))}
+              </Radio.Group>
+            )
+          }
+          case 'password':
+            return <PasswordInput {...common} value={String(value ?? '')} autoComplete="new-password" />
+          default:
+            return (
+              <TextInput
+                {...common}
+                value={String(value ?? '')}
+                type={spec.type === 'email' ? 'email' : 'text'}
+                classNames={spec.type === 'mono' ? { input: 'mono' } : undefined}
+                autoComplete="off"
+                spellCheck={spec.type === 'text'}
+              />
+            )
+        }
+      }}
+    />
+  )
+}

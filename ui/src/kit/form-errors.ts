@@ -1,0 +1,38 @@
+import type { FieldValues, Path, UseFormSetError } from 'react-hook-form'
+import type { Fault } from '../api/fault'
+
+/** The field of the form that a complaint such as `servers[2].address` or `allow_acl.0` belongs to. */
+export function fieldOf(path: string, known: readonly string[]): string | undefined {
+  if (known.includes(path)) return path
+  const root = path.split(/[.[]/, 1)[0] ?? ''
+  return known.includes(root) ? root : undefined
+}
+
+/** Several complaints about one field are one text; those about no field of this form are kept apart. */
+export function sortComplaints(fault: Fault, known: readonly string[]) {
+  const atField: Record<string, string> = {}
+  const elsewhere: string[] = []
+  for (const [path, message] of Object.entries(fault.fields)) {
+    const field = fieldOf(path, known)
+    if (!field) elsewhere.push(`${path}: ${message}`)
+    else atField[field] = atField[field] ? `${atField[field]} ${message}` : message
+  }
+  return { atField, elsewhere }
+}
+
+/**
+ * Puts the server's complaints at their fields and the cursor into the first of them. Returns the text
+ * for the top of the form: empty when every complaint found its field.
+ */
+export function placeFault<T extends FieldValues>(
+  fault: Fault,
+  known: readonly string[],
+  setError: UseFormSetError<T>,
+): string {
+  const { atField, elsewhere } = sortComplaints(fault, known)
+  Object.entries(atField).forEach(([field, message], index) => {
+    setError(field as Path<T>, { type: 'server', message }, { shouldFocus: index === 0 })
+  })
+  if (elsewhere.length > 0) return elsewhere.join(' ')
+  return Object.keys(atField).length > 0 ? '' : fault.message
+}

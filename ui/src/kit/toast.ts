@@ -1,0 +1,38 @@
+import { notifications } from '@mantine/notifications'
+import { IconAlertTriangle, IconCheck, IconX } from '@tabler/icons-react'
+import { createElement } from 'react'
+import type { Applied } from '../api/client'
+import { toFault } from '../api/fault'
+import i18n from '../i18n/i18n'
+import type { Tone } from './Notice'
+
+const looks = {
+  live: { color: 'green', icon: IconCheck },
+  warn: { color: 'yellow', icon: IconAlertTriangle },
+  bad: { color: 'red', icon: IconX },
+}
+
+export function toast(tone: Exclude<Tone, 'off'>, title: string, message = '') {
+  const { color, icon } = looks[tone]
+  notifications.show({
+    title,
+    message,
+    color,
+    icon: createElement(icon, { size: 16 }),
+    autoClose: tone === 'live' ? 4000 : 12_000,
+  })
+}
+
+/** Says that a change was stored and, when it is not live everywhere, where it is not. */
+export function toastApplied(title: string, applied: Applied[]) {
+  const waiting = applied.filter(({ state }) => state !== 'live')
+  if (waiting.length === 0) return toast('live', title, applied.length > 0 ? i18n.t('apply.live') : '')
+  const parts = waiting.map(({ component, state }) => `${component}: ${i18n.t(`state.${state}`)}`)
+  toast('warn', title, i18n.t('apply.notLive', { parts: parts.join(', ') }))
+}
+
+export function toastFault(cause: unknown) {
+  const fault = toFault(cause)
+  const fields = Object.entries(fault.fields).map(([field, message]) => `${field}: ${message}`)
+  toast('bad', fault.message, fields.join(' '))
+}

@@ -1,0 +1,23 @@
+import './theme/fonts.css'
+import '@mantine/core/styles.layer.css'
+import './theme/tokens.css'
+import './theme/base.css'
+import { StrictMode } from 'react'
+import { createRoot } from 'react-dom/client'
+import { reloadOnChunkFailure } from './chunk-reload'
+import { ThemeProvider } from './theme/ThemeProvider'
+
+reloadOnChunkFailure()
+
+// The door (login, reset, setup) and the console are two programs: the door stays small, and crossing
+// it is a page load, which leaves nothing of the former session in memory.
+const atTheDoor = ['/login', '/reset-password', '/setup'].includes(location.pathname)
+const { default: Program } = await (atTheDoor ? import('./door/Door') : import('./app/App'))
+
+createRoot(document.getElementById('root')!).render(
+  <StrictMode>
+    <ThemeProvider>
+      <Program />
+    </ThemeProvider>
+  </StrictMode>,
+)

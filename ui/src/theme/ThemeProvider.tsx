@@ -1,0 +1,63 @@
+import { type CSSVariablesResolver, createTheme, InputWrapper, MantineProvider } from '@mantine/core'
+import type { ReactNode } from 'react'
+import { styleNonce } from './nonce'
+
+const theme = createTheme({
+  fontFamily: 'Inter, system-ui, -apple-system, "Segoe UI", sans-serif',
+  fontFamilyMonospace: 'var(--gw-mono)',
+  primaryColor: 'accent',
+  primaryShade: { light: 7, dark: 4 },
+  autoContrast: true,
+  defaultRadius: 4,
+  cursorType: 'pointer',
+  colors: {
+    accent: [
+      '#eef2ff',
+      '#dfe6fd',
+      '#bccbfa',
+      '#a5b9fb',
+      '#93aefb',
+      '#5b7bea',
+      '#4469e0',
+      '#2b4fc4',
+      '#2444ab',
+      '#1b3688',
+    ],
+  },
+  fontSizes: { xs: '12px', sm: '13.5px', md: '15px', lg: '17px', xl: '20px' },
+  headings: { fontWeight: '600' },
+  components: {
+    InputWrapper: InputWrapper.extend({ defaultProps: { inputWrapperOrder: ['label', 'input', 'description', 'error'] } }),
+  },
+})
+
+// The library's variables point at the palette, which is plain CSS and follows the scheme by itself.
+const variables = {
+  '--mantine-color-body': 'var(--gw-panel)',
+  '--mantine-color-text': 'var(--gw-ink)',
+  '--mantine-color-dimmed': 'var(--gw-ink-soft)',
+  '--mantine-color-placeholder': 'var(--gw-ink-soft)',
+  '--mantine-color-default': 'var(--gw-panel)',
+  '--mantine-color-default-hover': 'var(--gw-sunken)',
+  '--mantine-color-default-color': 'var(--gw-ink)',
+  '--mantine-color-default-border': 'var(--gw-line-strong)',
+  '--mantine-color-error': 'var(--gw-bad)',
+  '--mantine-color-anchor': 'var(--gw-accent)',
+  '--mantine-color-disabled': 'var(--gw-sunken)',
+  '--mantine-color-disabled-color': 'var(--gw-ink-soft)',
+}
+const cssVariablesResolver: CSSVariablesResolver = () => ({ variables: {}, light: variables, dark: variables })
+
+export function ThemeProvider({ children }: { children: ReactNode }) {
+  return (
+    <MantineProvider
+      theme={theme}
+      cssVariablesResolver={cssVariablesResolver}
+      defaultColorScheme="auto"
+      getStyleNonce={() => styleNonce}
+      withGlobalClasses={false}
+    >
+      {children}
+    </MantineProvider>
+  )
+}
