@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -58,10 +57,8 @@ func runInit(reports *json.Encoder) error {
 		if err == nil {
 			err = connect()
 		}
-		if err != nil && denied(err) {
+		if err != nil {
 			return reports.Encode(report{Denied: err.Error()})
-		} else if err != nil {
-			return err
 		}
 		reports.Encode(report{Step: "namespaces: wan — gateway — lan"})
 	}
@@ -107,19 +104,13 @@ func reapOrphans() {
 	}()
 }
 
-// denied tells whether an error says that the machine does not let us make namespaces.
-func denied(err error) bool {
-	for _, no := range []error{unix.EPERM, unix.EACCES, unix.ENOSYS, unix.ENODEV, unix.EOPNOTSUPP, unix.EUSERS} {
-		if errors.Is(err, no) {
-			return true
-		}
-	}
-	return false
-}
-
 func listenUnits(path string) (net.Listener, error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, err
 	}
-	return net.Listen("unix", path)
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, err
+	}
+	return l, os.Chmod(path, 0o600)
 }

@@ -100,7 +100,7 @@ func (l *Lab) Log(u host.Unit) string { return logFile(l.dir, u) }
 // Units starts and stops what the lab runs.
 func (l *Lab) Units() host.Supervisor { return host.Supervisor{Socket: l.Path(host.SupervisorSocket)} }
 
-// Command returns a command that will run inside the lab, on one of its sides.
+// Command returns a command that will run inside the lab, on one of its sides, where it finds the gateway's programs too.
 func (l *Lab) Command(ctx context.Context, side Side, argv ...string) (*exec.Cmd, error) {
 	if !l.Isolated() {
 		return nil, fmt.Errorf("cannot enter the lab's namespaces, it has none: %s", l.Reason)
@@ -118,7 +118,7 @@ func (l *Lab) Command(ctx context.Context, side Side, argv ...string) (*exec.Cmd
 	}
 	args := []string{fmt.Sprintf("--target=%d", l.Init.PID), "--mount", "--uts", "--ipc", "--pid", network, "--"}
 	cmd := exec.CommandContext(ctx, nsenter, append(args, argv...)...)
-	cmd.Env = append(os.Environ(), environment...)
+	cmd.Env = append(os.Environ(), "PATH="+l.Programs+":"+searchPath)
 	return cmd, nil
 }
 

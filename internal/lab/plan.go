@@ -17,7 +17,7 @@ type plan struct {
 // report is one line that init tells Up.
 type report struct {
 	Step   string `json:"step,omitempty"`   // something is done
-	Denied string `json:"denied,omitempty"` // namespaces turn out not to be permitted
+	Denied string `json:"denied,omitempty"` // the namespaces cannot be laid out
 	Error  string `json:"error,omitempty"`  // the lab cannot start
 	Ready  bool   `json:"ready,omitempty"`
 }

@@ -21,11 +21,12 @@ const (
 
 // record is what other processes must know about a running lab. It lies in the state folder.
 type record struct {
-	Outer   process   `json:"outer"`  // the process that called Up
-	Init    process   `json:"init"`   // the first process of the namespaces
-	UI      string    `json:"ui"`     // where the UI is, on the machine
-	Reason  string    `json:"reason"` // why there are no namespaces; empty when there are
-	Started time.Time `json:"started"`
+	Outer    process   `json:"outer"`    // the process that called Up
+	Init     process   `json:"init"`     // the first process of the namespaces
+	UI       string    `json:"ui"`       // where the UI is, on the machine
+	Programs string    `json:"programs"` // the folder of the gateway's programs
+	Reason   string    `json:"reason"`   // why there are no namespaces; empty when there are
+	Started  time.Time `json:"started"`
 }
 
 func recordFile(dir string) string { return filepath.Join(dir, "lab.json") }

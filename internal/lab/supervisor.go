@@ -31,8 +31,11 @@ const database = "gateway"
 
 const socketFolder = "/run/postgresql"
 
+// searchPath is where programs are, inside a lab.
+const searchPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
 // environment is what units see of ours.
-var environment = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8"}
+var environment = []string{"PATH=" + searchPath, "LC_ALL=C.UTF-8"}
 
 func newSupervisor(p plan) *supervisor {
 	s := &supervisor{plan: p}
@@ -93,7 +96,8 @@ func (s *supervisor) programArgv(u host.Unit) []string {
 	if s.plan.isolated() {
 		return append(argv, "--units", "lab")
 	}
-	return append(argv, "--units", "none:"+s.plan.Reason, "--root", s.plan.root())
+	// The machine's ports are not ours: the forwarder reaches the API's socket.
+	return append(argv, "--units", "none:"+s.plan.Reason, "--root", s.plan.root(), "--listen", "", "--metrics", "")
 }
 
 func (s *supervisor) addDatabase() {

@@ -16,7 +16,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/child"
 )
 
@@ -64,7 +63,7 @@ func Up(ctx context.Context, opts Options) (*Lab, error) {
 	}
 	l := &Lab{
 		dir:    opts.Dir,
-		record: record{Outer: newProcess(os.Getpid()), UI: opts.UI, Started: time.Now()},
+		record: record{Outer: newProcess(os.Getpid()), UI: opts.UI, Programs: opts.Programs, Started: time.Now()},
 		up:     &upkeep{lock: lock, done: make(chan struct{})},
 	}
 	if err := l.boot(ctx, opts); err != nil {
@@ -154,8 +153,8 @@ func (l *Lab) boot(ctx context.Context, opts Options) error {
 	var no *deniedError
 	if errors.As(err, &no) {
 		p.Reason = no.Error()
-		opts.Progress(p.Reason)
 		l.Reason, l.up.done = p.Reason, make(chan struct{})
+		opts.Progress("going without: " + p.Reason)
 		err = l.startInit(ctx, p, opts.Progress)
 	}
 	if err != nil {
@@ -163,9 +162,6 @@ func (l *Lab) boot(ctx context.Context, opts Options) error {
 		return err
 	}
 	l.up.forward = forward(listener, l.Path(apiSocket))
-	if err := l.write(l.dir); err != nil {
-		return err
-	}
 	if err := l.waitHealthy(ctx); err != nil {
 		return err
 	}
@@ -176,29 +172,29 @@ func (l *Lab) boot(ctx context.Context, opts Options) error {
 	return l.ensureSetup(ctx, opts)
 }
 
-// deniedError says that the machine does not let us make namespaces.
+// deniedError says why a lab can have no namespaces.
 type deniedError struct{ why string }
 
-func (e *deniedError) Error() string { return "namespaces are not permitted here (" + e.why + ")" }
+func (e *deniedError) Error() string { return "namespaces are not permitted (" + e.why + ")" }
 
 // startInit starts init and waits until everything that it supervises runs.
 func (l *Lab) startInit(ctx context.Context, p plan, progress func(string)) error {
-	planReader, planWriter, err := os.Pipe()
-	if err != nil {
-		return err
-	}
-	defer planReader.Close()
-	reportReader, reportWriter, err := os.Pipe()
-	if err != nil {
-		planWriter.Close()
-		return err
-	}
-	defer reportReader.Close()
 	log, err := openLog(logFile(p.Dir, "lab"))
 	if err != nil {
 		return err
 	}
 	defer log.Close()
+	reportReader, reportWriter, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer reportReader.Close()
+	defer reportWriter.Close()
+	planReader, planWriter, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer planReader.Close()
 
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Args = []string{initName}
@@ -213,8 +209,8 @@ func (l *Lab) startInit(ctx context.Context, p plan, progress func(string)) erro
 	reportWriter.Close()
 	if err != nil {
 		planWriter.Close()
-		if p.isolated() && (denied(err) || errors.Is(err, unix.ENOSPC)) {
-			return &deniedError{err.Error()}
+		if errno := syscall.Errno(0); p.isolated() && errors.As(err, &errno) {
+			return &deniedError{"clone: " + errno.Error()}
 		}
 		return fmt.Errorf("starting the lab's init: %w", err)
 	}
@@ -225,6 +221,9 @@ func (l *Lab) startInit(ctx context.Context, p plan, progress func(string)) erro
 		<-ended
 		close(done)
 	}()
+	if err := l.write(l.dir); err != nil {
+		return err
+	}
 	defer context.AfterFunc(ctx, func() { reportReader.SetReadDeadline(time.Unix(1, 0)) })()
 	if err := json.NewEncoder(planWriter).Encode(p); err != nil {
 		return fmt.Errorf("telling init the plan: %w", err)
@@ -246,6 +245,7 @@ func (l *Lab) follow(ctx context.Context, lines *bufio.Scanner, progress func(st
 			return errors.New(r.Error)
 		case r.Denied != "":
 			<-l.up.done
+			l.up.plan.Close()
 			return &deniedError{r.Denied}
 		default:
 			progress(r.Step)
@@ -294,19 +294,4 @@ func (u *upkeep) stop(l *Lab) (err error) {
 		u.plan.Close()
 	}
 	return errors.Join(err, remove(recordFile(l.dir)), u.lock.Close())
-}
-
-// Unable lists the daemons that cannot run in this lab, and why.
-func (l *Lab) Unable(ctx context.Context) ([]host.UnitState, error) {
-	states, err := l.Units().States(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var unable []host.UnitState
-	for _, s := range states {
-		if !s.Installed || !l.Isolated() && s.Active == "inactive" {
-			unable = append(unable, s)
-		}
-	}
-	return unable, nil
 }

@@ -2,7 +2,9 @@
 // and everything they import, as the gzip files that are served.
 import { readFileSync, statSync } from 'node:fs'
 
-const manifest = JSON.parse(readFileSync(new URL('../node_modules/.cache/gateway/manifest.json', import.meta.url), 'utf8'))
+const manifest = JSON.parse(
+  readFileSync(new URL('../node_modules/.cache/gateway/manifest.json', import.meta.url), 'utf8'),
+)
 const gz = (file) => statSync(new URL(`../dist/${file}.gz`, import.meta.url)).size
 
 function closure(keys, seen = new Set()) {
@@ -16,7 +18,11 @@ function closure(keys, seen = new Set()) {
 
 const pages = [
   { name: 'login', chunks: ['index.html', 'src/door/Door.tsx'], budget: 150 },
-  { name: 'overview', chunks: ['index.html', 'src/app/App.tsx', 'src/areas/overview/OverviewPage.tsx', 'src/kit/Plot.tsx'], budget: 350 },
+  {
+    name: 'overview',
+    chunks: ['index.html', 'src/app/App.tsx', 'src/areas/overview/OverviewPage.tsx', 'src/kit/Plot.tsx'],
+    budget: 350,
+  },
 ]
 
 for (const { name, chunks, budget } of pages) {

@@ -112,7 +112,7 @@ func (e *Engine) Commit(ctx context.Context, feeds []ID, write func(tx *db.Tx) e
 	}
 	if err := failpoint.Hit(failpoint.TxCommitted); err != nil {
 		e.log.Warn("apply is left to the timer", "err", err)
-		return e.outcome(lanes), nil
+		return outcome(lanes, revisions), nil
 	}
 	done := make([]<-chan Status, len(lanes))
 	for i, l := range lanes {
@@ -129,7 +129,7 @@ func (e *Engine) Commit(ctx context.Context, feeds []ID, write func(tx *db.Tx) e
 	if err := failpoint.Hit(failpoint.ApplyDone); err != nil {
 		return nil, err
 	}
-	return e.outcome(lanes), nil
+	return outcome(lanes, revisions), nil
 }
 
 func (e *Engine) change(ctx context.Context, tx *db.Tx, lanes []*lane, revisions []int64, write func(tx *db.Tx) error) error {
@@ -157,10 +157,15 @@ func (e *Engine) change(ctx context.Context, tx *db.Tx, lanes []*lane, revisions
 	return nil
 }
 
-func (e *Engine) outcome(lanes []*lane) Outcome {
+// outcome says how far the components got with these revisions; that another change waits already is not theirs.
+func outcome(lanes []*lane, revisions []int64) Outcome {
 	o := Outcome{}
-	for _, l := range lanes {
-		o[l.id] = l.snapshot().State
+	for i, l := range lanes {
+		s := l.snapshot()
+		if s.State == Pending && s.AppliedRevision >= revisions[i] {
+			s.State = Live
+		}
+		o[l.id] = s.State
 	}
 	return o
 }

@@ -73,7 +73,7 @@ func (l *lane) run(ctx context.Context) {
 	}
 }
 
-// kick asks for a pass and answers when a pass has seen the revision.
+// kick asks for a pass and answers when a pass has seen the revision; with none, when a new pass is done.
 func (l *lane) kick(revision int64, force bool) <-chan Status {
 	done := make(chan Status, 1)
 	l.mu.Lock()
@@ -142,8 +142,9 @@ func (l *lane) pass(ctx context.Context) {
 	}
 	var rest []waiter
 	for i, w := range l.waiters {
-		// A pass that failed tells so to those who waited before it began; later ones have the next pass.
-		if w.revision <= revision || err != nil && i < early {
+		// A revision is served by any pass that has seen it. Without one, and to learn of a failure, it takes a pass that
+		// began after the question.
+		if w.revision > 0 && w.revision <= revision || i < early && (w.revision == 0 || err != nil) {
 			w.done <- l.status
 			continue
 		}

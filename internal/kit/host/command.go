@@ -49,6 +49,15 @@ const (
 	chronyc = "/usr/bin/chronyc"
 )
 
+// Program is the name of the command's program, for messages.
+func (c Command) Program() string {
+	spec, ok := commands[c]
+	if !ok {
+		return string(c)
+	}
+	return filepath.Base(spec.argv[0])
+}
+
 // environment is all that a command sees of ours.
 var environment = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C"}
 
@@ -68,7 +77,7 @@ func (s *System) Run(ctx context.Context, c Command, in Input) (Output, error) {
 	if in.Timeout > 0 {
 		spec.timeout = in.Timeout
 	}
-	staging, err := stage(in.Staged)
+	staging, err := stage(s.stagingFolder(), in.Staged)
 	if err != nil {
 		return Output{}, fmt.Errorf("staging for %s: %w", c, err)
 	}
@@ -108,31 +117,45 @@ func (spec commandSpec) resolve(staging string, staged []File) ([]string, error)
 	return argv, nil
 }
 
-// stage writes the files below a private folder, each at the path of its place.
-func stage(files []File) (dir string, err error) {
-	dir, err = os.MkdirTemp("", "gateway-stage-") // 0700
+// stagingFolder is where files are staged: in memory with the gateway's sockets, so that a secret never touches a disk, or
+// in the folder for temporary files where the gateway is not at home.
+func (s *System) stagingFolder() string {
+	if dir := s.path("/run/gateway"); isFolder(dir) {
+		return dir
+	}
+	return os.TempDir()
+}
+
+func isFolder(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// stage writes the files below a new private folder, each at the path of its place.
+func stage(parent string, files []File) (string, error) {
+	dir, err := os.MkdirTemp(parent, "stage-") // 0700
 	if err != nil {
 		return "", err
 	}
-	defer func() {
-		if err != nil {
-			os.RemoveAll(dir)
-		}
-	}()
 	for _, f := range files {
-		spec, err := f.Place.spec()
-		if err != nil {
-			return "", err
-		}
-		path := filepath.Join(dir, spec.path)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			return "", err
-		}
-		if err := os.WriteFile(path, f.Content, 0o600); err != nil {
+		if err := stageFile(dir, f); err != nil {
+			os.RemoveAll(dir)
 			return "", err
 		}
 	}
 	return dir, nil
+}
+
+func stageFile(dir string, f File) error {
+	spec, err := f.Place.spec()
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(dir, spec.path)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	return os.WriteFile(path, f.Content, 0o600)
 }
 
 // run runs argv; its error is about running it, not about its exit status.
@@ -187,10 +210,6 @@ var timestamp = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ `)
 
 // Error gives the operator the first lines of what the program said.
 func (e *ExitError) Error() string {
-	program := string(e.Command)
-	if spec, ok := commands[e.Command]; ok {
-		program = filepath.Base(spec.argv[0])
-	}
 	said := firstLines(e.Output.Stderr)
 	if said == "" {
 		said = firstLines(e.Output.Stdout)
@@ -198,7 +217,7 @@ func (e *ExitError) Error() string {
 	if said == "" {
 		said = fmt.Sprintf("ended with status %d", e.Output.ExitCode)
 	}
-	return program + ": " + said
+	return e.Command.Program() + ": " + said
 }
 
 // firstLines keeps what fits into a message.

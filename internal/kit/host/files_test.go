@@ -61,6 +61,24 @@ func TestInstallIgnoresTheUmask(t *testing.T) {
 	}
 }
 
+func TestInstallSetsTheOwner(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Fatal("only root may give files away: run this test as root")
+	}
+	path := filepath.Join(t.TempDir(), "file")
+	if err := newSystem(t, "").install(path, placeSpec{path, 0o640, "root", "_chrony"}, []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	_, gid, err := LookupOwner("root", "_chrony")
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(path)
+	if err != nil || info.Mode() != 0o640 || int(info.Sys().(*syscall.Stat_t).Gid) != gid {
+		t.Errorf("%v, %v", info, err)
+	}
+}
+
 func TestUnknownNamesAreRefused(t *testing.T) {
 	s := newSystem(t, t.TempDir())
 	if err := s.Install("../../etc/passwd", nil); err == nil {

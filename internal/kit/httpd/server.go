@@ -83,7 +83,9 @@ func ListenProxied(path string, mode os.FileMode, cfg *tls.Config) (net.Listener
 	if err != nil {
 		return nil, err
 	}
-	proxied := &proxyproto.Listener{Listener: l, ReadHeaderTimeout: 5 * time.Second}
+	proxied := &proxyproto.Listener{Listener: l, ReadHeaderTimeout: 5 * time.Second, ConnPolicy: func(proxyproto.ConnPolicyOptions) (proxyproto.Policy, error) {
+		return proxyproto.REQUIRE, nil
+	}}
 	return sniffer{proxied, cfg}, nil
 }
 

@@ -44,7 +44,7 @@ func (r *Router) App(files fs.FS) http.Handler {
 			return
 		}
 		// A missing asset must not turn into a page: the browser would run it as a script.
-		if strings.HasPrefix(name, "assets/") || path.Ext(name) != "" && name != "index.html" {
+		if name == "assets" || strings.HasPrefix(name, "assets/") || path.Ext(name) != "" && name != "index.html" {
 			r.fail(w, req, fault.New(fault.NotFound, "there is no such file"))
 			return
 		}

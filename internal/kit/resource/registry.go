@@ -62,6 +62,8 @@ type Operation struct {
 	Body    wire.Raw   `json:"body,omitzero" doc:"The fields, as the kind's own route takes them."`
 	ifMatch string
 	parent  *uuid.UUID
+	// prepared is a row of the kind, whose Prepared fields are those of the body.
+	prepared any
 }
 
 // Change is what one operation did to a row.
@@ -79,6 +81,7 @@ type handler interface {
 	table() Table
 	adminOnly() bool
 	feeds() []apply.ID
+	prepare(ctx context.Context, op *Operation) error
 	run(ctx context.Context, r *Registry, tx *db.Tx, op Operation) (Change, error)
 }
 
@@ -95,6 +98,11 @@ func (r *Registry) Commit(ctx context.Context, set Set) ([]Change, apply.Outcome
 	feeds, err := r.feeds(set)
 	if err != nil {
 		return nil, nil, err
+	}
+	for i := range set.Operations {
+		if err := r.kinds[set.Operations[i].Kind].prepare(ctx, &set.Operations[i]); err != nil {
+			return nil, nil, err
+		}
 	}
 	outcome, err := r.Engine.Commit(ctx, feeds, func(tx *db.Tx) error {
 		changes, err = r.run(ctx, tx, set)
@@ -205,6 +213,39 @@ func orNull(v jsontext.Value) jsontext.Value {
 	return v
 }
 
+// prepare does what the fields of an operation need before its transaction. Complaints are left to the transaction,
+// where an update knows the fields that it does not give.
+func (k *Kind[T]) prepare(ctx context.Context, op *Operation) error {
+	if len(k.codec.prepared) == 0 || op.Verb == "delete" {
+		return nil
+	}
+	row := k.fresh()
+	if _, err := wire.Decode(op.Body, row); err != nil && op.Verb == "create" {
+		return nil
+	}
+	for _, f := range k.codec.prepared {
+		if err := reflect.ValueOf(row).Elem().FieldByIndex(f.Index).Addr().Interface().(Prepared).Prepare(ctx); err != nil {
+			return err
+		}
+	}
+	op.prepared = row
+	return nil
+}
+
+// decode reads an operation's body onto a row.
+func (k *Kind[T]) decode(op Operation, row *T) (given map[string]bool, err error) {
+	given, err = wire.Decode(op.Body, row)
+	if prepared, ok := op.prepared.(*T); ok {
+		from, to := reflect.ValueOf(prepared).Elem(), reflect.ValueOf(row).Elem()
+		for _, f := range k.codec.prepared {
+			if v := from.FieldByIndex(f.Index); v.Interface().(wire.WriteOnly).Set() {
+				to.FieldByIndex(f.Index).Set(v)
+			}
+		}
+	}
+	return given, err
+}
+
 // run is one operation on a row of the kind.
 func (k *Kind[T]) run(ctx context.Context, r *Registry, tx *db.Tx, op Operation) (Change, error) {
 	switch op.Verb {
@@ -218,7 +259,7 @@ func (k *Kind[T]) run(ctx context.Context, r *Registry, tx *db.Tx, op Operation)
 
 func (k *Kind[T]) create(ctx context.Context, r *Registry, tx *db.Tx, op Operation) (Change, error) {
 	now := k.fresh()
-	given, err := wire.Decode(op.Body, now)
+	given, err := k.decode(op, now)
 	if err != nil {
 		return Change{}, err
 	}
@@ -245,7 +286,7 @@ func (k *Kind[T]) update(ctx context.Context, r *Registry, tx *db.Tx, op Operati
 	}
 	now := new(T)
 	*now = *was
-	if _, err := wire.Decode(op.Body, now); err != nil {
+	if _, err := k.decode(op, now); err != nil {
 		return Change{}, err
 	}
 	metaOf(now).UpdatedAt = r.Clock.Now()

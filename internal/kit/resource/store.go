@@ -19,7 +19,15 @@ import (
 // codec is the SQL of a kind, written once from its struct.
 type codec struct {
 	fields                         []wire.Field
+	prepared                       []wire.Field // those of fields that are Prepared
 	selectAll, insert, update, del string
+}
+
+// Prepared is a field that takes its time to become what is stored, such as the hash of a password. Prepare runs before
+// the transaction, so that no lock waits for it. A preview stores nothing and does without.
+type Prepared interface {
+	wire.WriteOnly
+	Prepare(ctx context.Context) error
 }
 
 func newCodec(t reflect.Type, table string) codec {
@@ -30,6 +38,9 @@ func newCodec(t reflect.Type, table string) codec {
 			continue
 		}
 		c.fields = append(c.fields, f)
+		if reflect.PointerTo(f.Type).Implements(reflect.TypeFor[Prepared]()) {
+			c.prepared = append(c.prepared, f)
+		}
 		name := pgx.Identifier{f.Name}.Sanitize()
 		columns = append(columns, name)
 		values = append(values, fmt.Sprintf("$%d", len(columns)))
@@ -43,12 +54,15 @@ func newCodec(t reflect.Type, table string) codec {
 	return c
 }
 
+// isSealed tells whether the database holds the field under the master key.
+func isSealed(f wire.Field) bool { return f.Type == reflect.TypeFor[secret.Text]() }
+
 // scan reads one row.
 func (c *codec) scan(row pgx.Row, into reflect.Value) error {
 	dest := make([]any, len(c.fields))
 	var sealed map[int]*[]byte
 	for i, f := range c.fields {
-		if f.Secret {
+		if isSealed(f) {
 			if sealed == nil {
 				sealed = map[int]*[]byte{}
 			}
@@ -73,7 +87,7 @@ func (c *codec) args(box *secret.Box, table string, row reflect.Value, id uuid.U
 	for i, f := range c.fields {
 		v := row.FieldByIndex(f.Index)
 		switch {
-		case f.Secret:
+		case isSealed(f):
 			sealed, err := v.Interface().(secret.Text).Sealed(box, table, f.Name, id.String())
 			if err != nil {
 				return nil, fmt.Errorf("sealing %s: %w", f.Name, err)

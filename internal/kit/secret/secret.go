@@ -9,14 +9,10 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/go-json-experiment/json"
-	"github.com/google/renameio/v2"
 )
 
 const (
@@ -149,22 +145,3 @@ func (Text) MarshalJSON() ([]byte, error) { return []byte(`"` + Mask + `"`), nil
 func (Text) String() string       { return Mask }
 func (Text) GoString() string     { return Mask }
 func (Text) LogValue() slog.Value { return slog.StringValue(Mask) }
-
-// File reads a file of random bytes, and creates it (mode 0600) when there is none.
-func File(path string, size int) ([]byte, error) {
-	b, err := os.ReadFile(path)
-	if err == nil && len(b) != size {
-		return nil, fmt.Errorf("%s has %d bytes instead of %d", path, len(b), size)
-	}
-	if !errors.Is(err, fs.ErrNotExist) {
-		return b, err
-	}
-	b = make([]byte, size)
-	if _, err := rand.Read(b); err != nil {
-		return nil, err
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, err
-	}
-	return b, renameio.WriteFile(path, b, 0o600)
-}

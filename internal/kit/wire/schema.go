@@ -26,7 +26,7 @@ func schemaName(t reflect.Type, hint string) string {
 	}
 	pkg := t.PkgPath()[strings.LastIndexByte(t.PkgPath(), '/')+1:]
 	name := strings.ToUpper(t.Name()[:1]) + t.Name()[1:]
-	if strings.EqualFold(pkg, name) {
+	if pkg == "" || strings.EqualFold(pkg, name) {
 		return name
 	}
 	return strings.ToUpper(pkg[:1]) + pkg[1:] + name

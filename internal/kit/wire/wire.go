@@ -19,7 +19,6 @@ import (
 
 	"edge.internal/gateway/internal/kit/check"
 	"edge.internal/gateway/internal/kit/fault"
-	"edge.internal/gateway/internal/kit/secret"
 )
 
 // Raw is JSON that is passed on as it is.
@@ -44,6 +43,13 @@ func (Raw) Schema(huma.Registry) *huma.Schema { return &huma.Schema{} }
 
 // Validator is a value that can say what is wrong with it, beyond what its fields' types and tags say.
 type Validator interface{ Validate() error }
+
+// WriteOnly is a field that no answer shows: its IsZero is always true, so that omitzero leaves it out. Whether it has a
+// value is for Set to say.
+type WriteOnly interface {
+	IsZero() bool
+	Set() bool
+}
 
 // Field is one JSON field of a struct, with what its tags say about it.
 type Field struct {
@@ -90,7 +96,7 @@ func collect(t reflect.Type, at []int) []Field {
 			Name: name, Index: index, Type: sf.Type,
 			ReadOnly:  sf.Tag.Get("readOnly") == "true",
 			Required:  sf.Tag.Get("required") == "true",
-			Secret:    sf.Type == reflect.TypeFor[secret.Text](),
+			Secret:    sf.Type.Implements(reflect.TypeFor[WriteOnly]()),
 			Stored:    sf.Tag.Get("db") != "-",
 			maxLength: 4096,
 		}
@@ -210,7 +216,8 @@ func sentence(se *json.SemanticError) string {
 		return "is not a field here"
 	case errors.Is(se.Err, strconv.ErrRange):
 		return "is out of range"
-	case se.Err != nil && se.JSONKind == '"' && reflect.PointerTo(se.GoType).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()):
+	case se.Err != nil && se.JSONKind == '"' && reflect.PointerTo(se.GoType).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()),
+		se.Err != nil && reflect.PointerTo(se.GoType).Implements(reflect.TypeFor[json.Unmarshaler]()):
 		return se.Err.Error()
 	}
 	switch se.GoType.Kind() {
@@ -239,7 +246,7 @@ func (f *Field) complain(v reflect.Value) error {
 		v = v.Elem()
 	}
 	if f.Secret {
-		if !v.Interface().(secret.Text).Set() {
+		if !v.Interface().(WriteOnly).Set() {
 			return f.missing()
 		}
 		return nil
@@ -271,6 +278,12 @@ func (f *Field) complain(v reflect.Value) error {
 				if err := f.text(v.Index(i).String()); err != nil {
 					return fmt.Errorf("item %d %w", i+1, err)
 				}
+			}
+		}
+		for i := range v.Len() {
+			// The empty text stands for an absent value, which has no place in a list.
+			if z, ok := v.Index(i).Interface().(interface{ IsZero() bool }); ok && z.IsZero() {
+				return fmt.Errorf("item %d must not be empty", i+1)
 			}
 		}
 	}

@@ -27,14 +27,15 @@ export default function Palette() {
   const groups: SpotlightActionGroupData[] = [
     {
       group: t('palette.goTo'),
-      actions: [...navigation.flatMap(({ items }) => items), { name: 'profile', to: paths.profile, icon: IconUsers }].map(
-        ({ name, to, icon: Icon }) => ({
-          id: to,
-          label: t(`nav.${name}`),
-          onClick: go(to),
-          leftSection: <Icon size={18} stroke={1.6} />,
-        }),
-      ),
+      actions: [
+        ...navigation.flatMap(({ items }) => items),
+        { name: 'profile', to: paths.profile, icon: IconUsers },
+      ].map(({ name, to, icon: Icon }) => ({
+        id: to,
+        label: t(`nav.${name}`),
+        onClick: go(to),
+        leftSection: <Icon size={18} stroke={1.6} />,
+      })),
     },
     {
       group: t('palette.things'),
@@ -61,8 +62,16 @@ export default function Palette() {
       group: t('palette.actions'),
       actions: [
         ...(canEdit ? [{ id: 'reapply', label: t('bar.reapply'), onClick: () => void reapply() }] : []),
-        { id: 'light', label: `${t('top.scheme.label')}: ${t('top.scheme.light')}`, onClick: () => setColorScheme('light') },
-        { id: 'dark', label: `${t('top.scheme.label')}: ${t('top.scheme.dark')}`, onClick: () => setColorScheme('dark') },
+        {
+          id: 'light',
+          label: `${t('top.scheme.label')}: ${t('top.scheme.light')}`,
+          onClick: () => setColorScheme('light'),
+        },
+        {
+          id: 'dark',
+          label: `${t('top.scheme.label')}: ${t('top.scheme.dark')}`,
+          onClick: () => setColorScheme('dark'),
+        },
         { id: 'logOut', label: t('top.logOut'), onClick: () => void logOut() },
       ].map((action) => ({ ...action, leftSection: <IconBolt size={18} stroke={1.6} /> })),
     },
@@ -76,7 +85,11 @@ export default function Palette() {
       highlightQuery={false}
       scrollable
       maxHeight={420}
-      searchProps={{ leftSection: <IconSearch size={18} />, placeholder: t('palette.hint'), 'aria-label': t('palette.hint') }}
+      searchProps={{
+        leftSection: <IconSearch size={18} />,
+        placeholder: t('palette.hint'),
+        'aria-label': t('palette.hint'),
+      }}
     />
   )
 }

@@ -14,8 +14,8 @@ import { lazy, Suspense, useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import { Nav } from './Nav'
 import { paths } from './paths'
-import { StateBar } from './StateBar'
 import classes from './Shell.module.css'
+import { StateBar } from './StateBar'
 import { logOut, useMe } from './session'
 import { useLiveCache } from './useLiveCache'
 
@@ -43,7 +43,13 @@ export function Shell() {
         <Brand />
         <Nav />
       </aside>
-      <Drawer opened={navOpened} onClose={nav.close} size={240} title={t('product')} closeButtonProps={{ 'aria-label': t('close') }}>
+      <Drawer
+        opened={navOpened}
+        onClose={nav.close}
+        size={240}
+        title={t('product')}
+        closeButtonProps={{ 'aria-label': t('close') }}
+      >
         <Nav onGo={nav.close} />
       </Drawer>
       {paletteWanted && (
@@ -68,7 +74,13 @@ export function Shell() {
           >
             {t('top.search')}
           </Button>
-          <ActionIcon variant="default" size={30} className={classes.searchIcon} aria-label={t('top.search')} onClick={openPalette}>
+          <ActionIcon
+            variant="default"
+            size={30}
+            className={classes.searchIcon}
+            aria-label={t('top.search')}
+            onClick={openPalette}
+          >
             <IconSearch size={16} />
           </ActionIcon>
           <SchemeMenu />

@@ -3,8 +3,8 @@ import {
   IconFileDiff,
   IconHistory,
   IconLayoutDashboard,
-  IconSettings,
   type IconProps,
+  IconSettings,
   IconUsers,
 } from '@tabler/icons-react'
 import type { ComponentType } from 'react'

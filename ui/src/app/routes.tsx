@@ -94,7 +94,12 @@ const tree = root.addChildren([
 ])
 
 export function createAppRouter(queries: QueryClient) {
-  return createRouter({ routeTree: tree, context: { queries }, defaultPreload: 'intent', defaultErrorComponent: Broken })
+  return createRouter({
+    routeTree: tree,
+    context: { queries },
+    defaultPreload: 'intent',
+    defaultErrorComponent: Broken,
+  })
 }
 
 function Broken({ error }: ErrorComponentProps) {

@@ -1,5 +1,5 @@
 import { useQueryClient } from '@tanstack/react-query'
-import { useEffect } from 'react'
+import { useEffect, useRef } from 'react'
 import { auditStream, componentStream } from '../api/streams'
 import { useStream } from '../kit/useStream'
 import { meQuery } from './session'
@@ -10,13 +10,20 @@ import { meQuery } from './session'
  */
 export function useLiveCache() {
   const queries = useQueryClient()
-  useStream(auditStream)
+  const { status } = useStream(auditStream)
+  const wasLost = useRef(false)
+
+  // What happened while the connection was away is unknown: everything on screen is read again.
+  useEffect(() => {
+    if (status === 'live' && wasLost.current) void queries.invalidateQueries()
+    wasLost.current = status === 'lost'
+  }, [status, queries])
 
   useEffect(
     () =>
       auditStream.onNews(({ action }) => {
         const kind = action.slice(0, action.lastIndexOf('.'))
-        for (const key of [kind, action, 'audit']) void queries.invalidateQueries({ queryKey: [key] })
+        for (const key of [kind, action]) void queries.invalidateQueries({ queryKey: [key] })
       }),
     [queries],
   )

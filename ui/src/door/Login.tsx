@@ -1,4 +1,4 @@
-import { Button, PasswordInput, TextInput } from '@mantine/core'
+import { Button, TextInput } from '@mantine/core'
 import { useEffect, useState } from 'react'
 import { useForm } from 'react-hook-form'
 import { useTranslation } from 'react-i18next'
@@ -6,6 +6,7 @@ import { http, unwrap } from '../api/client'
 import { toFault } from '../api/fault'
 import { placeFault } from '../kit/form-errors'
 import { Notice } from '../kit/Notice'
+import { Password } from '../kit/Password'
 import classes from './Door.module.css'
 import { safeNext } from './next'
 
@@ -56,7 +57,7 @@ export function Login() {
           error={formState.errors.email?.message}
           {...register('email', { required: t('required') })}
         />
-        <PasswordInput
+        <Password
           label={t('login.password')}
           autoComplete="current-password"
           error={formState.errors.password?.message}

@@ -1,4 +1,4 @@
-import { Button, PasswordInput, TextInput } from '@mantine/core'
+import { Button, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import { useForm } from 'react-hook-form'
 import { useTranslation } from 'react-i18next'
@@ -6,6 +6,7 @@ import { http, unwrap } from '../api/client'
 import { toFault } from '../api/fault'
 import { placeFault } from '../kit/form-errors'
 import { Notice } from '../kit/Notice'
+import { Password } from '../kit/Password'
 import classes from './Door.module.css'
 
 export default function ResetPassword() {
@@ -54,7 +55,7 @@ export default function ResetPassword() {
           error={formState.errors.token?.message}
           {...register('token', { required: t('required') })}
         />
-        <PasswordInput
+        <Password
           label={t('newPassword')}
           description={t('passwordHelp')}
           autoComplete="new-password"

@@ -1,4 +1,4 @@
-import { Button, Checkbox, PasswordInput, TextInput } from '@mantine/core'
+import { Button, Checkbox, TextInput } from '@mantine/core'
 import { useEffect, useState } from 'react'
 import { useForm } from 'react-hook-form'
 import { useTranslation } from 'react-i18next'
@@ -7,6 +7,7 @@ import { toFault } from '../api/fault'
 import type { SetupStatus } from '../api/types'
 import { placeFault } from '../kit/form-errors'
 import { Notice } from '../kit/Notice'
+import { Password } from '../kit/Password'
 import classes from './Door.module.css'
 
 type Mode = 'new' | 'node' | 'join'
@@ -33,7 +34,14 @@ const fieldsOf: Record<Mode, Field[]> = {
   join: ['primary_fqdn', 'join_token', 'ca_fingerprint'],
 }
 const optional: Field[] = ['acme_directory_url', 'ca_fingerprint', 'setup_token', 'acme_email']
-const monospaced: Field[] = ['setup_token', 'fqdn', 'acme_directory_url', 'primary_fqdn', 'join_token', 'ca_fingerprint']
+const monospaced: Field[] = [
+  'setup_token',
+  'fqdn',
+  'acme_directory_url',
+  'primary_fqdn',
+  'join_token',
+  'ca_fingerprint',
+]
 
 /** The body of a request: its fields, without optional ones that were left empty. */
 function bodyOf(fields: Field[], values: Values) {
@@ -54,7 +62,9 @@ export default function Setup() {
   const [mode, setMode] = useState<Mode>('new')
   const [problem, setProblem] = useState('')
   const [done, setDone] = useState(false)
-  const { register, handleSubmit, setError, clearErrors, watch, formState } = useForm<Values>({ defaultValues: defaults })
+  const { register, handleSubmit, setError, clearErrors, watch, formState } = useForm<Values>({
+    defaultValues: defaults,
+  })
 
   useEffect(() => {
     unwrap(http.GET('/setup/status')).then(setStatus, (cause) => setProblem(toFault(cause).message))
@@ -96,7 +106,7 @@ export default function Setup() {
       withAsterisk: !optional.includes(name),
       ...register(name, optional.includes(name) ? {} : { required: t('required') }),
     }
-    if (name === 'admin_password') return <PasswordInput key={name} {...common} autoComplete="new-password" />
+    if (name === 'admin_password') return <Password key={name} {...common} autoComplete="new-password" />
     return (
       <TextInput
         key={name}

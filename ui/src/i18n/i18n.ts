@@ -9,10 +9,18 @@ void i18next.use(initReactI18next).init({
   defaultNS: 'common',
   resources: { en: { common } },
   interpolation: { escapeValue: false },
+  // A missing text is a fault of the program; the browser tests fail on it.
+  saveMissing: true,
+  missingKeyHandler: (_, area, key) => console.error(`No text for ${area}:${key}`),
 })
 
 export function addTexts(area: string, texts: object) {
   i18next.addResourceBundle('en', area, texts, true, true)
+}
+
+/** A text that need not be there, such as the help of a field that needs none. */
+export function optionalText(key: string): string | undefined {
+  return i18next.exists(key) ? i18next.t(key) : undefined
 }
 
 export default i18next

@@ -11,7 +11,8 @@ import { modelChanges } from './model-changes'
 type ChangeSet = paths['/change-sets']['post']['requestBody']['content']['application/json']
 export type Operation = ChangeSet['operations'][number]
 
-const show = (value: unknown) => (value === undefined ? '–' : typeof value === 'string' ? value || '""' : JSON.stringify(value))
+const show = (value: unknown) =>
+  value === undefined ? '–' : typeof value === 'string' ? value || '""' : JSON.stringify(value)
 
 /** What would change if this were saved: the fields of the model and the lines of the rendered files. */
 export default function ChangePreview({ operation }: { operation: Operation }) {

@@ -1,3 +1,5 @@
+// biome-ignore-all lint/a11y/useSemanticElements: rows of a grid with table roles, see DataTable.
+// biome-ignore-all lint/a11y/useFocusableInteractive: the links and buttons in a row take the focus, not the row.
 import { Link } from '@tanstack/react-router'
 import { useVirtualizer } from '@tanstack/react-virtual'
 import { type CSSProperties, type KeyboardEvent, type ReactNode, useRef } from 'react'
@@ -37,19 +39,18 @@ export function DataTable<T>(props: DataTableProps<T>) {
   const { t } = useTranslation()
   const tracks = { '--tracks': columns.map((column) => column.width ?? 'minmax(0, 1fr)').join(' ') } as CSSProperties
   return (
-    // biome-ignore lint/a11y/useSemanticElements: see above.
     <div role="table" aria-label={label} aria-rowcount={rows.length + 1} className={classes.table} style={tracks}>
-      {/* biome-ignore lint/a11y/useSemanticElements: see above. */}
-      {/* biome-ignore lint/a11y/useFocusableInteractive: a header row is not interactive, its buttons are. */}
       <div role="row" aria-rowindex={1} className={classes.head}>
         {columns.map((column) => {
           const direction = sort === column.key ? 'ascending' : sort === `-${column.key}` ? 'descending' : undefined
           return (
-            // biome-ignore lint/a11y/useSemanticElements: see above.
-            // biome-ignore lint/a11y/useFocusableInteractive: see above.
             <div role="columnheader" key={column.key} aria-sort={direction} data-align={column.align}>
               {column.sortBy && onSort ? (
-                <button type="button" onClick={() => onSort(column.key)} title={t('list.sortBy', { column: column.header })}>
+                <button
+                  type="button"
+                  onClick={() => onSort(column.key)}
+                  title={t('list.sortBy', { column: column.header })}
+                >
                   {column.header}
                   <span aria-hidden>{direction === 'ascending' ? ' ↑' : direction === 'descending' ? ' ↓' : ''}</span>
                 </button>
@@ -67,7 +68,6 @@ export function DataTable<T>(props: DataTableProps<T>) {
 
 function PlainRows<T>(props: DataTableProps<T>) {
   return (
-    // biome-ignore lint/a11y/useSemanticElements: see DataTable.
     <div role="rowgroup" onKeyDown={moveBetweenRows}>
       {props.rows.map((row, index) => (
         <Row key={props.rowKey(row)} row={row} index={index} {...props} />
@@ -87,8 +87,11 @@ function VirtualRows<T>(props: DataTableProps<T>) {
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: a scrolling region must be reachable by keyboard.
     <div ref={scroller} className={classes.scroller} tabIndex={0}>
-      {/* biome-ignore lint/a11y/useSemanticElements: see DataTable. */}
-      <div role="rowgroup" onKeyDown={moveBetweenRows} style={{ height: virtualizer.getTotalSize(), position: 'relative' }}>
+      <div
+        role="rowgroup"
+        onKeyDown={moveBetweenRows}
+        style={{ height: virtualizer.getTotalSize(), position: 'relative' }}
+      >
         {virtualizer.getVirtualItems().map((item) => {
           const row = props.rows[item.index] as T
           return (
@@ -111,12 +114,8 @@ function VirtualRows<T>(props: DataTableProps<T>) {
 
 function Row<T>({ row, index, columns, rowLink }: { row: T; index: number } & DataTableProps<T>) {
   return (
-    // biome-ignore lint/a11y/useSemanticElements: see DataTable.
-    // biome-ignore lint/a11y/useFocusableInteractive: the row's link takes the focus.
     <div role="row" aria-rowindex={index + 2} className={classes.row}>
       {columns.map((column, position) => (
-        // biome-ignore lint/a11y/useSemanticElements: see DataTable.
-        // biome-ignore lint/a11y/useFocusableInteractive: see above.
         <div role="cell" key={column.key} data-label={column.header} data-align={column.align}>
           {position === 0 && rowLink ? (
             <Link to={rowLink(row)} search className={classes.link} data-row-link>

@@ -27,14 +27,18 @@ export default function Plot({ times, values, window, max, height, label, format
   useEffect(() => {
     const element = host.current
     if (!element) return
-    const axis = { stroke: color('--gw-ink-soft'), grid: { stroke: color('--gw-line'), width: 1 }, ticks: { show: false } }
+    const axis = {
+      stroke: color('--gw-ink-soft'),
+      grid: { stroke: color('--gw-line'), width: 1 },
+      ticks: { show: false },
+    }
     plot.current = new UPlot(
       {
         width: element.clientWidth,
         height,
         legend: { show: false },
         cursor: { show: false },
-        padding: [6, 0, 0, 0],
+        padding: [8, 0, 8, 0],
         scales: { y: { range: (_, __, top) => [0, max ?? Math.max(top * 1.2, 1)] } },
         axes: [
           { ...axis, show: false },
@@ -47,7 +51,10 @@ export default function Plot({ times, values, window, max, height, label, format
             values: (_, ticks) => ticks.map(format),
           },
         ],
-        series: [{}, { stroke: color('--gw-accent'), width: 1.5, fill: color('--gw-accent-tint'), points: { show: false } }],
+        series: [
+          {},
+          { stroke: color('--gw-accent'), width: 1.5, fill: color('--gw-accent-tint'), points: { show: false } },
+        ],
       },
       [[], []],
       element,

@@ -34,6 +34,7 @@ export function CreateForm<T>(props: FormProps & { resource: Resource<T>; defaul
   return (
     <FormBody
       {...props}
+      fresh
       initial={defaults}
       save={resource.create}
       kind={resource.kind}
@@ -173,11 +174,25 @@ interface BodyProps extends FormProps {
   initial: Values
   save: (body: Values) => Promise<Answer<unknown>>
   operation: (body: Values) => Operation
+  /** Nothing is stored yet: the values may be saved as they are. */
+  fresh?: boolean
   remove?: () => void
   keep?: string
 }
 
-function FormBody({ text, fields, kind, initial, save, operation, onDone, remove, keep, preview = true }: BodyProps) {
+function FormBody({
+  text,
+  fields,
+  kind,
+  initial,
+  fresh,
+  save,
+  operation,
+  onDone,
+  remove,
+  keep,
+  preview = true,
+}: BodyProps) {
   const { t } = useTranslation()
   const queries = useQueryClient()
   const canEdit = useCanEdit()
@@ -234,12 +249,18 @@ function FormBody({ text, fields, kind, initial, save, operation, onDone, remove
         {fields
           .filter((field) => field.when?.(values) ?? true)
           .map((field) => (
-            <Field key={field.name} spec={field} text={text} control={form.control} />
+            <Field
+              key={field.name}
+              spec={field}
+              text={text}
+              control={form.control}
+              autoFocus={fresh && field === fields.find(({ type }) => type !== 'choice')}
+            />
           ))}
       </fieldset>
       {canEdit && (
         <div className={classes.actions}>
-          <Button type="submit" loading={isSubmitting} disabled={!isDirty && !!remove} title={t('form.saveHint')}>
+          <Button type="submit" loading={isSubmitting} disabled={!isDirty && !fresh} title={t('form.saveHint')}>
             {t('form.save')}
           </Button>
           {preview && (
@@ -252,7 +273,14 @@ function FormBody({ text, fields, kind, initial, save, operation, onDone, remove
             </Button>
           )}
           {remove && (
-            <Button variant="subtle" color="red" className={classes.remove} onClick={remove} disabled={!!keep} title={keep}>
+            <Button
+              variant="subtle"
+              color="red"
+              className={classes.remove}
+              onClick={remove}
+              disabled={!!keep}
+              title={keep}
+            >
               {t('delete.verb')}
             </Button>
           )}

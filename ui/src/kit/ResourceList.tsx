@@ -73,7 +73,11 @@ export function ResourceList<T extends { id: string }>(props: ResourceListProps<
                 aria-label={t('list.search')}
                 placeholder={t('list.searchHint')}
                 leftSection={<IconSearch size={15} aria-hidden />}
-                rightSection={search.q && <CloseButton size="sm" aria-label={t('list.clear')} onClick={() => change({ q: undefined })} />}
+                rightSection={
+                  search.q && (
+                    <CloseButton size="sm" aria-label={t('list.clear')} onClick={() => change({ q: undefined })} />
+                  )
+                }
                 value={search.q ?? ''}
                 onChange={(event) => change({ q: event.currentTarget.value || undefined })}
               />
@@ -94,7 +98,9 @@ export function ResourceList<T extends { id: string }>(props: ResourceListProps<
                 </fieldset>
               ))}
               <span className={classes.count}>
-                {rows.length === all.length ? t('list.count', { count: all.length }) : t('list.matching', { count: rows.length, total: all.length })}
+                {rows.length === all.length
+                  ? t('list.count', { count: all.length })
+                  : t('list.matching', { count: rows.length, total: all.length })}
               </span>
               {createButton}
             </div>

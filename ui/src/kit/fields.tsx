@@ -1,7 +1,8 @@
-import { NumberInput, PasswordInput, Radio, Switch, TagsInput, TextInput } from '@mantine/core'
+import { NumberInput, Radio, Switch, TagsInput, TextInput } from '@mantine/core'
 import { type Control, Controller } from 'react-hook-form'
 import { useTranslation } from 'react-i18next'
-import i18n from '../i18n/i18n'
+import { optionalText } from '../i18n/i18n'
+import { Password } from './Password'
 
 export type Values = Record<string, unknown>
 
@@ -17,11 +18,18 @@ export interface FieldSpec {
   when?: (values: Values) => boolean
 }
 
+interface FieldProps {
+  spec: FieldSpec
+  text: string
+  control: Control<Values>
+  /** The cursor starts here when the form opens in a drawer. */
+  autoFocus?: boolean
+}
+
 /** One field. Label, help and placeholder come from the texts of the form, by the field's name. */
-export function Field({ spec, text, control }: { spec: FieldSpec; text: string; control: Control<Values> }) {
+export function Field({ spec, text, control, autoFocus }: FieldProps) {
   const { t } = useTranslation()
   const key = `${text}.${spec.name}`
-  const optional = (name: string) => (i18n.exists(`${key}.${name}`) ? t(`${key}.${name}`) : undefined)
   return (
     <Controller
       name={spec.name}
@@ -31,10 +39,11 @@ export function Field({ spec, text, control }: { spec: FieldSpec; text: string; 
         const common = {
           ...field,
           label: t(`${key}.label`),
-          description: optional('help'),
-          placeholder: optional('placeholder'),
+          description: optionalText(`${key}.help`),
+          placeholder: optionalText(`${key}.placeholder`),
           error: fieldState.error?.message,
           withAsterisk: spec.required,
+          'data-autofocus': autoFocus || undefined,
         }
         switch (spec.type) {
           case 'switch': {
@@ -74,7 +83,7 @@ export function Field({ spec, text, control }: { spec: FieldSpec; text: string; 
             )
           }
           case 'password':
-            return <PasswordInput {...common} value={String(value ?? '')} autoComplete="new-password" />
+            return <Password {...common} value={String(value ?? '')} autoComplete="new-password" />
           default:
             return (
               <TextInput

@@ -49,7 +49,7 @@ const relativeUnits: [Intl.RelativeTimeFormatUnit, number][] = [
   ['hour', 3600],
   ['minute', 60],
 ]
-const relativeFormat = new Intl.RelativeTimeFormat('en', { numeric: 'always', style: 'narrow' })
+const relativeFormat = new Intl.RelativeTimeFormat('en', { numeric: 'always', style: 'short' })
 
 /** "5 min ago". Under a minute the exact second does not matter: the text should not flicker. */
 export function relative(from: number, now: number, justNow: string): string {

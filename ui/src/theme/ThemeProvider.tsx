@@ -1,4 +1,4 @@
-import { type CSSVariablesResolver, createTheme, InputWrapper, MantineProvider } from '@mantine/core'
+import { type CSSVariablesResolver, createTheme, InputWrapper, MantineProvider, Switch } from '@mantine/core'
 import type { ReactNode } from 'react'
 import { styleNonce } from './nonce'
 
@@ -6,8 +6,7 @@ const theme = createTheme({
   fontFamily: 'Inter, system-ui, -apple-system, "Segoe UI", sans-serif',
   fontFamilyMonospace: 'var(--gw-mono)',
   primaryColor: 'accent',
-  primaryShade: { light: 7, dark: 4 },
-  autoContrast: true,
+  primaryShade: { light: 7, dark: 6 },
   defaultRadius: 4,
   cursorType: 'pointer',
   colors: {
@@ -15,19 +14,34 @@ const theme = createTheme({
       '#eef2ff',
       '#dfe6fd',
       '#bccbfa',
-      '#a5b9fb',
-      '#93aefb',
+      '#96adf5',
+      '#7390ef',
       '#5b7bea',
       '#4469e0',
       '#2b4fc4',
       '#2444ab',
       '#1b3688',
     ],
+    dark: [
+      '#e3e7ed',
+      '#c3cad4',
+      '#9ca7b6',
+      '#6b7686',
+      '#414b59',
+      '#2a323d',
+      '#1a2029',
+      '#141920',
+      '#0f1318',
+      '#0a0d11',
+    ],
   },
   fontSizes: { xs: '12px', sm: '13.5px', md: '15px', lg: '17px', xl: '20px' },
   headings: { fontWeight: '600' },
   components: {
-    InputWrapper: InputWrapper.extend({ defaultProps: { inputWrapperOrder: ['label', 'input', 'description', 'error'] } }),
+    InputWrapper: InputWrapper.extend({
+      defaultProps: { inputWrapperOrder: ['label', 'input', 'description', 'error'] },
+    }),
+    Switch: Switch.extend({ defaultProps: { withThumbIndicator: false } }),
   },
 })
 

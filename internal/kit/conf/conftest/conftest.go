@@ -21,9 +21,11 @@ var Corpus = []string{
 }
 
 // Oracle holds one field of a room's configuration against hostile texts.
-type Oracle struct {
-	// Render takes the text through the field's own door: the error is what the API answers 400 for.
-	Render func(text string) (file []byte, canonical string, err error)
+type Oracle[V any] struct {
+	// Decode takes the text through the field's own door; its error is what the API answers 400 for.
+	Decode func(text string) (v V, canonical string, err error)
+	// Render must take whatever Decode let in.
+	Render func(v V) ([]byte, error)
 	// Parse splits a file into directives and their words, as the daemon does.
 	Parse func(file []byte) [][]string
 	// Benign is a text that the field takes.
@@ -34,20 +36,28 @@ type Oracle struct {
 
 // Check runs the corpus and then texts that rapid makes up: each is refused, or it appears as one word in the same
 // directives as the benign text.
-func (o Oracle) Check(t *testing.T) {
+func (o Oracle[V]) Check(t *testing.T) {
 	t.Helper()
-	file, canonical, err := o.Render(o.Benign)
+	benign, canonical, err := o.Decode(o.Benign)
 	if err != nil {
 		t.Fatalf("the benign text %q is refused: %v", o.Benign, err)
+	}
+	file, err := o.Render(benign)
+	if err != nil {
+		t.Fatal(err)
 	}
 	shape := o.shape(file, canonical)
 	if !strings.Contains(shape, hole) {
 		t.Fatalf("the benign text %q does not appear in\n%s", o.Benign, file)
 	}
 	one := func(fatalf func(string, ...any), text string, daemon bool) {
-		file, canonical, err := o.Render(text)
+		v, canonical, err := o.Decode(text)
 		if err != nil {
 			return
+		}
+		file, err := o.Render(v)
+		if err != nil {
+			fatalf("%q got in and cannot be written: %v", text, err)
 		}
 		if got := o.shape(file, canonical); got != shape {
 			fatalf("%q changed the directives:\n%s", text, file)
@@ -70,7 +80,7 @@ func (o Oracle) Check(t *testing.T) {
 const hole = "\x00hole\x00"
 
 // shape is a file with the value's words replaced by a mark.
-func (o Oracle) shape(file []byte, canonical string) string {
+func (o Oracle[V]) shape(file []byte, canonical string) string {
 	var b strings.Builder
 	for _, words := range o.Parse(file) {
 		words = slices.Clone(words)

@@ -49,7 +49,7 @@ func (m *Machine) Reject(c host.Command, stderr string) {
 // Missing takes a command's program away.
 func (m *Machine) Missing(c host.Command) {
 	m.Script(c, func(context.Context, host.Input) (host.Output, error) {
-		return host.Output{}, fmt.Errorf("%s: %w", c, host.ErrNotInstalled)
+		return host.Output{}, fmt.Errorf("%s: %w", c.Program(), host.ErrNotInstalled)
 	})
 }
 

@@ -6,6 +6,7 @@ import { useTranslation } from 'react-i18next'
 import { http, unwrap } from '../../api/client'
 import { auditStream } from '../../api/streams'
 import type { AuditEntry } from '../../api/types'
+import { paths } from '../../app/paths'
 import { DetailDrawer } from '../../kit/DetailDrawer'
 import { Code } from '../../kit/Diff'
 import { exactTime } from '../../kit/format'
@@ -15,12 +16,11 @@ import type { ListSearch } from '../../kit/list-logic'
 import { Notice } from '../../kit/Notice'
 import { Facts, Page, Panel } from '../../kit/Page'
 import { useStream } from '../../kit/useStream'
-import { paths } from '../../app/paths'
-import { AuditList } from './AuditList'
 import classes from './Audit.module.css'
+import { AuditList } from './AuditList'
+import { filters, newerEntries } from './live-entries'
 
 const pageSize = 100
-const filters = ['actor', 'action', 'subject'] as const
 const times = ['from', 'to'] as const
 
 /** An input without a time zone means the operator's own; the API wants UTC. */
@@ -54,19 +54,17 @@ export default function AuditPage() {
   const change = useDebouncedCallback((part: ListSearch) => {
     void navigate({ to: '.', search: (old: ListSearch) => ({ ...old, ...part }), replace: true } as never)
   }, 250)
-  const entries = query.data?.pages.flat() ?? []
+  const found = query.data?.pages.flat() ?? []
+  const entries = [...newerEntries(live.items, found, search), ...found]
 
   return (
     <Page title={t('title')} lead={t('lead')}>
-      <Panel
-        title={t('entries')}
-        aside={<LiveMark {...live} />}
-        flush
-      >
+      <Panel title={t('entries')} aside={<LiveMark {...live} />} flush>
         <form className={classes.filters} onSubmit={(event) => event.preventDefault()}>
           {filters.map((name) => (
             <TextInput
               key={name}
+              size="xs"
               label={t(name)}
               defaultValue={search[name] ?? ''}
               onChange={(event) => change({ [name]: event.currentTarget.value || undefined })}
@@ -75,6 +73,7 @@ export default function AuditPage() {
           {times.map((name) => (
             <TextInput
               key={name}
+              size="xs"
               type="datetime-local"
               label={t(name)}
               defaultValue={search[name] ?? ''}
@@ -113,8 +112,18 @@ function EntryDrawer({ entry }: { entry?: AuditEntry }) {
           [t('at'), exactTime(entry.created_at)],
           [t('actor'), entry.actor],
           [t('subject'), entry.subject],
-          [t('node'), <span key="n" className="mono">{entry.node_id}</span>],
-          [t('id'), <span key="i" className="mono">{entry.id}</span>],
+          [
+            t('node'),
+            <span key="n" className="mono">
+              {entry.node_id}
+            </span>,
+          ],
+          [
+            t('id'),
+            <span key="i" className="mono">
+              {entry.id}
+            </span>,
+          ],
         ]}
       />
       {entry.details && (

@@ -57,7 +57,13 @@ export default function ComponentsPage() {
               align: 'right',
               cell: (row) => <span className="mono">{`${row.applied_revision} / ${row.revision}`}</span>,
             },
-            { key: 'applied', header: t('applied'), width: '110px', align: 'right', cell: (row) => <Time at={row.last_applied_at} /> },
+            {
+              key: 'applied',
+              header: t('applied'),
+              width: '110px',
+              align: 'right',
+              cell: (row) => <Time at={row.last_applied_at} />,
+            },
             { key: 'took', header: t('took'), width: '90px', align: 'right', cell: (row) => `${row.duration_ms} ms` },
             { key: 'error', header: t('error'), width: 'minmax(0, 2fr)', cell: (row) => row.last_error || '–' },
           ]}

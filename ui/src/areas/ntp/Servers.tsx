@@ -35,8 +35,18 @@ export default function Servers() {
       sortBy: (row) => row.address,
     },
     { key: 'kind', header: t('pool.kind.label'), cell: (row) => kindText(row.kind), sortBy: (row) => row.kind },
-    { key: 'iburst', header: t('pool.iburst.label'), cell: (row) => <OnOff on={row.iburst} />, sortBy: (row) => row.iburst },
-    { key: 'prefer', header: t('pool.prefer.label'), cell: (row) => <OnOff on={row.prefer} />, sortBy: (row) => row.prefer },
+    {
+      key: 'iburst',
+      header: t('pool.iburst.label'),
+      cell: (row) => <OnOff on={row.iburst} />,
+      sortBy: (row) => row.iburst,
+    },
+    {
+      key: 'prefer',
+      header: t('pool.prefer.label'),
+      cell: (row) => <OnOff on={row.prefer} />,
+      sortBy: (row) => row.prefer,
+    },
     {
       key: 'updated',
       header: t('pool.updated'),

@@ -2,6 +2,7 @@ import { useQuery } from '@tanstack/react-query'
 import { useTranslation } from 'react-i18next'
 import { http, unwrap } from '../../api/client'
 import type { NtpSource } from '../../api/types'
+import { optionalText } from '../../i18n/i18n'
 import { type Column, DataTable } from '../../kit/DataTable'
 import { duration, offset } from '../../kit/format'
 import { Loaded } from '../../kit/Loaded'
@@ -53,8 +54,18 @@ export default function Sources() {
                   ],
                   [t('status.offset'), offset(now.offset_seconds)],
                   [t('status.stratum'), now.stratum],
-                  [t('status.source'), <span key="s" className="mono">{now.source || '–'}</span>],
-                  [t('status.reference'), <span key="r" className="mono">{now.reference_id}</span>],
+                  [
+                    t('status.source'),
+                    <span key="s" className="mono">
+                      {now.source || '–'}
+                    </span>,
+                  ],
+                  [
+                    t('status.reference'),
+                    <span key="r" className="mono">
+                      {now.reference_id}
+                    </span>,
+                  ],
                   [t('status.leap'), now.leap_status],
                 ]}
               />
@@ -65,44 +76,65 @@ export default function Sources() {
       <Panel title={t('sources.title')} flush>
         <Loaded query={sources} height={160}>
           {({ sources: list, error }) => {
-            const widest = Math.max(...list.map((one) => Math.abs(one.offset_seconds) + one.error_seconds), 1e-6)
-            const columns: Column<NtpSource>[] = [
-              { key: 'address', header: t('sources.address'), width: 'minmax(0, 1.6fr)', cell: (row) => <span className="mono">{row.address}</span> },
-              {
-                key: 'state',
-                header: t('sources.state'),
-                cell: (row) => <Badge tone={tones[row.state] ?? 'off'}>{t(`sources.states.${row.state}`, { defaultValue: row.state })}</Badge>,
-              },
-              { key: 'reach', header: t('sources.reach'), width: '110px', cell: (row) => <ReachPicture reach={row.reach} /> },
-              {
-                key: 'picture',
-                header: t('sources.offset'),
-                width: 'minmax(120px, 1.4fr)',
-                cell: (row) => <OffsetPicture offset={row.offset_seconds} error={row.error_seconds} widest={widest} />,
-              },
-              {
-                key: 'offset',
-                header: '±',
-                width: '170px',
-                align: 'right',
-                cell: (row) => `${offset(row.offset_seconds)} ± ${offset(row.error_seconds, false)}`,
-              },
-              { key: 'stratum', header: t('sources.stratum'), width: '60px', align: 'right', cell: (row) => row.stratum },
-              { key: 'poll', header: t('sources.poll'), width: '80px', align: 'right', cell: (row) => duration(2 ** row.poll) },
-              {
-                key: 'rx',
-                header: t('sources.lastRx'),
-                width: '90px',
-                align: 'right',
-                cell: (row) => (row.last_rx_seconds < 0 ? '–' : duration(row.last_rx_seconds)),
-              },
-            ]
-            if (error) return <Notice tone="warn" title={t('status.unknown')}>{error}</Notice>
+            if (error) {
+              return (
+                <Notice tone="warn" title={t('status.unknown')}>
+                  {error}
+                </Notice>
+              )
+            }
             if (list.length === 0) return <Notice tone="off">{t('sources.none')}</Notice>
-            return <DataTable label={t('sources.title')} columns={columns} rows={list} rowKey={(row) => row.address} />
+            return <SourceTable sources={list} />
           }}
         </Loaded>
       </Panel>
     </>
   )
+}
+
+function SourceTable({ sources }: { sources: NtpSource[] }) {
+  const { t } = useTranslation('ntp')
+  const widest = Math.max(...sources.map((one) => Math.abs(one.offset_seconds) + one.error_seconds), 1e-6)
+  const columns: Column<NtpSource>[] = [
+    {
+      key: 'address',
+      header: t('sources.address'),
+      width: 'minmax(0, 1.6fr)',
+      cell: (row) => <span className="mono">{row.address}</span>,
+    },
+    {
+      key: 'state',
+      header: t('sources.state'),
+      width: '120px',
+      cell: (row) => (
+        <Badge tone={tones[row.state] ?? 'off'}>{optionalText(`ntp:sources.states.${row.state}`) ?? row.state}</Badge>
+      ),
+    },
+    { key: 'reach', header: t('sources.reach'), width: '84px', cell: (row) => <ReachPicture reach={row.reach} /> },
+    {
+      key: 'picture',
+      header: t('sources.picture'),
+      width: 'minmax(90px, 1fr)',
+      // Without an answer there is nothing to draw.
+      cell: (row) =>
+        row.reach > 0 && <OffsetPicture offset={row.offset_seconds} error={row.error_seconds} widest={widest} />,
+    },
+    {
+      key: 'offset',
+      header: t('sources.offset'),
+      width: '138px',
+      align: 'right',
+      cell: (row) => (row.reach > 0 ? `${offset(row.offset_seconds)} ± ${offset(row.error_seconds, false)}` : '–'),
+    },
+    { key: 'stratum', header: t('sources.stratum'), width: '54px', align: 'right', cell: (row) => row.stratum },
+    { key: 'poll', header: t('sources.poll'), width: '60px', align: 'right', cell: (row) => `${2 ** row.poll} s` },
+    {
+      key: 'heard',
+      header: t('sources.lastRx'),
+      width: '80px',
+      align: 'right',
+      cell: (row) => (row.reach > 0 ? duration(row.last_rx_seconds) : '–'),
+    },
+  ]
+  return <DataTable label={t('sources.title')} columns={columns} rows={sources} rowKey={(row) => row.address} />
 }

@@ -47,7 +47,12 @@ export default function OverviewPage() {
             columns={[
               { key: 'name', header: t('components.name'), cell: (row) => row.name },
               { key: 'state', header: t('components.state'), cell: (row) => <StateBadge state={row.state} /> },
-              { key: 'applied', header: t('components.applied'), align: 'right', cell: (row) => <Time at={row.last_applied_at} /> },
+              {
+                key: 'applied',
+                header: t('components.applied'),
+                align: 'right',
+                cell: (row) => <Time at={row.last_applied_at} />,
+              },
             ]}
           />
         </Panel>
@@ -60,7 +65,11 @@ export default function OverviewPage() {
                 rowKey={(row) => row.name}
                 columns={[
                   { key: 'name', header: t('services.name'), cell: (row) => row.name },
-                  { key: 'active', header: t('services.state'), cell: (row) => <ServiceBadge active={row.active} detail={row.detail} /> },
+                  {
+                    key: 'active',
+                    header: t('services.state'),
+                    cell: (row) => <ServiceBadge active={row.active} detail={row.detail} />,
+                  },
                   {
                     key: 'since',
                     header: t('services.since'),

@@ -36,7 +36,12 @@ export function ResourceMeters() {
         const now = samples.at(-1)!
         const used = (one: Resources) => one.memory_total_bytes - one.memory_available_bytes
         const diskUsed = now.disk_total_bytes - now.disk_free_bytes
-        const chart = (label: string, value: (one: Sample) => number, max: number | undefined, format: (value: number) => string) => (
+        const chart = (
+          label: string,
+          value: (one: Sample) => number,
+          max: number | undefined,
+          format: (value: number) => string,
+        ) => (
           <Chart
             label={t('meters.chart', { label })}
             times={samples.map((one) => one.at)}
@@ -52,10 +57,19 @@ export function ResourceMeters() {
             <Meter
               title={t('meters.load')}
               value={now.load1.toFixed(2)}
-              note={t('meters.loadNote', { five: now.load5.toFixed(2), fifteen: now.load15.toFixed(2), count: now.num_cpus })}
+              note={t('meters.loadNote', {
+                five: now.load5.toFixed(2),
+                fifteen: now.load15.toFixed(2),
+                count: now.num_cpus,
+              })}
               warn={now.load1 > 2 * now.num_cpus}
             >
-              {chart(t('meters.load'), (one) => one.load1, undefined, (value) => value.toFixed(1))}
+              {chart(
+                t('meters.load'),
+                (one) => one.load1,
+                undefined,
+                (value) => value.toFixed(1),
+              )}
             </Meter>
             <Meter
               title={t('meters.memory')}
@@ -63,15 +77,27 @@ export function ResourceMeters() {
               note={t('meters.of', { used: bytes(used(now)), total: bytes(now.memory_total_bytes) })}
               warn={used(now) > 0.9 * now.memory_total_bytes}
             >
-              {chart(t('meters.memory'), (one) => (100 * used(one)) / one.memory_total_bytes, 100, (value) => `${value} %`)}
+              {chart(
+                t('meters.memory'),
+                (one) => (100 * used(one)) / one.memory_total_bytes,
+                100,
+                (value) => `${value} %`,
+              )}
             </Meter>
             <Meter
               title={t('meters.conntrack')}
               value={count(now.conntrack_count)}
-              note={now.conntrack_max > 0 ? t('meters.max', { max: count(now.conntrack_max) }) : t('meters.noConntrack')}
+              note={
+                now.conntrack_max > 0 ? t('meters.max', { max: count(now.conntrack_max) }) : t('meters.noConntrack')
+              }
               warn={now.conntrack_max > 0 && now.conntrack_count > 0.8 * now.conntrack_max}
             >
-              {chart(t('meters.conntrack'), (one) => one.conntrack_count, undefined, (value) => count(value))}
+              {chart(
+                t('meters.conntrack'),
+                (one) => one.conntrack_count,
+                undefined,
+                (value) => count(value),
+              )}
             </Meter>
             <Meter
               title={t('meters.disk')}

@@ -1,4 +1,4 @@
-import { useTranslation } from 'react-i18next'
+import { optionalText } from '../../i18n/i18n'
 import type { Tone } from '../../kit/Notice'
 import { Badge } from '../../kit/StateBadge'
 
@@ -14,10 +14,9 @@ const tones: Record<string, Tone> = {
 
 /** The state of a unit in systemd's words, with ours where there is one. */
 export function ServiceBadge({ active, detail }: { active: string; detail?: string | null }) {
-  const { t } = useTranslation('overview')
   return (
     <span title={detail ?? undefined}>
-      <Badge tone={tones[active] ?? 'off'}>{t(`services.states.${active}`, { defaultValue: active })}</Badge>
+      <Badge tone={tones[active] ?? 'off'}>{optionalText(`overview:services.states.${active}`) ?? active}</Badge>
     </span>
   )
 }

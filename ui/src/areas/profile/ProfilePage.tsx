@@ -1,4 +1,4 @@
-import { Button, PasswordInput } from '@mantine/core'
+import { Button } from '@mantine/core'
 import { useState } from 'react'
 import { useForm } from 'react-hook-form'
 import { useTranslation } from 'react-i18next'
@@ -9,6 +9,7 @@ import { addTexts } from '../../i18n/i18n'
 import { placeFault } from '../../kit/form-errors'
 import { Notice } from '../../kit/Notice'
 import { Facts, Page, Panel } from '../../kit/Page'
+import { Password } from '../../kit/Password'
 import { toast } from '../../kit/toast'
 import en from './en.json'
 import classes from './Profile.module.css'
@@ -57,13 +58,13 @@ function ChangePassword() {
   return (
     <form onSubmit={submit} noValidate className={classes.form}>
       {problem && <Notice tone="bad">{problem}</Notice>}
-      <PasswordInput
+      <Password
         label={t('password.current')}
         autoComplete="current-password"
         error={formState.errors.current_password?.message}
         {...register('current_password', { required: t('common:required') })}
       />
-      <PasswordInput
+      <Password
         label={t('password.new')}
         description={t('password.help')}
         autoComplete="new-password"

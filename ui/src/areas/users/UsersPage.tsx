@@ -1,4 +1,4 @@
-import { Button, PasswordInput } from '@mantine/core'
+import { Button } from '@mantine/core'
 import { Outlet, useNavigate, useParams } from '@tanstack/react-router'
 import { useForm } from 'react-hook-form'
 import { useTranslation } from 'react-i18next'
@@ -13,6 +13,7 @@ import { DetailDrawer } from '../../kit/DetailDrawer'
 import type { FieldSpec } from '../../kit/fields'
 import { placeFault } from '../../kit/form-errors'
 import { Page } from '../../kit/Page'
+import { Password } from '../../kit/Password'
 import { CreateForm, EditForm } from '../../kit/ResourceForm'
 import { ResourceList } from '../../kit/ResourceList'
 import { Badge } from '../../kit/StateBadge'
@@ -36,13 +37,32 @@ const defaults = { email: '', name: '', role: 'viewer', active: true, password: 
 export default function UsersPage() {
   const { t } = useTranslation('users')
   const columns: Column<User>[] = [
-    { key: 'email', header: t('user.email.label'), width: 'minmax(0, 1.6fr)', cell: (row) => row.email, sortBy: (row) => row.email },
-    { key: 'name', header: t('user.name.label'), width: 'minmax(0, 1.4fr)', cell: (row) => row.name || '–', sortBy: (row) => row.name },
-    { key: 'role', header: t('user.role.label'), cell: (row) => t(`user.roles.${row.role}`), sortBy: (row) => row.role },
+    {
+      key: 'email',
+      header: t('user.email.label'),
+      width: 'minmax(0, 1.6fr)',
+      cell: (row) => row.email,
+      sortBy: (row) => row.email,
+    },
+    {
+      key: 'name',
+      header: t('user.name.label'),
+      width: 'minmax(0, 1.4fr)',
+      cell: (row) => row.name || '–',
+      sortBy: (row) => row.name,
+    },
+    {
+      key: 'role',
+      header: t('user.role.label'),
+      cell: (row) => t(`user.roles.${row.role}`),
+      sortBy: (row) => row.role,
+    },
     {
       key: 'active',
       header: t('user.state'),
-      cell: (row) => <Badge tone={row.active ? 'live' : 'off'}>{t(row.active ? 'user.active.on' : 'user.active.off')}</Badge>,
+      cell: (row) => (
+        <Badge tone={row.active ? 'live' : 'off'}>{t(row.active ? 'user.active.on' : 'user.active.off')}</Badge>
+      ),
       sortBy: (row) => row.active,
     },
     {
@@ -134,7 +154,7 @@ function SetPassword({ user }: { user: User }) {
   })
   return (
     <form className={classes.password} onSubmit={submit} noValidate>
-      <PasswordInput
+      <Password
         label={t('password.label')}
         description={t('password.help')}
         autoComplete="new-password"

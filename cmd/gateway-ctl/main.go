@@ -1,0 +1,12 @@
+// Command gateway-ctl helps on the box itself.
+package main
+
+import (
+	"context"
+
+	"edge.internal/gateway/internal/app"
+)
+
+func main() {
+	app.Main(func() error { return app.Ctl().ExecuteContext(context.Background()) })
+}

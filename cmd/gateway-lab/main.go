@@ -1,0 +1,45 @@
+// Command gateway-lab runs a whole gateway in namespaces of its own, for trying, developing and testing.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"edge.internal/gateway/internal/lab"
+)
+
+func main() {
+	lab.Init()
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends at once, and the kernel ends the lab
+	if err := root().ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "gateway-lab:", err)
+		os.Exit(1)
+	}
+}
+
+func root() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:           "gateway-lab",
+		Short:         "A whole gateway in namespaces of its own",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	cmd.PersistentFlags().String("dir", lab.DefaultDir, "state folder; labs with different folders run side by side")
+	cmd.AddCommand(upCommand(), execCommand(), statusCommand(), logsCommand(), downCommand())
+	return cmd
+}
+
+// find returns the running lab that the --dir flag names.
+func find(cmd *cobra.Command) (*lab.Lab, error) {
+	dir, err := cmd.Flags().GetString("dir")
+	if err != nil {
+		return nil, err
+	}
+	return lab.Find(dir)
+}

@@ -1,0 +1,188 @@
+package app
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"reflect"
+	"syscall"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"golang.org/x/sync/errgroup"
+
+	"edge.internal/gateway/internal/kit"
+	"edge.internal/gateway/internal/kit/apply"
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/schema"
+	"edge.internal/gateway/internal/setup"
+	"edge.internal/gateway/ui"
+)
+
+var noInput = reflect.TypeFor[struct{}]()
+
+// attachEvery is how often the service looks whether the database is there.
+const attachEvery = time.Second
+
+// RunAPI runs gateway-api until the context ends.
+func RunAPI(ctx context.Context, cfg Config) error {
+	k, err := newKit(cfg)
+	if err != nil {
+		return err
+	}
+	defer k.DB.Close()
+	release, err := holdEngine(k.Paths)
+	if err != nil {
+		return err
+	}
+	defer release()
+	store, err := setup.OpenStore(k.Paths)
+	if err != nil {
+		return err
+	}
+	house, err := Build(k, store)
+	if err != nil {
+		return err
+	}
+	metrics := prometheus.NewRegistry()
+	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), componentMetrics{k.Engine})
+	k.Router.Observe(metrics)
+
+	cert := &httpd.SelfSigned{Path: k.Paths.State("tls/self-signed.pem"), Names: func() []string {
+		names := []string{k.Host.Facts().Hostname, "localhost", "127.0.0.1", "::1"}
+		if fqdn := store.View().FQDN.String(); fqdn != "" {
+			names = append([]string{fqdn}, names...)
+		}
+		return names
+	}}
+	// The sockets come before the database: health and setup answer while it is away.
+	listeners, err := listen(k.Paths, cfg.Listen, cert.Config(), k)
+	if err != nil {
+		return err
+	}
+	control, err := httpd.ListenUnix(k.Paths.Run("control.sock"), 0o600)
+	if err != nil {
+		return fmt.Errorf("control socket: %w", err)
+	}
+	handler := house.Router.Handler(house.Router.App(ui.Dist()))
+
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return (&httpd.Server{Handler: handler, Log: k.Log}).Serve(ctx, listeners...) })
+	group.Go(func() error { return (&httpd.Server{Handler: handler, Log: k.Log, Local: true}).Serve(ctx, control) })
+	group.Go(func() error { k.Engine.Run(ctx); return nil })
+	group.Go(func() error { attach(ctx, k); return nil })
+	group.Go(func() error { serveMetrics(ctx, cfg.Metrics, metrics, k); return nil })
+	k.Log.Info("gateway-api is ready", "version", Version, "listen", cfg.Listen)
+	_, _ = daemon.SdNotify(false, daemon.SdNotifyReady)
+	return group.Wait()
+}
+
+func listen(paths kit.Paths, port string, cfg *tls.Config, k *kit.Kit) ([]net.Listener, error) {
+	proxied, err := httpd.ListenProxied(paths.Run("api.sock"), 0o660, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("API socket: %w", err)
+	}
+	listeners := []net.Listener{proxied}
+	if port == "" {
+		return listeners, nil
+	}
+	tcp, err := net.Listen("tcp", port)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		// Somebody else holds the port; the socket still serves.
+		k.Log.Warn("the management port is taken", "listen", port, "err", err)
+	case err != nil:
+		return nil, fmt.Errorf("management port: %w", err)
+	default:
+		listeners = append(listeners, tls.NewListener(tcp, cfg))
+	}
+	return listeners, nil
+}
+
+// attach waits for the database, brings its schema up to date, and lets the engine converge.
+func attach(ctx context.Context, k *kit.Kit) {
+	last := ""
+	for {
+		trying, cancel := context.WithTimeout(ctx, 2*time.Minute)
+		err := k.DB.Attach(trying, schema.Migrations)
+		cancel()
+		if err == nil {
+			k.Log.Info("database is attached")
+			k.Engine.Converge()
+			return
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		if text := err.Error(); text != last {
+			last = text
+			level := k.Log.Warn
+			if errors.Is(err, db.ErrNewerSchema) {
+				level = k.Log.Error
+			}
+			level("database is not attached", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(attachEvery):
+		}
+	}
+}
+
+func serveMetrics(ctx context.Context, addr string, reg *prometheus.Registry, k *kit.Kit) {
+	if addr == "" {
+		return
+	}
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		k.Log.Warn("metrics are not served", "listen", addr, "err", err)
+		return
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
+	if err := (&httpd.Server{Handler: mux, Log: k.Log}).Serve(ctx, l); err != nil {
+		k.Log.Warn("metrics ended", "err", err)
+	}
+}
+
+// componentMetrics shows the state of each component.
+type componentMetrics struct{ engine *apply.Engine }
+
+var componentLive = prometheus.NewDesc("gateway_component_live", "Whether what is stored is what runs.", []string{"component", "state"}, nil)
+
+func (componentMetrics) Describe(ch chan<- *prometheus.Desc) { ch <- componentLive }
+
+func (m componentMetrics) Collect(ch chan<- prometheus.Metric) {
+	for _, s := range m.engine.Statuses() {
+		live := 0.0
+		if s.State == apply.Live {
+			live = 1
+		}
+		ch <- prometheus.MustNewConstMetric(componentLive, prometheus.GaugeValue, live, string(s.Name), string(s.State))
+	}
+}
+
+// holdEngine makes sure that one process alone applies: gateway-api while it runs, gateway-ctl when it does not.
+func holdEngine(paths kit.Paths) (release func(), err error) {
+	if err := os.MkdirAll(paths.Run(""), 0o755); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(paths.Run("engine.lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("another gateway program applies configuration here: %w", err)
+	}
+	return func() { f.Close() }, nil
+}

@@ -1,0 +1,86 @@
+package app
+
+import (
+	"net/http"
+	"sync"
+
+	"edge.internal/gateway/internal/account"
+	"edge.internal/gateway/internal/kit"
+	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/wire"
+	"edge.internal/gateway/internal/ntp"
+	"edge.internal/gateway/internal/setup"
+	"edge.internal/gateway/internal/system"
+)
+
+// House is every room, wired.
+type House struct {
+	*kit.Kit
+	Setup   *setup.Room
+	Account *account.Room
+	System  *system.Room
+	NTP     *ntp.Room
+}
+
+// Build builds and mounts every room, in order.
+func Build(k *kit.Kit, store *setup.Store) (*House, error) {
+	h := &House{Kit: k}
+	var err error
+	if h.Setup, err = setup.New(k, store); err != nil {
+		return nil, err
+	}
+	if h.Account, err = account.New(k, accountDeps(store)); err != nil {
+		return nil, err
+	}
+	h.System = system.New(k, systemDeps(store))
+	h.NTP = ntp.New(k)
+
+	k.Router.SetupDone = h.Setup.Completed
+	k.Router.Sessions = h.Account
+	h.Setup.Mount()
+	h.Account.Mount()
+	h.System.Mount()
+	h.NTP.Mount()
+	k.Resources.MountChangeSets()
+	mountSpec(k)
+	return h, nil
+}
+
+func systemDeps(store *setup.Store) system.Deps {
+	return system.Deps{
+		Flags: func() system.Flags {
+			s := store.View()
+			return system.Flags{
+				IPv6: s.IPv6Enabled, Maintenance: s.Maintenance, AutoUpdate: s.AutoUpdate,
+				Retention: system.Retention{AuditDays: s.Retention.AuditDays, BackupKeep: s.Retention.BackupKeep},
+			}
+		},
+		SetFlags: func(change func(*system.Flags)) error {
+			return store.Update(func(s *setup.State) error {
+				f := system.Flags{
+					IPv6: s.IPv6Enabled, Maintenance: s.Maintenance, AutoUpdate: s.AutoUpdate,
+					Retention: system.Retention{AuditDays: s.Retention.AuditDays, BackupKeep: s.Retention.BackupKeep},
+				}
+				change(&f)
+				s.IPv6Enabled, s.Maintenance, s.AutoUpdate = f.IPv6, f.Maintenance, f.AutoUpdate
+				s.Retention = setup.Retention{AuditDays: f.Retention.AuditDays, BackupKeep: f.Retention.BackupKeep}
+				return nil
+			})
+		},
+	}
+}
+
+// mountSpec serves the documentation of all routes, itself included.
+func mountSpec(k *kit.Kit) {
+	spec := sync.OnceValues(func() ([]byte, error) { return wire.Encode(k.Router.Spec(k.Version)) })
+	k.Router.Add(httpd.Route{
+		Doc:    httpd.Doc{ID: "openapi", Tag: "system", Summary: "This document"},
+		Method: http.MethodGet, Path: "/openapi.json", Policy: httpd.Public.BeforeSetup(), In: noInput, MIME: "application/json",
+	}, func(c *httpd.Call) error {
+		b, err := spec()
+		if err != nil {
+			return err
+		}
+		return c.ReplyRaw("application/json", b)
+	})
+}

@@ -1,0 +1,87 @@
+// Package app builds the programs from the rooms: it is the only room that knows all rooms.
+package app
+
+import (
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"edge.internal/gateway/internal/kit"
+	"edge.internal/gateway/internal/kit/apply"
+	"edge.internal/gateway/internal/kit/audit"
+	"edge.internal/gateway/internal/kit/clock"
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/resource"
+	"edge.internal/gateway/internal/kit/secret"
+)
+
+// Version is the version of the programs; the build sets it.
+var Version = "1.0.0"
+
+// Config is what a program is told when it starts.
+type Config struct {
+	// DB is where PostgreSQL is.
+	DB string
+	// Units says who runs the daemons: systemd, lab, or none:REASON.
+	Units string
+	// Root stands before every path where the machine's own files must not be touched.
+	Root string
+	// Listen is the management port.
+	Listen string
+	// Metrics is where Prometheus asks.
+	Metrics string
+}
+
+// Flags binds the configuration to a program's flags.
+func (c *Config) Flags(f *flag.FlagSet) {
+	f.StringVar(&c.DB, "db", "postgres:///gateway?host=/run/postgresql&user=gateway", "where PostgreSQL is")
+	f.StringVar(&c.Units, "units", "systemd", "who runs the daemons: systemd, lab, or none:REASON")
+	f.StringVar(&c.Root, "root", "", "folder that stands before every path")
+	f.StringVar(&c.Listen, "listen", ":3443", "management port; empty for the unix sockets alone")
+	f.StringVar(&c.Metrics, "metrics", "127.0.0.1:9464", "where Prometheus asks; empty for nowhere")
+}
+
+// newKit builds the kit on the real machine. It needs no database yet.
+func newKit(cfg Config) (*kit.Kit, error) {
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	paths := kit.Paths{Root: cfg.Root}
+	units, err := host.ParseUnits(cfg.Units)
+	if err != nil {
+		return nil, err
+	}
+	machine, err := host.New(host.Options{Root: cfg.Root, Units: units})
+	if err != nil {
+		return nil, err
+	}
+	box, err := secret.Open(paths.Config("master.key"))
+	if err != nil {
+		return nil, err
+	}
+	d, err := db.Open(cfg.DB)
+	if err != nil {
+		return nil, err
+	}
+	return NewKit(d, machine, clock.Real, log, box, paths), nil
+}
+
+// NewKit puts a kit together from its outer parts.
+func NewKit(d *db.DB, m host.Machine, c clock.Clock, log *slog.Logger, box *secret.Box, paths kit.Paths) *kit.Kit {
+	auditLog := audit.New(d, c, m.Facts().MachineID)
+	engine := apply.New(d, m, c, log, paths.State("good"))
+	router := httpd.NewRouter(log)
+	return &kit.Kit{
+		DB: d, Audit: auditLog, Engine: engine, Router: router, Host: m, Clock: c, Secrets: box, Log: log, Paths: paths, Version: Version,
+		Resources: resource.NewRegistry(d, auditLog, engine, router, c, box),
+	}
+}
+
+// Main runs a program's body and exits.
+func Main(run func() error) {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(1)
+	}
+}

@@ -1,0 +1,161 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/spf13/cobra"
+
+	"edge.internal/gateway/internal/account"
+	"edge.internal/gateway/internal/kit"
+	"edge.internal/gateway/internal/kit/actor"
+	"edge.internal/gateway/internal/kit/apply"
+	"edge.internal/gateway/internal/kit/clock"
+	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/schema"
+	"edge.internal/gateway/internal/setup"
+	"edge.internal/gateway/internal/system"
+)
+
+// Ctl is the command line of gateway-ctl.
+func Ctl() *cobra.Command {
+	var cfg Config
+	root := &cobra.Command{
+		Use: "gateway-ctl", Short: "Help on the box itself, for root", Version: Version,
+		SilenceUsage: true, SilenceErrors: true, CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
+	}
+	f := root.PersistentFlags()
+	f.StringVar(&cfg.Root, "root", "", "folder that stands before every path")
+	f.StringVar(&cfg.DB, "db", "postgres:///gateway?host=/run/postgresql&user=gateway", "where PostgreSQL is")
+	f.StringVar(&cfg.Units, "units", "systemd", "who runs the daemons: systemd, lab, or none:REASON")
+
+	root.AddCommand(
+		&cobra.Command{
+			Use: "reset-password", Short: "Print a token that sets the admin's password anew, valid for 30 minutes", Args: cobra.NoArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error {
+				token, err := account.CreateResetToken(kit.Paths{Root: cfg.Root}, clock.Real)
+				if err != nil {
+					return err
+				}
+				cmd.Println(token)
+				cmd.PrintErrln("Enter it at /reset-password within 30 minutes. It can be used once.")
+				return nil
+			},
+		},
+		&cobra.Command{
+			Use: "setup-token", Short: "Print the token that the setup asks for", Args: cobra.NoArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error {
+				token, err := setup.Token(kit.Paths{Root: cfg.Root})
+				if err != nil {
+					return err
+				}
+				cmd.Println(token)
+				return nil
+			},
+		},
+		&cobra.Command{
+			Use: "render-config", Short: "Render and apply everything from the stored state", Args: cobra.NoArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error {
+				out, err := renderConfig(cmd.Context(), cfg)
+				if err != nil {
+					return err
+				}
+				for _, name := range out.Rendered {
+					cmd.Println(name, "live")
+				}
+				for name, why := range out.Errors {
+					cmd.Println(name, "not live:", why)
+				}
+				if !out.OK {
+					return errors.New("not everything is live")
+				}
+				return nil
+			},
+		},
+	)
+	root.SetOut(os.Stdout)
+	return root
+}
+
+// renderConfig asks gateway-api to render, and does it itself when gateway-api is down.
+func renderConfig(ctx context.Context, cfg Config) (system.Rendered, error) {
+	out, err := askAPI(ctx, kit.Paths{Root: cfg.Root})
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
+		return renderHere(ctx, cfg)
+	}
+	return out, err
+}
+
+func askAPI(ctx context.Context, paths kit.Paths) (out system.Rendered, err error) {
+	client := http.Client{Timeout: time.Minute, Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", paths.Run("control.sock"))
+	}}}
+	defer client.CloseIdleConnections()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://gateway"+httpd.Prefix+"/system/render-configs", bytes.NewReader(nil))
+	if err != nil {
+		return out, err
+	}
+	res, err := client.Do(req)
+	if err != nil {
+		return out, err
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		return out, err
+	}
+	answer := struct {
+		Data  *system.Rendered `json:"data"`
+		Error *httpd.Envelope  `json:"error"`
+	}{Data: &out}
+	if err := json.Unmarshal(body, &answer); err != nil {
+		return out, fmt.Errorf("gateway-api answered %s: %w", res.Status, err)
+	}
+	if answer.Error != nil {
+		return out, errors.New(answer.Error.Message)
+	}
+	return out, nil
+}
+
+// renderHere does what gateway-api would do, under the lock that keeps it from starting meanwhile.
+func renderHere(ctx context.Context, cfg Config) (system.Rendered, error) {
+	k, err := newKit(cfg)
+	if err != nil {
+		return system.Rendered{}, err
+	}
+	defer k.DB.Close()
+	release, err := holdEngine(k.Paths)
+	if err != nil {
+		return system.Rendered{}, err
+	}
+	defer release()
+	store, err := setup.OpenStore(k.Paths)
+	if err != nil {
+		return system.Rendered{}, err
+	}
+	if _, err := Build(k, store); err != nil {
+		return system.Rendered{}, err
+	}
+	if err := k.DB.Attach(ctx, schema.Migrations); err != nil {
+		return system.Rendered{}, err
+	}
+	out := system.Rendered{Errors: map[string]string{}}
+	for _, id := range k.Engine.Components() {
+		if s := k.Engine.Pass(ctx, id); s.State == apply.Live {
+			out.Rendered = append(out.Rendered, string(id))
+		} else {
+			out.Errors[string(id)] = s.LastError
+		}
+	}
+	out.OK = len(out.Errors) == 0
+	return out, k.Audit.Record(actor.With(ctx, actor.System("gateway-ctl")), "system.render-configs", "gateway-ctl", out)
+}

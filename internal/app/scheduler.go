@@ -1,0 +1,90 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+	"github.com/go-co-op/gocron/v2"
+
+	"edge.internal/gateway/internal/account"
+	"edge.internal/gateway/internal/kit"
+	"edge.internal/gateway/internal/kit/actor"
+	"edge.internal/gateway/internal/schema"
+	"edge.internal/gateway/internal/setup"
+)
+
+// job is something that the scheduler does again and again. One that still runs is not started a second time.
+type job struct {
+	name  string
+	every time.Duration
+	do    func(ctx context.Context) error
+}
+
+func jobs(k *kit.Kit, store *setup.Store) []job {
+	return []job{
+		{"audit.prune", time.Hour, func(ctx context.Context) error { return pruneAudit(ctx, k, store) }},
+		{"sessions.prune", time.Hour, func(ctx context.Context) error { return account.PruneSessions(ctx, k.DB, k.Clock) }},
+	}
+}
+
+// RunScheduler runs gateway-scheduler until the context ends.
+func RunScheduler(ctx context.Context, cfg Config) error {
+	k, err := newKit(cfg)
+	if err != nil {
+		return err
+	}
+	defer k.DB.Close()
+	store, err := setup.OpenStore(k.Paths)
+	if err != nil {
+		return err
+	}
+	ctx = actor.With(ctx, actor.System("gateway-scheduler"))
+	s, err := gocron.NewScheduler(gocron.WithStopTimeout(10 * time.Second))
+	if err != nil {
+		return err
+	}
+	for _, j := range jobs(k, store) {
+		_, err := s.NewJob(gocron.DurationJob(j.every), gocron.NewTask(func() { run(ctx, k, j) }),
+			gocron.WithName(j.name), gocron.WithSingletonMode(gocron.LimitModeReschedule), gocron.WithStartAt(gocron.WithStartImmediately()))
+		if err != nil {
+			return fmt.Errorf("job %s: %w", j.name, err)
+		}
+	}
+	s.Start()
+	k.Log.Info("gateway-scheduler is ready", "version", Version)
+	_, _ = daemon.SdNotify(false, daemon.SdNotifyReady)
+	<-ctx.Done()
+	return s.Shutdown()
+}
+
+// run runs a job once the database is there; a job that fails has its next turn.
+func run(ctx context.Context, k *kit.Kit, j job) {
+	for !k.DB.Attached() {
+		if err := k.DB.Attach(ctx, schema.Migrations); err == nil {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(attachEvery):
+		}
+	}
+	if err := j.do(ctx); err != nil {
+		k.Log.Error("job failed", "job", j.name, "err", err)
+	}
+}
+
+// pruneAudit deletes audit entries that are older than the operator wants to keep.
+func pruneAudit(ctx context.Context, k *kit.Kit, store *setup.Store) error {
+	days := store.View().Retention.AuditDays
+	if days == 0 {
+		return nil
+	}
+	n, err := k.Audit.Prune(ctx, k.Clock.Now().AddDate(0, 0, -days))
+	if n > 0 {
+		k.Log.Info("audit entries pruned", "entries", n)
+	}
+	return err
+}

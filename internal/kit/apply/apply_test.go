@@ -1,0 +1,342 @@
+package apply_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"edge.internal/gateway/internal/kit/apply"
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/db/dbtest"
+	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/kittest"
+)
+
+// toy is a component whose file holds the lines of a table.
+type toy struct {
+	*kittest.Bench
+	runtime *apply.Runtime[[]string]
+	gate    chan struct{} // when set, Apply waits for it
+	mu      sync.Mutex
+	sick    error
+}
+
+func (x *toy) load(ctx context.Context, q db.Querier) ([]string, error) {
+	var lines []string
+	err := q.QueryRow(ctx, `SELECT coalesce(array_agg(line ORDER BY line), '{}') FROM toy_lines`).Scan(&lines)
+	return lines, err
+}
+
+func render(lines []string) ([]host.File, error) {
+	return []host.File{{Place: host.ChronyDropIn, Content: []byte(strings.Join(lines, "\n") + "\n")}}, nil
+}
+
+func newToy(t *testing.T, change func(*toy)) *toy {
+	t.Helper()
+	x := &toy{Bench: kittest.New(t)}
+	dbtest.Exec(t, x.DB, `CREATE TABLE toy_lines (line text NOT NULL)`)
+	if change != nil {
+		change(x)
+	}
+	apply.Register(x.Engine, apply.Component[[]string]{
+		ID: apply.NTP, Unit: host.Chrony, Load: x.load, Render: render, Runtime: x.runtime,
+		Check: func(ctx context.Context, files []host.File) error {
+			_, err := x.Machine.Run(ctx, host.ChronyCheck, host.Input{Staged: files})
+			return err
+		},
+		Apply: func(ctx context.Context, _ []string) error {
+			if x.gate != nil {
+				<-x.gate
+			}
+			return x.Machine.Restart(ctx, host.Chrony)
+		},
+		Verify: func(context.Context, []string) error {
+			x.mu.Lock()
+			defer x.mu.Unlock()
+			return x.sick
+		},
+	})
+	x.Start(t)
+	return x
+}
+
+func (x *toy) setSick(err error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.sick = err
+}
+
+func (x *toy) add(t *testing.T, line string) (apply.Outcome, error) {
+	t.Helper()
+	return x.Engine.Commit(t.Context(), []apply.ID{apply.NTP, apply.PacketFilter}, func(tx *db.Tx) error {
+		_, err := tx.Exec(t.Context(), `INSERT INTO toy_lines VALUES ($1)`, line)
+		return err
+	})
+}
+
+func (x *toy) file(t *testing.T) string {
+	t.Helper()
+	b, err := x.Machine.Read(host.ChronyDropIn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func (x *toy) status() apply.Status { return x.Engine.Statuses()[0] }
+
+func (x *toy) want(t *testing.T, line string, state apply.State) {
+	t.Helper()
+	o, err := x.add(t, line)
+	if err != nil || len(o) != 1 || o[apply.NTP] != state {
+		t.Fatalf("outcome %v, %v instead of %s: %+v", o, err, state, x.status())
+	}
+}
+
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for range 500 {
+		if ok() {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatal("never: " + what)
+}
+
+func TestCommitIsLiveWhenItAnswers(t *testing.T) {
+	x := newToy(t, nil)
+	x.want(t, "a", apply.Live)
+	if x.file(t) != "a\n" {
+		t.Fatalf("file %q", x.file(t))
+	}
+	s := x.status()
+	if s.Revision != 1 || s.AppliedRevision != 1 || s.LastError != "" || s.LastAppliedAt == nil {
+		t.Fatalf("%+v", s)
+	}
+}
+
+func TestRefusedChangeIsNotStored(t *testing.T) {
+	x := newToy(t, nil)
+	x.want(t, "a", apply.Live)
+	x.Machine.Reject(host.ChronyCheck, "bad line")
+	if _, err := x.add(t, "b"); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "bad line") {
+		t.Fatalf("error %v", err)
+	}
+	if x.Rows(t, "toy_lines") != 1 || x.file(t) != "a\n" || x.status().State != apply.Live || x.status().Revision != 1 {
+		t.Fatalf("a refused change left something: %+v", x.status())
+	}
+}
+
+func TestBrokenStoredStateDoesNotLockOut(t *testing.T) {
+	x := newToy(t, nil)
+	x.want(t, "a", apply.Live)
+	// The daemon was upgraded and does not like any more what is stored.
+	x.Machine.Reject(host.ChronyCheck, "unknown directive")
+	dbtest.Exec(t, x.DB, `INSERT INTO toy_lines VALUES ('old')`)
+	x.Engine.ApplyAll(t.Context())
+	if s := x.status(); s.State != apply.Degraded || !strings.Contains(s.LastError, "unknown directive") {
+		t.Fatalf("%+v", s)
+	}
+	x.want(t, "b", apply.Degraded)
+	if x.Rows(t, "toy_lines") != 3 || x.file(t) != "a\n" {
+		t.Fatal("the fix was refused, or a refused file went live")
+	}
+	x.Machine.Say(host.ChronyCheck, "")
+	x.want(t, "c", apply.Live)
+}
+
+func TestCheckerThatCannotRunDoesNotLockOut(t *testing.T) {
+	x := newToy(t, nil)
+	x.Machine.Missing(host.ChronyCheck)
+	x.Machine.Uninstall(host.Chrony)
+	x.want(t, "a", apply.NotInstalled)
+	if s := x.status(); s.State != apply.NotInstalled || s.AppliedRevision != 0 {
+		t.Fatalf("%+v", s)
+	}
+}
+
+func TestFailedApplyFallsBack(t *testing.T) {
+	x := newToy(t, nil)
+	x.want(t, "a", apply.Live)
+	x.setSick(errors.New("no answer"))
+	x.want(t, "b", apply.Degraded)
+	if x.file(t) != "a\n" {
+		t.Fatalf("the last known good file is not back: %q", x.file(t))
+	}
+	s := x.status()
+	if s.AppliedRevision != 1 || s.Revision != 2 || !strings.Contains(s.LastError, "no answer; the last known good configuration runs") {
+		t.Fatalf("%+v", s)
+	}
+	x.setSick(nil)
+	eventually(t, "converges by itself when the cause is gone", func() bool { return x.status().State == apply.Live })
+	if x.file(t) != "a\nb\n" || x.status().AppliedRevision != 2 {
+		t.Fatalf("%q %+v", x.file(t), x.status())
+	}
+}
+
+func TestFullDisk(t *testing.T) {
+	x := newToy(t, nil)
+	x.want(t, "a", apply.Live)
+	x.Machine.FailInstall(host.ChronyDropIn, syscall.ENOSPC)
+	x.want(t, "b", apply.Degraded)
+	if s := x.status(); !strings.Contains(s.LastError, "no space left") {
+		t.Fatalf("%+v", s)
+	}
+	eventually(t, "live again", func() bool { return x.status().State == apply.Live && x.file(t) == "a\nb\n" })
+}
+
+func TestSameBytesTouchNothing(t *testing.T) {
+	x := newToy(t, nil)
+	x.want(t, "a", apply.Live)
+	installs, restarts, checks := x.Machine.Installs(host.ChronyDropIn), x.Machine.Restarts(host.Chrony), x.Machine.Runs(host.ChronyCheck)
+	o, err := x.Engine.Commit(t.Context(), []apply.ID{apply.NTP}, func(*db.Tx) error { return nil })
+	if err != nil || o[apply.NTP] != apply.Live {
+		t.Fatal(o, err)
+	}
+	if x.Machine.Installs(host.ChronyDropIn) != installs || x.Machine.Restarts(host.Chrony) != restarts || x.Machine.Runs(host.ChronyCheck) != checks {
+		t.Fatal("the machine was touched")
+	}
+	if s := x.status(); s.Revision != 2 || s.AppliedRevision != 2 {
+		t.Fatalf("%+v", s)
+	}
+}
+
+func TestOneCheckForEachChange(t *testing.T) {
+	x := newToy(t, nil)
+	x.want(t, "a", apply.Live)
+	checks := x.Machine.Runs(host.ChronyCheck)
+	x.want(t, "b", apply.Live)
+	if n := x.Machine.Runs(host.ChronyCheck) - checks; n != 1 {
+		t.Fatalf("%d checks for one change", n)
+	}
+}
+
+func TestWaitingChangesShareOneApply(t *testing.T) {
+	gate := make(chan struct{})
+	x := newToy(t, func(x *toy) { x.gate = gate })
+	const n = 40
+	done := make(chan error, n)
+	for i := range n {
+		go func() {
+			o, err := x.add(t, fmt.Sprintf("%02d", i))
+			if err == nil && o[apply.NTP] != apply.Live {
+				err = fmt.Errorf("outcome %v", o)
+			}
+			done <- err
+		}()
+	}
+	eventually(t, "everything is stored", func() bool { return x.Rows(t, "toy_lines") == n })
+	close(gate)
+	for range n {
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r := x.Machine.Restarts(host.Chrony); r > 3 {
+		t.Fatalf("%d restarts for %d waiting changes", r, n)
+	}
+	if got := strings.Count(x.file(t), "\n"); got != n {
+		t.Fatalf("%d lines live", got)
+	}
+}
+
+func TestDriftIsRepaired(t *testing.T) {
+	x := newToy(t, nil)
+	x.want(t, "a", apply.Live)
+	x.Machine.SetFile(host.ChronyDropIn, "by hand\n")
+	x.Engine.Converge()
+	eventually(t, "the file is back", func() bool { return x.file(t) == "a\n" })
+}
+
+func TestBootAfterAKillBeforeTheReload(t *testing.T) {
+	// The file is new, the daemon was not told: the last known good configuration gives that away.
+	x := newToy(t, nil)
+	x.want(t, "a", apply.Live)
+	restarts := x.Machine.Restarts(host.Chrony)
+	x.Machine.SetFile(host.ChronyDropIn, "a\nb\n")
+	dbtest.Exec(t, x.DB, `INSERT INTO toy_lines VALUES ('b')`)
+	x.Engine.Converge()
+	eventually(t, "the daemon is told", func() bool { return x.Machine.Restarts(host.Chrony) > restarts })
+	eventually(t, "live", func() bool { return x.status().State == apply.Live })
+}
+
+func TestDamagedLastGoodIsNotTrusted(t *testing.T) {
+	x := newToy(t, nil)
+	x.want(t, "a", apply.Live)
+	if err := os.WriteFile(x.Paths.State("good/ntp.json"), []byte("[{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	x.want(t, "b", apply.Live)
+	if x.file(t) != "a\nb\n" {
+		t.Fatalf("%q", x.file(t))
+	}
+}
+
+func TestRuntimePath(t *testing.T) {
+	var did [][2]int
+	x := newToy(t, func(x *toy) {
+		x.runtime = &apply.Runtime[[]string]{
+			Can: func(was, now []string) bool { return len(now) == len(was)+1 },
+			Do: func(_ context.Context, was, now []string) error {
+				did = append(did, [2]int{len(was), len(now)})
+				if now[len(now)-1] == "fail" {
+					return errors.New("not at run time")
+				}
+				return nil
+			},
+		}
+	})
+	x.want(t, "a", apply.Live)
+	eventually(t, "live at boot", func() bool { return x.status().State == apply.Live })
+	restarts, checks := x.Machine.Restarts(host.Chrony), x.Machine.Runs(host.ChronyCheck)
+	x.want(t, "b", apply.Live)
+	if x.Machine.Restarts(host.Chrony) != restarts || x.Machine.Runs(host.ChronyCheck) > checks+1 || len(did) == 0 || x.file(t) != "a\nb\n" {
+		t.Fatalf("restarts %d, checks %d, did %v, file %q", x.Machine.Restarts(host.Chrony)-restarts, x.Machine.Runs(host.ChronyCheck)-checks, did, x.file(t))
+	}
+	x.want(t, "fail", apply.Live)
+	if x.Machine.Restarts(host.Chrony) != restarts+1 {
+		t.Fatal("the full way was not taken")
+	}
+}
+
+func TestPreviewLeavesNothing(t *testing.T) {
+	x := newToy(t, nil)
+	x.want(t, "a", apply.Live)
+	diffs, err := x.Engine.Preview(t.Context(), []apply.ID{apply.NTP}, func(tx *db.Tx) error {
+		_, err := tx.Exec(t.Context(), `INSERT INTO toy_lines VALUES ('b')`)
+		return err
+	})
+	if err != nil || len(diffs) != 1 || !strings.Contains(diffs[0].Diff, "+b") {
+		t.Fatal(diffs, err)
+	}
+	if x.Rows(t, "toy_lines") != 1 || x.file(t) != "a\n" || x.status().Revision != 1 {
+		t.Fatal("a preview left something")
+	}
+}
+
+func TestFollowBeginsWithEverything(t *testing.T) {
+	x := newToy(t, nil)
+	x.want(t, "a", apply.Live)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	states := make(chan apply.Status, 16)
+	go func() { _ = x.Engine.Follow(ctx, func(s apply.Status) error { states <- s; return nil }) }()
+	if s := <-states; s.State != apply.Live {
+		t.Fatalf("%+v", s)
+	}
+	x.setSick(errors.New("no answer"))
+	x.want(t, "b", apply.Degraded)
+	for s := range states {
+		if s.State == apply.Degraded {
+			return
+		}
+	}
+}

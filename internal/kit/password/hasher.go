@@ -1,0 +1,79 @@
+package password
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync/atomic"
+
+	"golang.org/x/crypto/bcrypt"
+)
+
+// Cost is the cost of the hashes in production. One takes about a third of a second.
+const Cost = 12
+
+// Hasher hashes and compares passwords, a few at a time: one core stays free for everything else.
+type Hasher struct {
+	cost  int
+	dummy []byte
+	queue *queue
+	done  atomic.Int64
+}
+
+// New makes a hasher. The cost is Cost but in tests. A process has one hasher, or the bound does not hold.
+func New(cost int) *Hasher {
+	return &Hasher{
+		cost: cost,
+		// Well-formed, and the hash of nothing that anybody knows.
+		dummy: fmt.Appendf(nil, "$2a$%02d$8Hn0rjLrWs0cqJcGkG3vXuR5pQ2mT7bZ1xY4wV9dF6sA3eKiOaNbC", cost),
+		queue: newQueue(max(1, runtime.GOMAXPROCS(0)-1)),
+	}
+}
+
+// Done tells how many hashes were computed.
+func (h *Hasher) Done() int64 { return h.done.Load() }
+
+// Turn waits until there is a core to hash on. Those who wait are served in turns by where they come from, so that a
+// flood from one place does not hold up another.
+func (h *Hasher) Turn(ctx context.Context, from string) (*Turn, error) {
+	if err := h.queue.enter(ctx, from); err != nil {
+		return nil, err
+	}
+	return &Turn{h}, nil
+}
+
+// Turn is the right to hash until End.
+type Turn struct{ hasher *Hasher }
+
+// End lets the next one hash.
+func (t *Turn) End() { t.hasher.queue.leave() }
+
+// Hash hashes a new password.
+func (t *Turn) Hash(c Chosen) (Hash, error) {
+	if !c.Set() {
+		return "", errors.New("hashing no password")
+	}
+	t.hasher.done.Add(1)
+	b, err := bcrypt.GenerateFromPassword([]byte(c.plain), t.hasher.cost)
+	if err != nil {
+		return "", fmt.Errorf("hashing a password: %w", err)
+	}
+	return Hash(b), nil
+}
+
+// Matches compares a password with a hash. It takes as long when there is no hash to compare with: who asks does not
+// learn from the time whether an account exists.
+func (t *Turn) Matches(h Hash, typed Typed) bool {
+	plain, possible := []byte(typed.plain), true
+	if len(plain) > MaxBytes {
+		// bcrypt would compare the beginning alone.
+		plain, possible = plain[:MaxBytes], false
+	}
+	hash := []byte(h)
+	if _, err := bcrypt.Cost(hash); err != nil {
+		hash, possible = t.hasher.dummy, false
+	}
+	t.hasher.done.Add(1)
+	return bcrypt.CompareHashAndPassword(hash, plain) == nil && possible
+}

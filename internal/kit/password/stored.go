@@ -1,0 +1,87 @@
+package password
+
+import (
+	"context"
+	"database/sql/driver"
+	"fmt"
+	"log/slog"
+
+	"edge.internal/gateway/internal/kit/actor"
+	"edge.internal/gateway/internal/kit/secret"
+)
+
+// Hash is a bcrypt hash. The empty one matches nothing.
+type Hash string
+
+func (Hash) String() string       { return secret.Mask }
+func (Hash) GoString() string     { return secret.Mask }
+func (Hash) LogValue() slog.Value { return slog.StringValue(secret.Mask) }
+
+// Value stores the hash. Without it the driver would store the String above.
+func (h Hash) Value() (driver.Value, error) { return string(h), nil }
+
+// Scan reads what Value stored.
+func (h *Hash) Scan(src any) error {
+	s, ok := src.(string)
+	if !ok {
+		return fmt.Errorf("cannot read %T as a hash", src)
+	}
+	*h = Hash(s)
+	return nil
+}
+
+// Stored is the password field of a resource: write-only in JSON, a hash in the database. A new password is hashed by
+// Prepare. One that was not is stored as the empty hash, which matches nothing.
+type Stored struct {
+	hidden
+	hash    Hash
+	chosen  Chosen
+	changed bool
+	by      *Hasher
+}
+
+// Field makes the field of a new resource.
+func (h *Hasher) Field() Stored { return Stored{by: h} }
+
+// Set tells whether there is a password.
+func (s Stored) Set() bool { return s.hash != "" || s.chosen.Set() }
+
+// Changed tells whether the password was set in this request.
+func (s Stored) Changed() bool { return s.changed }
+
+// Hash is what the database holds.
+func (s Stored) Hash() Hash { return s.hash }
+
+// UnmarshalText takes a new password; the mask keeps the stored one.
+func (s *Stored) UnmarshalText(b []byte) error {
+	if string(b) == secret.Mask {
+		return nil
+	}
+	var c Chosen
+	if err := c.UnmarshalText(b); err != nil {
+		return err
+	}
+	s.hash, s.chosen, s.changed = "", c, true
+	return nil
+}
+
+// Prepare hashes a new password.
+func (s *Stored) Prepare(ctx context.Context) error {
+	if !s.chosen.Set() {
+		return nil
+	}
+	turn, err := s.by.Turn(ctx, actor.From(ctx).Name)
+	if err != nil {
+		return err
+	}
+	defer turn.End()
+	s.hash, err = turn.Hash(s.chosen)
+	s.chosen = Chosen{}
+	return err
+}
+
+// Value stores the hash.
+func (s Stored) Value() (driver.Value, error) { return s.hash.Value() }
+
+// Scan reads the hash.
+func (s *Stored) Scan(src any) error { return s.hash.Scan(src) }

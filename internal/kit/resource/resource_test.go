@@ -1,0 +1,345 @@
+package resource_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/db/dbtest"
+	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/kittest"
+	"edge.internal/gateway/internal/kit/resource"
+	"edge.internal/gateway/internal/kit/secret"
+	"edge.internal/gateway/internal/kit/value"
+)
+
+// Toy is a kind with everything a kind can have.
+type Toy struct {
+	resource.Meta
+	Name             string        `json:"name" required:"true" maxLength:"20"`
+	Color            string        `json:"color" enum:"red,blue"`
+	Count            int           `json:"count" minimum:"1" maximum:"9"`
+	Tags             []string      `json:"tags"`
+	Addrs            []value.Addr  `json:"addrs"`
+	Home             *value.Prefix `json:"home"`
+	Priority         int           `json:"priority"`
+	Secret           secret.Text   `json:"secret,omitzero"`
+	SecretConfigured bool          `json:"secret_configured" readOnly:"true" db:"-"`
+}
+
+func (t *Toy) Label() string { return t.Name }
+
+// Part belongs to a toy.
+type Part struct {
+	resource.Meta
+	ToyID uuid.UUID `json:"toy_id" readOnly:"true"`
+	Name  string    `json:"name" required:"true"`
+}
+
+const tables = `
+	CREATE TABLE toys (id uuid PRIMARY KEY, created_at timestamptz NOT NULL, updated_at timestamptz NOT NULL,
+		name text NOT NULL CONSTRAINT toys_name_key UNIQUE, color text NOT NULL, count int NOT NULL, tags text[] NOT NULL, addrs text[] NOT NULL,
+		home text, priority int NOT NULL, secret bytea);
+	CREATE TABLE parts (id uuid PRIMARY KEY, created_at timestamptz NOT NULL, updated_at timestamptz NOT NULL,
+		toy_id uuid NOT NULL CONSTRAINT parts_toy_id_fkey REFERENCES toys, name text NOT NULL)`
+
+func toys() resource.Kind[Toy] {
+	return resource.Kind[Toy]{
+		Name: "toy", Title: "toy", Path: "/toys", Table: "toys", Order: "priority, name",
+		New: func() Toy { return Toy{Color: "red", Count: 3} },
+		Check: func(_ context.Context, _ *db.Tx, _, now *Toy) error {
+			if now != nil && now.Name == "forbidden" {
+				return fault.Field("name", "is forbidden")
+			}
+			return nil
+		},
+		View: func(t *Toy) { t.SecretConfigured = t.Secret.Set() },
+	}
+}
+
+func bench(t *testing.T) *kittest.Bench {
+	t.Helper()
+	b := kittest.New(t)
+	dbtest.Exec(t, b.DB, tables)
+	kind := toys()
+	kind.Mount(b.Resources)
+	nested := resource.Child[Part]{Kind: resource.Kind[Part]{Name: "part", Title: "part", Table: "parts"}, Under: "/toys/{parent}/parts", Column: "toy_id", Parent: "toys"}
+	nested.Mount(b.Resources)
+	b.Resources.MountChangeSets()
+	b.Start(t)
+	return b
+}
+
+func create(t *testing.T, b *kittest.Bench, body string) Toy {
+	t.Helper()
+	var toy Toy
+	b.Do(t, "admin", http.MethodPost, "/toys", body).Want(t, 201).Into(t, &toy)
+	return toy
+}
+
+func TestPutKeepsWhatIsAbsentAndNullClears(t *testing.T) {
+	b := bench(t)
+	toy := create(t, b, `{"name":"a","color":"blue","tags":["x"],"addrs":["::ffff:192.0.2.1"],"home":"192.0.2.9/24"}`)
+	if toy.Addrs[0].String() != "192.0.2.1" || toy.Home.String() != "192.0.2.0/24" {
+		t.Fatalf("not canonical: %+v", toy)
+	}
+	path := "/toys/" + toy.ID.String()
+	var got Toy
+	b.Do(t, "admin", http.MethodPut, path, `{"count":5}`).Want(t, 200).Into(t, &got)
+	if got.Color != "blue" || got.Count != 5 || len(got.Tags) != 1 || got.Home == nil || !got.UpdatedAt.After(toy.UpdatedAt) {
+		t.Fatalf("%+v", got)
+	}
+	b.Do(t, "admin", http.MethodPut, path, `{"home":null,"tags":null}`).Want(t, 200).Into(t, &got)
+	if read := b.Get(t, path).Want(t, 200); !strings.Contains(string(read.Data), `"tags":[]`) || !strings.Contains(string(read.Data), `"home":null`) {
+		t.Fatalf("not cleared: %s", read.Data)
+	}
+	b.Do(t, "admin", http.MethodPut, path, `{"name":null}`).WantField(t, "name")
+}
+
+func TestReadCanBeSentBack(t *testing.T) {
+	b := bench(t)
+	toy := create(t, b, `{"name":"a","secret":"s3cr3t-canary"}`)
+	path := "/toys/" + toy.ID.String()
+	read := b.Get(t, path).Want(t, 200)
+	b.Do(t, "admin", http.MethodPut, path, string(read.Data)).Want(t, 200)
+	after := b.Get(t, path).Want(t, 200)
+	if !strings.Contains(string(after.Data), `"secret_configured":true`) {
+		t.Fatalf("the secret is lost: %s", after.Data)
+	}
+}
+
+func TestSecretsStayInside(t *testing.T) {
+	b := bench(t)
+	const canary = "s3cr3t-canary"
+	toy := create(t, b, `{"name":"a","secret":"`+canary+`"}`)
+	path := "/toys/" + toy.ID.String()
+	var sealed []byte
+	if err := b.DB.QueryRow(t.Context(), `SELECT secret FROM toys`).Scan(&sealed); err != nil || len(sealed) == 0 || strings.Contains(string(sealed), canary) {
+		t.Fatalf("stored %q, %v", sealed, err)
+	}
+	if plain, err := b.Secrets.Open(sealed, "toys", "secret", toy.ID.String()); err != nil || plain != canary {
+		t.Fatalf("opened %q, %v", plain, err)
+	}
+	if _, err := b.Secrets.Open(sealed, "toys", "secret", uuid.NewString()); err == nil {
+		t.Fatal("a secret opens in another row")
+	}
+	var details string
+	if err := b.DB.QueryRow(t.Context(), `SELECT string_agg(details::text, ' ') FROM audit_entries`).Scan(&details); err != nil {
+		t.Fatal(err)
+	}
+	seen := details + b.Logs.String() + fmt.Sprintf("%v %+v %#v", secret.New(canary), secret.New(canary), secret.New(canary))
+	for _, a := range []*kittest.Answer{
+		b.Get(t, path), b.Get(t, "/toys"),
+		b.Do(t, "admin", http.MethodPut, path, `{"secret":"`+canary+`","count":99}`),
+		b.Do(t, "admin", http.MethodPost, "/change-sets", `{"preview":true,"operations":[{"kind":"toy","verb":"update","id":"`+toy.ID.String()+`","body":{"secret":"`+canary+`"}}]}`),
+	} {
+		seen += string(a.Body)
+	}
+	if strings.Contains(seen, canary) {
+		t.Fatal("the secret came out")
+	}
+	// The mask keeps the stored secret, a new value replaces it, null clears it.
+	for _, step := range []struct{ body, want string }{{`{"secret":"***SET***"}`, canary}, {`{"secret":"new"}`, "new"}, {`{"secret":null}`, ""}} {
+		b.Do(t, "admin", http.MethodPut, path, step.body).Want(t, 200)
+		if err := b.DB.QueryRow(t.Context(), `SELECT secret FROM toys`).Scan(&sealed); err != nil {
+			t.Fatal(err)
+		}
+		plain, err := secret.FromSealed(sealed).Open(b.Secrets, "toys", "secret", toy.ID.String())
+		if err != nil || plain != step.want {
+			t.Fatalf("%s: %q, %v", step.body, plain, err)
+		}
+	}
+}
+
+func TestBadInputNamesEveryField(t *testing.T) {
+	b := bench(t)
+	a := b.Do(t, "admin", http.MethodPost, "/toys", `{"name":"","color":"green","count":10,"addrs":["x"],"home":"192.0.2.0/33","tags":[1],"other":1}`).Want(t, 400)
+	for _, field := range []string{"name", "color", "count", "addrs", "home", "tags", "other"} {
+		if a.Error.Fields[field] == "" {
+			t.Errorf("no complaint about %s: %s", field, a.Body)
+		}
+	}
+	for _, body := range []string{``, `null`, `[]`, `"x"`, `{`, `{"name":"a"} x`, `{"name":"a","name":"b"}`, `{"Name":"a"}`, "{\"name\":\"\x00\"}", `{"name":"a\u0000"}`, "{\"name\":\"\xff\"}", strings.Repeat("[", 10000)} {
+		b.Do(t, "admin", http.MethodPost, "/toys", body).Want(t, 400)
+	}
+	b.Do(t, "admin", http.MethodPost, "/toys", `{"name":"`+strings.Repeat("a", 2<<20)+`"}`).Want(t, 413)
+	if b.Rows(t, "toys") != 0 || b.Rows(t, "audit_entries") != 0 {
+		t.Fatal("something was stored")
+	}
+}
+
+func TestDuplicateIsAConflictAtItsField(t *testing.T) {
+	b := bench(t)
+	create(t, b, `{"name":"a"}`)
+	a := b.Do(t, "admin", http.MethodPost, "/toys", `{"name":"a"}`).Want(t, 409)
+	if a.Error.Code != "conflict" || a.Error.Fields["name"] == "" {
+		t.Fatalf("%s", a.Body)
+	}
+}
+
+func TestCheckRollsBack(t *testing.T) {
+	b := bench(t)
+	b.Do(t, "admin", http.MethodPost, "/toys", `{"name":"forbidden"}`).WantField(t, "name")
+	toy := create(t, b, `{"name":"a"}`)
+	b.Do(t, "admin", http.MethodPut, "/toys/"+toy.ID.String(), `{"name":"forbidden"}`).WantField(t, "name")
+	if b.Rows(t, "toys") != 1 || b.Audited(t, "toy.create") != 1 || b.Audited(t, "toy.update") != 0 {
+		t.Fatal("a refused change left something")
+	}
+}
+
+func TestETags(t *testing.T) {
+	b := bench(t)
+	toy := create(t, b, `{"name":"a"}`)
+	path := "/toys/" + toy.ID.String()
+	for _, p := range []string{path, "/toys"} {
+		tag := b.Get(t, p).Want(t, 200).Header.Get("ETag")
+		if tag == "" {
+			t.Fatalf("%s has no ETag", p)
+		}
+		b.Do(t, "admin", http.MethodGet, p, nil, "If-None-Match", tag).Want(t, 304)
+	}
+	stale := b.Get(t, path).Header.Get("ETag")
+	b.Do(t, "admin", http.MethodPut, path, `{"count":4}`, "If-Match", stale).Want(t, 200)
+	if a := b.Do(t, "admin", http.MethodPut, path, `{"count":5}`, "If-Match", stale).Want(t, 412); a.Error.Code != "stale" {
+		t.Fatalf("%s", a.Body)
+	}
+	b.Do(t, "admin", http.MethodDelete, path, nil, "If-Match", stale).Want(t, 412)
+	b.Do(t, "admin", http.MethodPut, path, `{"count":6}`).Want(t, 200)
+	b.Do(t, "admin", http.MethodGet, "/toys", nil, "If-None-Match", stale).Want(t, 200)
+}
+
+func TestParallelEditsWithIfMatchHaveOneWinner(t *testing.T) {
+	b := bench(t)
+	toy := create(t, b, `{"name":"a"}`)
+	path := "/toys/" + toy.ID.String()
+	tag := b.Get(t, path).Header.Get("ETag")
+	statuses := make(chan int, 20)
+	for range cap(statuses) {
+		go func() { statuses <- b.Do(t, "admin", http.MethodPut, path, `{"count":4}`, "If-Match", tag).Status }()
+	}
+	wins := 0
+	for range cap(statuses) {
+		switch <-statuses {
+		case 200:
+			wins++
+		case 412:
+		default:
+			t.Error("neither 200 nor 412")
+		}
+	}
+	if wins != 1 {
+		t.Fatalf("%d winners", wins)
+	}
+}
+
+func TestUnknownAndMalformedIDs(t *testing.T) {
+	b := bench(t)
+	for _, id := range []string{uuid.NewString(), "x", "..%2f..%2fetc%2fpasswd", "%00", "0", "urn:uuid:" + uuid.NewString(), strings.Repeat("9", 5000)} {
+		for _, method := range []string{http.MethodGet, http.MethodPut, http.MethodDelete} {
+			b.Do(t, "admin", method, "/toys/"+id, `{"count":1}`).Want(t, 404)
+		}
+	}
+}
+
+func TestPriorityAndReorder(t *testing.T) {
+	b := bench(t)
+	first, second, third := create(t, b, `{"name":"c"}`), create(t, b, `{"name":"b"}`), create(t, b, `{"name":"a","priority":1}`)
+	if first.Priority != 10 || second.Priority != 20 || third.Priority != 1 {
+		t.Fatalf("priorities %d %d %d", first.Priority, second.Priority, third.Priority)
+	}
+	order := func() string {
+		var list []Toy
+		b.Get(t, "/toys").Into(t, &list)
+		var names string
+		for _, x := range list {
+			names += x.Name
+		}
+		return names
+	}
+	if order() != "acb" {
+		t.Fatalf("order %s", order())
+	}
+	b.Do(t, "admin", http.MethodPost, "/toys/reorder", fmt.Sprintf(`{"ids":[%q,%q,%q]}`, second.ID, third.ID, first.ID)).Want(t, 200)
+	if order() != "bac" {
+		t.Fatalf("order %s", order())
+	}
+	b.Do(t, "admin", http.MethodPost, "/toys/reorder", fmt.Sprintf(`{"ids":[%q,%q]}`, second.ID, third.ID)).WantField(t, "ids")
+	b.Do(t, "admin", http.MethodPost, "/toys/reorder", fmt.Sprintf(`{"ids":[%q,%q,%q]}`, second.ID, second.ID, first.ID)).WantField(t, "ids")
+	if order() != "bac" || b.Audited(t, "toy.reorder") != 1 {
+		t.Fatalf("a refused order changed something: %s", order())
+	}
+}
+
+func TestChildrenBelongToTheirParent(t *testing.T) {
+	b := bench(t)
+	mine, other := create(t, b, `{"name":"a"}`), create(t, b, `{"name":"b"}`)
+	var part Part
+	under := "/toys/" + mine.ID.String() + "/parts"
+	made := b.Do(t, "admin", http.MethodPost, under, `{"name":"wheel"}`).Want(t, 201)
+	made.Into(t, &part)
+	if part.ToyID != mine.ID || made.Header.Get("Location") != "/api/v1"+under+"/"+part.ID.String() {
+		t.Fatalf("%s %v", made.Body, made.Header)
+	}
+	wrong := "/toys/" + other.ID.String() + "/parts/" + part.ID.String()
+	b.Get(t, wrong).Want(t, 404)
+	b.Do(t, "admin", http.MethodPut, wrong, `{"name":"x"}`).Want(t, 404)
+	b.Do(t, "admin", http.MethodDelete, wrong, nil).Want(t, 404)
+	b.Do(t, "admin", http.MethodPost, "/toys/"+uuid.NewString()+"/parts", `{"name":"x"}`).Want(t, 404)
+	b.Get(t, "/toys/"+uuid.NewString()+"/parts").Want(t, 404)
+	b.Do(t, "admin", http.MethodPut, under+"/"+part.ID.String(), `{"name":"axle"}`).Want(t, 200)
+	if a := b.Do(t, "admin", http.MethodDelete, "/toys/"+mine.ID.String(), nil).Want(t, 409); a.Error.Code != "conflict" {
+		t.Fatalf("%s", a.Body)
+	}
+	b.Do(t, "admin", http.MethodDelete, under+"/"+part.ID.String(), nil).Want(t, 200)
+	b.Do(t, "admin", http.MethodDelete, "/toys/"+mine.ID.String(), nil).Want(t, 200)
+}
+
+func TestChangeSetIsAllOrNothing(t *testing.T) {
+	b := bench(t)
+	id := uuid.NewString()
+	set := func(last string) string {
+		return `{"reason":"spring","operations":[
+			{"kind":"toy","verb":"create","id":"` + id + `","body":{"name":"a"}},
+			{"kind":"toy","verb":"update","id":"` + id + `","body":{"count":5}},
+			{"kind":"toy","verb":"create","body":` + last + `}]}`
+	}
+	a := b.Do(t, "admin", http.MethodPost, "/change-sets", set(`{"name":"forbidden"}`)).Want(t, 400)
+	if a.Error.Fields["operations.2.name"] == "" {
+		t.Fatalf("%s", a.Body)
+	}
+	if b.Rows(t, "toys") != 0 || b.Rows(t, "audit_entries") != 0 {
+		t.Fatal("half a change set")
+	}
+	b.Do(t, "admin", http.MethodPost, "/change-sets", set(`{"name":"b"}`)).Want(t, 200)
+	if b.Rows(t, "toys") != 2 || b.Audited(t, "toy.create") != 2 || b.Audited(t, "toy.update") != 1 {
+		t.Fatal("not the whole change set")
+	}
+	b.Do(t, "admin", http.MethodPost, "/change-sets", `{"operations":[{"kind":"toy","verb":"explode"}]}`).Want(t, 400)
+	b.Do(t, "admin", http.MethodPost, "/change-sets", `{"operations":[{"kind":"nothing","verb":"create","body":{}}]}`).WantField(t, "operations")
+	b.Do(t, "admin", http.MethodPost, "/change-sets", `{"operations":[]}`).WantField(t, "operations")
+	if b.Rows(t, "toys") != 2 {
+		t.Fatal("a refused change set changed something")
+	}
+}
+
+func TestViewersOnlyRead(t *testing.T) {
+	b := bench(t)
+	toy := create(t, b, `{"name":"a"}`)
+	b.Do(t, "viewer", http.MethodGet, "/toys", nil).Want(t, 200)
+	b.Do(t, "viewer", http.MethodHead, "/toys", nil).Want(t, 200)
+	for _, path := range []string{"/toys/" + toy.ID.String(), "/toys/x"} {
+		b.Do(t, "viewer", http.MethodPut, path, `{`).Want(t, 403)
+		b.Do(t, "viewer", http.MethodDelete, path, nil).Want(t, 403)
+	}
+	b.Do(t, "viewer", http.MethodPost, "/toys", `{`).Want(t, 403)
+	b.Do(t, "", http.MethodGet, "/toys", nil).Want(t, 401)
+	b.Do(t, "", http.MethodPost, "/toys", `{`).Want(t, 401)
+	if b.Audited(t, "toy.create") != 1 {
+		t.Fatal("a refused request was audited")
+	}
+}

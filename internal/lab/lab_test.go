@@ -1,0 +1,569 @@
+package lab_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/lab"
+)
+
+// upHelper makes the test binary run a lab in the folder until it is told to stop, as gateway-lab does.
+const upHelper = "LAB_TEST_UP"
+
+func TestMain(m *testing.M) {
+	lab.Init()
+	switch filepath.Base(os.Args[0]) {
+	case "gateway-api", "gateway-scheduler":
+		stub()
+		return
+	}
+	if dir := os.Getenv(upHelper); dir != "" {
+		l, err := lab.Up(context.Background(), lab.Options{Dir: dir, UI: "127.0.0.1:0", Programs: os.Getenv("LAB_TEST_PROGRAMS")})
+		if err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		fmt.Println("up")
+		<-l.Done()
+		return
+	}
+	if os.Geteuid() != 0 {
+		fmt.Println("FAIL: a lab needs namespaces, mounts and network links: run these tests as root")
+		os.Exit(1)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// programs is a folder in which the gateway's programs are this test binary.
+var programs = sync.OnceValues(func() (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(filepath.Dir(self), "lab-programs")
+	for _, name := range []string{"gateway-api", "gateway-scheduler"} {
+		if err := errors.Join(os.MkdirAll(dir, 0o755), os.Symlink(self, filepath.Join(dir, name))); err != nil && !errors.Is(err, os.ErrExist) {
+			return "", err
+		}
+	}
+	return dir, nil
+})
+
+// stateDir is a new state folder that PostgreSQL can reach.
+func stateDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "lab-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func up(t *testing.T, opts lab.Options) *lab.Lab {
+	t.Helper()
+	var err error
+	if opts.Programs, err = programs(); err != nil {
+		t.Fatal(err)
+	}
+	if opts.Dir == "" {
+		opts.Dir = stateDir(t)
+	}
+	opts.UI = "127.0.0.1:0"
+	opts.Progress = func(step string) { t.Log(step) }
+	l, err := lab.Up(t.Context(), opts)
+	if err != nil {
+		logs, _ := filepath.Glob(filepath.Join(opts.Dir, "log", "*"))
+		for _, log := range logs {
+			content, _ := os.ReadFile(log)
+			t.Logf("%s:\n%s", log, content)
+		}
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Down(); err != nil {
+			t.Error(err)
+		}
+	})
+	return l
+}
+
+// sh runs a command on a side of the lab and returns what it printed.
+func sh(t *testing.T, l *lab.Lab, side lab.Side, argv ...string) string {
+	t.Helper()
+	cmd, err := l.Command(t.Context(), side, argv...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %q: %v: %s", side, argv, err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// footprint is what a lab must not leave behind: mounts and network links of this namespace, and processes.
+func footprint(t *testing.T, dir string) []string {
+	t.Helper()
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	links, err := exec.Command("ip", "-o", "link").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for line := range strings.Lines(string(mounts)) {
+		all = append(all, "mount "+strings.Fields(line)[4])
+	}
+	for line := range strings.Lines(string(links)) {
+		all = append(all, "link "+strings.Fields(line)[1])
+	}
+	return append(all, processes(t, dir)...)
+}
+
+// processes are those whose command line names the folder, and those in network namespaces of labs.
+func processes(t *testing.T, dir string) (found []string) {
+	t.Helper()
+	own, err := os.Readlink("/proc/self/ns/pid")
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range entries {
+		line, _ := os.ReadFile(p + "/cmdline")
+		ns, err := os.Readlink(p + "/ns/pid")
+		if err != nil {
+			continue
+		}
+		environ, _ := os.ReadFile(p + "/environ")
+		if bytes.Contains(line, []byte(dir)) || ns != own && bytes.Contains(environ, []byte("PATH")) {
+			found = append(found, "process "+strings.ReplaceAll(string(line), "\x00", " "))
+		}
+	}
+	return found
+}
+
+// same waits until the footprint is what it was before: what the kernel kills takes a moment.
+func same(t *testing.T, dir string, before []string) {
+	t.Helper()
+	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		after := footprint(t, dir)
+		if slices.Equal(before, after) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("before: %q\nafter: %q", before, after)
+		}
+	}
+}
+
+func TestLab(t *testing.T) {
+	dir := stateDir(t)
+	before := footprint(t, dir)
+	machine := map[string]string{}
+	for _, path := range []string{"/etc/machine-id", "/etc/hosts", "/etc/hostname"} {
+		content, _ := os.ReadFile(path)
+		machine[path] = string(content)
+	}
+	l := up(t, lab.Options{Dir: dir, AdminEmail: "admin@example.com", AdminPassword: "correct horse battery"})
+	if !l.Isolated() {
+		t.Fatalf("no namespaces: %s", l.Reason)
+	}
+
+	t.Run("sides", func(t *testing.T) {
+		for side, want := range map[lab.Side]string{lab.Gateway: "lan0 lo wan0", lab.Wan: "eth0 lo", lab.Lan: "eth0 lo"} {
+			names := strings.Fields(sh(t, l, side, "sh", "-c", "ls /sys/class/net"))
+			if side != lab.Gateway { // sysfs shows the gateway's links on all sides; ask the kernel
+				names = strings.Fields(sh(t, l, side, "sh", "-c", "ip -o link | cut -d: -f2 | cut -d@ -f1"))
+			}
+			names = slices.DeleteFunc(names, func(n string) bool { return strings.HasPrefix(n, "ifb") })
+			slices.Sort(names)
+			if got := strings.Join(names, " "); got != want {
+				t.Errorf("%s has links %q, want %q", side, got, want)
+			}
+		}
+		if _, err := l.Command(t.Context(), "moon", "true"); err == nil {
+			t.Error("there is a moon side")
+		}
+	})
+	t.Run("ping", func(t *testing.T) {
+		for _, c := range []struct {
+			from lab.Side
+			to   string
+		}{
+			{lab.Wan, "198.51.100.1"}, {lab.Wan, "2001:db8:1::1"}, {lab.Lan, "10.10.0.1"}, {lab.Lan, "fd00:10::1"},
+			{lab.Lan, "198.51.100.2"}, {lab.Lan, "2001:db8:1::2"}, {lab.Wan, "10.10.0.2"}, {lab.Wan, "fd00:10::2"},
+			{lab.Gateway, "198.51.100.2"}, {lab.Gateway, "fd00:10::2"}, {lab.Gateway, "127.0.0.1"}, {lab.Gateway, "::1"},
+		} {
+			sh(t, l, c.from, os.Args[0], "-test.run=^TestPing$", "-ping", c.to)
+		}
+	})
+	t.Run("exit code and streams", func(t *testing.T) {
+		cmd, err := l.Command(t.Context(), lab.Gateway, "sh", "-c", "cat; echo oops >&2; exit 7")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var stdout, stderr bytes.Buffer
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader("hello"), &stdout, &stderr
+		var exit *exec.ExitError
+		if err := cmd.Run(); !errors.As(err, &exit) || exit.ExitCode() != 7 || stdout.String() != "hello" || stderr.String() != "oops\n" {
+			t.Errorf("%v, %q, %q", err, &stdout, &stderr)
+		}
+	})
+	t.Run("mounts", func(t *testing.T) {
+		if got := sh(t, l, lab.Gateway, "hostname"); got != "gateway" {
+			t.Errorf("hostname %q", got)
+		}
+		sh(t, l, lab.Gateway, "sh", "-c", "echo bound > /etc/gateway/x; echo lost > /etc/lost; echo lost > /var/lib/lost; echo lost > /run/lost")
+		if content, err := os.ReadFile(filepath.Join(dir, "root/etc/gateway/x")); err != nil || string(content) != "bound\n" {
+			t.Errorf("%q, %v", content, err)
+		}
+		for _, path := range []string{"/etc/gateway/x", "/etc/lost", "/var/lib/lost", "/run/lost"} {
+			if _, err := os.Stat(path); err == nil {
+				t.Errorf("the lab wrote %s on the machine", path)
+			}
+		}
+		for path, want := range machine {
+			if content, _ := os.ReadFile(path); string(content) != want {
+				t.Errorf("the lab changed %s", path)
+			}
+		}
+		if id := sh(t, l, lab.Gateway, "cat", "/etc/machine-id"); id == strings.TrimSpace(machine["/etc/machine-id"]) || len(id) != 32 {
+			t.Errorf("machine id %q", id)
+		}
+		if got := sh(t, l, lab.Gateway, "stat", "-c", "%U:%G %a", "/run/chrony"); got != "_chrony:_chrony 750" {
+			t.Errorf("/run/chrony is %s", got)
+		}
+		if got := sh(t, l, lab.Gateway, "ls", "-A", "/etc/chrony"); got != "conf.d" {
+			t.Errorf("/etc/chrony has %q", got)
+		}
+	})
+	t.Run("ui", func(t *testing.T) {
+		resp, err := http.Get("http://" + l.UI + "/api/v1/system/health")
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		http.DefaultClient.CloseIdleConnections()
+		var answer struct {
+			Data struct{ Client, Units, Root string }
+		}
+		if err := json.Unmarshal(body, &answer); err != nil {
+			t.Fatalf("%s: %v", body, err)
+		}
+		if !strings.HasPrefix(answer.Data.Client, "127.0.0.1:") || answer.Data.Units != "lab" || answer.Data.Root != "" {
+			t.Errorf("%s", body)
+		}
+	})
+	t.Run("setup", func(t *testing.T) {
+		content, err := os.ReadFile(l.Path("/var/lib/gateway/setup.json"))
+		if err != nil || !strings.Contains(string(content), `"setup_token":"stub-token"`) || !strings.Contains(string(content), "admin@example.com") {
+			t.Errorf("%s, %v", content, err)
+		}
+	})
+	t.Run("time", func(t *testing.T) { testTime(t, l) })
+	t.Run("units", func(t *testing.T) { testUnits(t, l) })
+	t.Run("second lab in the same folder", func(t *testing.T) {
+		_, err := lab.Up(t.Context(), lab.Options{Dir: dir, UI: "127.0.0.1:0"})
+		if err == nil || !strings.Contains(err.Error(), "a lab already runs in "+dir) {
+			t.Errorf("err = %v", err)
+		}
+	})
+	t.Run("find", func(t *testing.T) {
+		found, err := lab.Find(dir)
+		if err != nil || found.URL() != l.URL() {
+			t.Fatalf("%+v, %v", found, err)
+		}
+		sh(t, found, lab.Lan, "true")
+	})
+
+	began := time.Now()
+	if err := l.Down(); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("down in %s", time.Since(began))
+	same(t, dir, before)
+	if _, err := lab.Find(dir); !errors.Is(err, lab.ErrNotRunning) {
+		t.Errorf("find after down: %v", err)
+	}
+}
+
+// testTime synchronises the gateway's chronyd with the wan's.
+func testTime(t *testing.T, l *lab.Lab) {
+	ctx, units := t.Context(), l.Units()
+	if err := units.Start(ctx, host.Chrony); err == nil || !strings.Contains(err.Error(), "/etc/chrony/chrony.conf") {
+		t.Errorf("chrony without a configuration: %v", err)
+	}
+	if s, err := units.State(ctx, host.Chrony); err != nil || s.Active != "failed" || !s.Installed || s.Detail == "" {
+		t.Errorf("%+v, %v", s, err)
+	}
+	sh(t, l, lab.Gateway, "sh", "-c", "echo 'server 198.51.100.2 iburst minpoll -2 maxpoll -2' > /etc/chrony/chrony.conf")
+	if err := errors.Join(units.Start(ctx, host.Chrony), units.Enable(ctx, host.Chrony, true)); err != nil {
+		t.Fatal(err)
+	}
+	sh(t, l, lab.Gateway, "chronyc", "waitsync", "100", "0", "0", "0.1")
+	if got := sh(t, l, lab.Gateway, "chronyc", "-c", "-n", "tracking"); !strings.Contains(got, ",198.51.100.2,9,") {
+		t.Errorf("tracking %s", got)
+	}
+	sh(t, l, lab.Gateway, "chronyc", "burst", "4/4")
+}
+
+func testUnits(t *testing.T, l *lab.Lab) {
+	ctx, units := t.Context(), l.Units()
+	states, err := units.States(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, s := range states {
+		names = append(names, string(s.Unit))
+		if s.Active != "active" || s.PID == 0 || s.Since.IsZero() {
+			t.Errorf("%+v", s)
+		}
+	}
+	if want := []string{"postgresql", "wan-time", "chrony", "gateway-api", "gateway-scheduler"}; !slices.Equal(names, want) {
+		t.Errorf("units %q, want %q", names, want)
+	}
+	if err := units.Stop(ctx, host.Chrony); err != nil {
+		t.Fatal(err)
+	}
+	if s, _ := units.State(ctx, host.Chrony); s.Active != "inactive" || s.PID != 0 {
+		t.Errorf("%+v", s)
+	}
+	if err := units.Reload(ctx, host.Chrony); err == nil {
+		t.Error("chrony reloaded")
+	}
+	if err := units.Restart(ctx, host.Chrony); err != nil {
+		t.Error(err)
+	}
+	if _, err := units.State(ctx, "unknown"); err == nil {
+		t.Error("there is an unknown unit")
+	}
+
+	// A program that dies comes back, a daemon that dies says why.
+	kill := func(u host.Unit) host.UnitState {
+		t.Helper()
+		s, err := units.State(ctx, u)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sh(t, l, lab.Gateway, "kill", "-9", strconv.Itoa(s.PID))
+		for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+			now, err := units.State(ctx, u)
+			if err != nil || time.Now().After(deadline) {
+				t.Fatalf("%+v, %v", now, err)
+			}
+			if now.PID != s.PID && now.Active != "activating" && (u == host.Chrony || now.Active == "active") {
+				return now
+			}
+		}
+	}
+	kill(host.API)
+	kill(lab.PostgreSQL)
+	if s := kill(host.Chrony); s.Active != "failed" || !strings.HasPrefix(s.Detail, "signal: killed") {
+		t.Errorf("%+v", s)
+	}
+	if err := units.Start(ctx, host.Chrony); err != nil {
+		t.Error(err)
+	}
+	for _, u := range []host.Unit{host.API, lab.PostgreSQL, lab.WanTime, host.Chrony} {
+		if content, err := os.ReadFile(l.Log(u)); err != nil || len(content) == 0 {
+			t.Errorf("log of %s: %q, %v", u, content, err)
+		}
+	}
+	// Orphans are collected.
+	sh(t, l, lab.Gateway, "sh", "-c", "sh -c 'sleep 0.01 & exec true' & wait")
+	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		zombies := sh(t, l, lab.Gateway, "sh", "-c", "grep -l '^State:.Z' /proc/[0-9]*/status || true")
+		if zombies == "" {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("zombies: %s", zombies)
+		}
+	}
+}
+
+func TestTwoLabsSideBySide(t *testing.T) {
+	one, two := up(t, lab.Options{}), up(t, lab.Options{})
+	if one.URL() == two.URL() {
+		t.Error("both are at " + one.URL())
+	}
+	if a, b := sh(t, one, lab.Gateway, "cat", "/etc/machine-id"), sh(t, two, lab.Gateway, "cat", "/etc/machine-id"); a == b {
+		t.Error("both are machine " + a)
+	}
+	sh(t, one, lab.Lan, os.Args[0], "-test.run=^TestPing$", "-ping", "198.51.100.2")
+	if err := one.Down(); err != nil {
+		t.Fatal(err)
+	}
+	sh(t, two, lab.Lan, os.Args[0], "-test.run=^TestPing$", "-ping", "198.51.100.2")
+}
+
+func TestKilledLabLeavesNothing(t *testing.T) {
+	dir := stateDir(t)
+	before := footprint(t, dir)
+	for range 2 { // the second time on what the first has left
+		cmd := helperUp(t, dir)
+		l, err := lab.Find(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sh(t, l, lab.Gateway, "true")
+		if len(processes(t, dir)) < 5 {
+			t.Errorf("only %q", processes(t, dir))
+		}
+		cmd.Process.Kill()
+		cmd.Wait()
+		same(t, dir, before)
+		if _, err := lab.Find(dir); !errors.Is(err, lab.ErrNotRunning) {
+			t.Errorf("find after the kill: %v", err)
+		}
+	}
+	// The next one works at once, without waiting for the remains.
+	cmd := helperUp(t, dir)
+	cmd.Process.Kill()
+	cmd.Wait()
+	l := up(t, lab.Options{Dir: dir})
+	sh(t, l, lab.Gateway, "true")
+	if err := l.Down(); err != nil {
+		t.Fatal(err)
+	}
+	same(t, dir, before)
+}
+
+func TestDownFromAnotherProcess(t *testing.T) {
+	dir := stateDir(t)
+	before := footprint(t, dir)
+	cmd := helperUp(t, dir)
+	l, err := lab.Find(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go cmd.Wait()
+	if err := l.Down(); err != nil {
+		t.Fatal(err)
+	}
+	same(t, dir, before)
+}
+
+// helperUp runs a lab in a process of its own.
+func helperUp(t *testing.T, dir string, wrap ...string) *exec.Cmd {
+	t.Helper()
+	p, err := programs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	argv := append(wrap, os.Args[0])
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Env = append(os.Environ(), upHelper+"="+dir, "LAB_TEST_PROGRAMS="+p)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill() })
+	line := make([]byte, 4096)
+	n, _ := out.Read(line)
+	if string(line[:n]) != "up\n" {
+		t.Fatalf("up: %s", line[:n])
+	}
+	return cmd
+}
+
+// TestWithoutNamespaces runs a lab without the privilege to make any.
+func TestWithoutNamespaces(t *testing.T) {
+	dir := stateDir(t)
+	before := footprint(t, dir)
+	cmd := helperUp(t, dir, "setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin")
+	l, err := lab.Find(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l.Isolated() || !strings.Contains(l.Reason, "operation not permitted") {
+		t.Errorf("reason %q", l.Reason)
+	}
+	resp, err := http.Get("http://" + l.UI + "/api/v1/system/health")
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, _ := io.ReadAll(resp.Body)
+	resp.Body.Close()
+	http.DefaultClient.CloseIdleConnections()
+	var answer struct {
+		Data struct{ Client, Units, Root string }
+	}
+	if err := json.Unmarshal(body, &answer); err != nil {
+		t.Fatalf("%s: %v", body, err)
+	}
+	if answer.Data.Units != "none:"+l.Reason || answer.Data.Root != filepath.Join(dir, "root") || !strings.HasPrefix(answer.Data.Client, "127.0.0.1:") {
+		t.Errorf("%s", body)
+	}
+	unable, err := l.Unable(t.Context())
+	if err != nil || len(unable) != 1 || unable[0].Unit != host.Chrony || unable[0].Detail != "cannot run here: "+l.Reason {
+		t.Errorf("%+v, %v", unable, err)
+	}
+	if err := l.Units().Start(t.Context(), host.Chrony); err == nil {
+		t.Error("chrony started")
+	}
+	if _, err := l.Command(t.Context(), lab.Gateway, "true"); err == nil || !strings.Contains(err.Error(), l.Reason) {
+		t.Errorf("exec: %v", err)
+	}
+	if token, err := l.SetupToken(); err != nil || token != "stub-token" {
+		t.Errorf("token %q, %v", token, err)
+	}
+	cmd.Process.Kill()
+	cmd.Wait()
+	same(t, dir, before)
+	again := helperUp(t, dir, "setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin")
+	go again.Wait()
+	if l, err = lab.Find(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Down(); err != nil {
+		t.Fatal(err)
+	}
+	same(t, dir, before)
+}
+
+func TestUpSaysWhyItFails(t *testing.T) {
+	dir := stateDir(t)
+	before := footprint(t, dir)
+	_, err := lab.Up(t.Context(), lab.Options{Dir: dir, UI: "127.0.0.1:0", Programs: t.TempDir()})
+	if !strings.Contains(fmt.Sprint(err), "gateway-api: not installed") {
+		t.Errorf("without programs: %v", err)
+	}
+	same(t, dir, before)
+	if _, err := lab.Up(t.Context(), lab.Options{Dir: dir, UI: "192.0.2.99:1"}); !errors.Is(err, syscall.EADDRNOTAVAIL) {
+		t.Errorf("with a foreign address: %v", err)
+	}
+}

@@ -1,0 +1,151 @@
+package ntp_test
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/tools/txtar"
+
+	"edge.internal/gateway/internal/kit/conf/conftest"
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/wire"
+	"edge.internal/gateway/internal/ntp"
+)
+
+var update = flag.Bool("update", false, "rewrite the expected files")
+
+// chronyd asks the real daemon about a drop-in.
+func chronyd(t testing.TB, file []byte) error {
+	t.Helper()
+	machine, err := host.New(host.Options{Units: host.NoUnits{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = machine.Run(t.Context(), host.ChronyCheck, host.Input{Staged: []host.File{{Place: host.ChronyDropIn, Content: file}}})
+	return err
+}
+
+func TestRender(t *testing.T) {
+	cases, err := filepath.Glob("testdata/render/*.txtar")
+	if err != nil || len(cases) == 0 {
+		t.Fatal("no cases", err)
+	}
+	for _, path := range cases {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
+			archive, err := txtar.ParseFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var c ntp.Config
+			if err := json.Unmarshal(archive.Files[0].Data, &c); err != nil {
+				t.Fatal(err)
+			}
+			files, err := ntp.Render(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := []txtar.File{archive.Files[0]}
+			for _, f := range files {
+				got = append(got, txtar.File{Name: f.Place.Path(), Data: f.Content})
+			}
+			if *update {
+				if err := os.WriteFile(path, txtar.Format(&txtar.Archive{Comment: archive.Comment, Files: got}), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			} else if diff := cmp.Diff(archive.Files, got); diff != "" {
+				t.Error(diff)
+			}
+			if err := chronyd(t, files[1].Content); err != nil {
+				t.Errorf("chronyd refuses it: %v", err)
+			}
+		})
+	}
+}
+
+func TestCheckerRefuses(t *testing.T) {
+	if err := chronyd(t, []byte("pool a.example surprise\n")); err == nil {
+		t.Fatal("chronyd takes anything")
+	}
+}
+
+// directives splits a chrony file as chronyd does.
+func directives(file []byte) [][]string {
+	var list [][]string
+	for line := range bytes.Lines(file) {
+		words := strings.Fields(string(line))
+		if len(words) > 0 && !strings.ContainsAny(words[0][:1], "!;#%") {
+			list = append(list, words)
+		}
+	}
+	return list
+}
+
+func daemon(t testing.TB, file []byte) {
+	t.Helper()
+	if err := chronyd(t, file); err != nil {
+		t.Errorf("chronyd refuses\n%s: %v", file, err)
+	}
+}
+
+func dropInOf(c ntp.Config) ([]byte, error) {
+	files, err := ntp.Render(c)
+	if err != nil {
+		return nil, err
+	}
+	return files[1].Content, nil
+}
+
+func TestHostileAddress(t *testing.T) {
+	conftest.Oracle[ntp.Pool]{
+		Benign: "ntp.example.net", Parse: directives, Daemon: daemon,
+		Decode: func(text string) (ntp.Pool, string, error) {
+			pool := ntp.Pool{Kind: "server", MinPoll: 6, MaxPoll: 10}
+			err := decode(&pool, "address", text)
+			return pool, pool.Address.String(), err
+		},
+		Render: func(p ntp.Pool) ([]byte, error) { return dropInOf(ntp.Config{Pools: []ntp.Pool{p}}) },
+	}.Check(t)
+}
+
+func hostileSetting(t *testing.T, field, benign string, canonical func(ntp.Settings) string) {
+	conftest.Oracle[ntp.Settings]{
+		Benign: benign, Parse: directives, Daemon: daemon,
+		Decode: func(text string) (ntp.Settings, string, error) {
+			s := ntp.Settings{ServeClients: true}
+			if err := decode(&s, field, []string{text}); err != nil {
+				return s, "", err
+			}
+			return s, canonical(s), nil
+		},
+		Render: func(s ntp.Settings) ([]byte, error) { return dropInOf(ntp.Config{Settings: s}) },
+	}.Check(t)
+}
+
+func TestHostileNetwork(t *testing.T) {
+	hostileSetting(t, "allow_acl", "192.0.2.0/24", func(s ntp.Settings) string { return s.AllowACL[0].String() })
+}
+
+func TestHostileMakestep(t *testing.T) {
+	for _, text := range conftest.Corpus {
+		var s ntp.Settings
+		if err := decode(&s, "makestep", "1.0 3"+text); err == nil && s.Makestep.String() != "1.0 3" {
+			t.Errorf("%q became %q", text, s.Makestep)
+		}
+	}
+}
+
+// decode takes a value through the door of the API.
+func decode(into any, field string, v any) error {
+	body, err := json.Marshal(map[string]any{field: v})
+	if err != nil {
+		return err // not valid UTF-8: no JSON can carry it
+	}
+	_, err = wire.Decode(body, into)
+	return err
+}

@@ -1,0 +1,177 @@
+package setup
+
+import (
+	"context"
+	"net/http"
+	"reflect"
+	"time"
+
+	"edge.internal/gateway/internal/kit/check"
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/password"
+	"edge.internal/gateway/internal/kit/secret"
+	"edge.internal/gateway/internal/kit/throttle"
+	"edge.internal/gateway/internal/kit/value"
+	"edge.internal/gateway/internal/kit/wire"
+)
+
+// Proof is what shows that the caller owns the machine.
+type Proof struct {
+	SetupToken secret.Text `json:"setup_token,omitzero" doc:"The token that the service prints at start; needed unless the request comes from the machine itself."`
+}
+
+func (p Proof) token() string {
+	token, _ := p.SetupToken.Fresh()
+	return token
+}
+
+// Site is what every gateway has to know about itself.
+type Site struct {
+	FQDN             value.DomainName `json:"fqdn" required:"true" doc:"Full name under which people reach the gateway."`
+	ACMEEnabled      bool             `json:"acme_enabled" doc:"Order certificates by itself."`
+	ACMEEmail        value.Email      `json:"acme_email" doc:"Where the certificate authority writes to; needed with ACME."`
+	ACMEDirectoryURL value.URL        `json:"acme_directory_url" doc:"Directory of the certificate authority; empty for the default one."`
+	IPv6Enabled      bool             `json:"ipv6_enabled" doc:"Listen on IPv6 too."`
+}
+
+// Validate complains about what ACME lacks.
+func (s *Site) Validate() error {
+	var c check.List
+	c.That(!s.ACMEEnabled || !s.ACMEEmail.IsZero(), "acme_email", "is required with ACME")
+	return c.Err()
+}
+
+func (s *Site) settle(state *State) {
+	state.FQDN, state.ACMEEmail, state.ACMEDirectoryURL = s.FQDN, s.ACMEEmail, s.ACMEDirectoryURL
+	state.ACMEEnabled, state.IPv6Enabled = s.ACMEEnabled, s.IPv6Enabled
+}
+
+// Gateway is the setup of a gateway with its own admin.
+type Gateway struct {
+	Proof
+	Site
+	AdminEmail    value.Email     `json:"admin_email" required:"true" doc:"The admin logs in with it."`
+	AdminPassword password.Chosen `json:"admin_password,omitzero" required:"true" doc:"At least 12 characters, at most 72 bytes."`
+}
+
+// Node is the setup of a node of a cluster: its accounts come from the cluster.
+type Node struct {
+	Proof
+	Site
+}
+
+// Join asks to become a node of a running cluster.
+type Join struct {
+	Proof
+	PrimaryFQDN   value.DomainName `json:"primary_fqdn" required:"true" doc:"Full name of the primary node."`
+	JoinToken     secret.Text      `json:"join_token,omitzero" required:"true" doc:"Made on the primary node, good for one join."`
+	CAFingerprint string           `json:"ca_fingerprint" maxLength:"128" doc:"SHA-256 of the cluster's certificate authority; no other one is accepted when it is given."`
+}
+
+// request is the body of a setup: it carries its proof.
+type request[T any] interface {
+	*T
+	token() string
+}
+
+var errCompleted = fault.New(fault.Conflict, "the setup is complete already")
+
+// mount adds a route that works until the setup is complete. What is wrong with the body is told only to those who own
+// the machine.
+func mount[T any, P request[T]](r *Room, path string, d httpd.Doc, do func(c *httpd.Call, in P) error) {
+	d.Tag = "setup"
+	r.Router.Add(httpd.Route{
+		Doc: d, Method: http.MethodPost, Path: path, Policy: httpd.Public.BeforeSetup(), In: reflect.TypeFor[struct{}](),
+		Body: &httpd.SchemaSource{Type: reflect.TypeFor[T](), Suffix: "Input", New: true},
+		Out:  &httpd.SchemaSource{Type: reflect.TypeFor[Status]()},
+	}, func(c *httpd.Call) error {
+		if r.Completed() {
+			return errCompleted
+		}
+		body, err := httpd.ReadBody(c.Request)
+		if err != nil {
+			return err
+		}
+		in := P(new(T))
+		_, complaints := wire.Decode(body, in)
+		if err := r.prove(c.Client(), in.token()); err != nil {
+			return err
+		}
+		if complaints != nil {
+			return complaints
+		}
+		if err := do(c, in); err != nil {
+			return err
+		}
+		return c.Reply(r.status(c))
+	})
+}
+
+func (r *Room) complete(c *httpd.Call, in *Gateway) error {
+	turn, err := r.deps.Passwords.Turn(c, throttle.Source(c.Client()).String())
+	if err != nil {
+		return err
+	}
+	defer turn.End()
+	if r.Completed() {
+		return errCompleted
+	}
+	hash, err := turn.Hash(in.AdminPassword)
+	if err != nil {
+		return err
+	}
+	return r.settle(c, in.AdminEmail.String(), func(s *State) {
+		in.Site.settle(s)
+		s.AdminEmail, s.AdminPasswordHash = in.AdminEmail, hash
+	})
+}
+
+func (r *Room) completeNode(c *httpd.Call, in *Node) error {
+	return r.settle(c, "setup", func(s *State) {
+		in.Site.settle(s)
+		s.IsClusterNode = true
+	})
+}
+
+func (r *Room) joinCluster(*httpd.Call, *Join) error {
+	return fault.New(fault.NotSupported, "this version cannot join a cluster")
+}
+
+// settle completes the setup. Of several at once, one does.
+func (r *Room) settle(c *httpd.Call, who string, decide func(*State)) error {
+	err := r.deps.Store.Update(func(s *State) error {
+		if s.Completed {
+			return errCompleted
+		}
+		decide(s)
+		s.Completed = true
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	// The setup is complete whatever happens from here on; a token that stays is good for nothing.
+	if err := removeToken(r.Paths); err != nil {
+		r.Log.Warn("setup token stays", "err", err)
+	}
+	r.Log.Info("the setup is complete")
+	r.record(c, who)
+	return nil
+}
+
+// record writes the audit entry, if the database is there.
+func (r *Room) record(c *httpd.Call, who string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c), 3*time.Second)
+	defer cancel()
+	s := r.deps.Store.View()
+	err := r.DB.Write(ctx, func(tx *db.Tx) error {
+		return r.Audit.WriteAs(ctx, tx, who, "setup.complete", s.FQDN.String(), map[string]any{
+			"is_cluster_node": s.IsClusterNode, "acme_enabled": s.ACMEEnabled, "ipv6_enabled": s.IPv6Enabled, "remote_ip": c.Client(),
+		})
+	})
+	if err != nil {
+		r.Log.Warn("setup is not in the audit log", "err", err)
+	}
+}

@@ -1,0 +1,149 @@
+package setup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"golang.org/x/sys/unix"
+
+	"edge.internal/gateway/internal/kit"
+	"edge.internal/gateway/internal/kit/password"
+	"edge.internal/gateway/internal/kit/secret"
+	"edge.internal/gateway/internal/kit/value"
+)
+
+// State is what the setup has decided, and what must be known while the database is away.
+type State struct {
+	Completed         bool             `json:"completed"`
+	AdminEmail        value.Email      `json:"admin_email"`
+	AdminPasswordHash password.Hash    `json:"admin_password_hash"`
+	FQDN              value.DomainName `json:"fqdn"`
+	ACMEEmail         value.Email      `json:"acme_email"`
+	ACMEDirectoryURL  value.URL        `json:"acme_directory_url"`
+	ACMEEnabled       bool             `json:"acme_enabled"`
+	IsClusterNode     bool             `json:"is_cluster_node"`
+	PrimaryFQDN       value.DomainName `json:"primary_fqdn"`
+	IPv6Enabled       bool             `json:"ipv6_enabled"`
+	Maintenance       bool             `json:"maintenance"`
+	AutoUpdate        bool             `json:"auto_update"`
+	Retention         Retention        `json:"retention"`
+}
+
+// Retention says how long things are kept.
+type Retention struct {
+	// AuditDays is how many days audit entries are kept; 0 keeps them for ever.
+	AuditDays int `json:"audit_days"`
+	// BackupKeep is how many successful backups are kept.
+	BackupKeep int `json:"backup_keep"`
+}
+
+// fresh is the state of a machine that nobody has set up.
+func fresh() State { return State{Retention: Retention{AuditDays: 90, BackupKeep: 14}} }
+
+// Store keeps the state in a file. Several programs have it open: a change made by one is seen by the others, and none
+// is lost.
+type Store struct {
+	path  string
+	mu    sync.Mutex
+	state State
+	file  fs.FileInfo // what state was read from; nil before there is a file
+}
+
+// OpenStore reads the store. A missing file is the state of a fresh machine.
+func OpenStore(paths kit.Paths) (*Store, error) {
+	s := &Store{path: paths.State("setup.json"), state: fresh()}
+	if err := s.refresh(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// View is the state now. What cannot be read any more is what it was: a file that went missing does not open the setup
+// to the next caller.
+func (s *Store) View() State {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_ = s.refresh()
+	return s.state
+}
+
+// Update changes the state, unless change refuses. It sees what other programs have written, and they wait for it.
+func (s *Store) Update(change func(*State) error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := os.MkdirAll(filepath.Dir(s.path), 0o700); err != nil {
+		return err
+	}
+	// The store itself cannot be locked, because each write replaces it.
+	lock, err := os.OpenFile(s.path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return fmt.Errorf("locking the setup store: %w", err)
+	}
+	defer lock.Close()
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
+		return fmt.Errorf("locking the setup store: %w", err)
+	}
+	if err := s.refresh(); err != nil {
+		return err
+	}
+	next := s.state
+	if err := change(&next); err != nil {
+		return err
+	}
+	b, err := json.Marshal(next, jsontext.Multiline(true))
+	if err != nil {
+		return fmt.Errorf("encoding the setup store: %w", err)
+	}
+	if err := secret.Save(s.path, append(b, '\n')); err != nil {
+		return fmt.Errorf("writing the setup store: %w", err)
+	}
+	return s.refresh()
+}
+
+// refresh reads the file if it is another one than before.
+func (s *Store) refresh() error {
+	file, err := os.Stat(s.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading the setup store: %w", err)
+	}
+	if s.file != nil && os.SameFile(file, s.file) && file.ModTime().Equal(s.file.ModTime()) && file.Size() == s.file.Size() {
+		return nil
+	}
+	b, err := os.ReadFile(s.path)
+	if err != nil {
+		return fmt.Errorf("reading the setup store: %w", err)
+	}
+	state := fresh()
+	if err := json.Unmarshal(b, &state); err != nil {
+		return fmt.Errorf("the setup store %s is damaged: %w", s.path, err)
+	}
+	s.state, s.file = state, file
+	return nil
+}
+
+// Admin is the admin that the setup made. While the database has no user with that address, or is away, the admin logs
+// in with this password.
+func (s *Store) Admin() (email value.Email, hash password.Hash) {
+	state := s.View()
+	return state.AdminEmail, state.AdminPasswordHash
+}
+
+// ReplaceAdmin gives the admin another address and password, if the admin still has the address was. Without a hash the
+// admin cannot log in by the store.
+func (s *Store) ReplaceAdmin(was, email value.Email, hash password.Hash) error {
+	return s.Update(func(state *State) error {
+		if state.AdminEmail == was {
+			state.AdminEmail, state.AdminPasswordHash = email, hash
+		}
+		return nil
+	})
+}

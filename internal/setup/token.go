@@ -1,0 +1,92 @@
+package setup
+
+import (
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"strings"
+
+	"edge.internal/gateway/internal/kit"
+	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/secret"
+)
+
+const tokenBytes = 16
+
+func tokenPath(paths kit.Paths) string { return paths.State("setup-token") }
+
+// Token is the one-time token that proves to own the machine, for gateway-ctl.
+func Token(paths kit.Paths) (string, error) {
+	token, err := readToken(paths)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", errors.New("there is no setup token: the setup is complete, or the service has not started yet")
+	}
+	return token, err
+}
+
+func readToken(paths kit.Paths) (string, error) {
+	b, err := os.ReadFile(tokenPath(paths))
+	if err != nil {
+		return "", fmt.Errorf("reading the setup token: %w", err)
+	}
+	token := strings.TrimSpace(string(b))
+	if len(token) < 2*tokenBytes {
+		return "", errors.New("the setup token is damaged: remove it and start the service again")
+	}
+	return token, nil
+}
+
+// ensureToken makes the token unless there is one.
+func ensureToken(paths kit.Paths) (string, error) {
+	token, err := readToken(paths)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return token, err
+	}
+	var b [tokenBytes]byte
+	if _, err := rand.Read(b[:]); err != nil {
+		return "", err
+	}
+	token = hex.EncodeToString(b[:])
+	if err := secret.Save(tokenPath(paths), []byte(token+"\n")); err != nil {
+		return "", fmt.Errorf("writing the setup token: %w", err)
+	}
+	return token, nil
+}
+
+func removeToken(paths kit.Paths) error {
+	if err := os.Remove(tokenPath(paths)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("removing the setup token: %w", err)
+	}
+	return nil
+}
+
+// needsToken tells whether a caller has to prove to own the machine. Who is on the machine has done so.
+func needsToken(from netip.Addr) bool { return !from.IsLoopback() }
+
+// prove refuses callers from elsewhere who do not know the token.
+func (r *Room) prove(from netip.Addr, given string) error {
+	if !needsToken(from) {
+		return nil
+	}
+	attempt, err := r.guesses.Begin("", from)
+	if err != nil {
+		return err
+	}
+	token, err := readToken(r.Paths)
+	if err != nil {
+		attempt.Withdraw()
+		return err
+	}
+	if subtle.ConstantTimeCompare([]byte(token), []byte(given)) == 1 {
+		attempt.Succeeded()
+		return nil
+	}
+	f := fault.New(fault.Forbidden, "the setup token is missing or wrong")
+	f.Fields = map[string]string{"setup_token": "must be the token that the service printed at start; gateway-ctl setup-token prints it again"}
+	return f
+}

@@ -1,0 +1,92 @@
+import {
+  admin,
+  expect,
+  expectAccessible,
+  logIn,
+  schemes,
+  screenshots,
+  sessionFile,
+  settled,
+  setupToken,
+  test,
+} from './gateway'
+
+test.describe('the door', () => {
+  test.describe.configure({ mode: 'serial' })
+  test.use({ expectedStatus: [400, 401] })
+
+  test('the setup wizard completes a new gateway', async ({ page }) => {
+    const { data: status } = await (await page.request.get('/api/v1/setup/status')).json()
+    test.skip(status.completed, 'the gateway is set up already')
+
+    for (const colorScheme of schemes) {
+      await page.emulateMedia({ colorScheme })
+      await page.goto('/setup')
+      await settled(page)
+      await expectAccessible(page)
+      await page.screenshot({ path: `${screenshots}/setup-${colorScheme}.png`, fullPage: true })
+    }
+
+    const fill = async (token: string, password: string) => {
+      if (status.setup_token_required) await page.getByLabel('Setup token').fill(token)
+      await page.getByLabel("Administrator's e-mail").fill(admin.email)
+      await page.getByLabel("Administrator's password").fill(password)
+      await page.getByLabel('Host name').fill('gw.example.com')
+      await page.getByLabel('Order certificates by itself').uncheck()
+      await page.getByRole('button', { name: 'Set up the gateway' }).click()
+    }
+    await fill(setupToken, 'short')
+    await expect(page.getByLabel("Administrator's password")).toHaveAttribute('aria-invalid', 'true')
+    await fill(setupToken, admin.password)
+    await expect(page.getByText('The gateway is set up.')).toBeVisible()
+    await page.getByRole('link', { name: 'Go to the login' }).click()
+    await expect(page).toHaveURL(/\/login$/)
+  })
+
+  test('before the login every page of the door is accessible in both schemes', async ({ page }) => {
+    for (const colorScheme of schemes) {
+      await page.emulateMedia({ colorScheme })
+      for (const path of ['/login', '/reset-password', '/setup']) {
+        await page.goto(path)
+        await settled(page)
+        await expectAccessible(page)
+      }
+    }
+  })
+
+  test('a wrong password is told, and leads nowhere', async ({ page }) => {
+    await page.goto('/login')
+    await page.getByLabel('E-mail').fill(admin.email)
+    await page.getByLabel('Password', { exact: true }).fill('not the password')
+    await page.getByRole('button', { name: 'Log in' }).click()
+    await expect(page.getByRole('alert')).toBeVisible()
+    await expect(page).toHaveURL(/\/login$/)
+  })
+
+  test('a reset token that nobody made is refused', async ({ page }) => {
+    await page.goto('/reset-password?token=0123456789abcdef0123456789abcdef')
+    await page.getByLabel('New password').fill('another long password')
+    await page.getByRole('button', { name: 'Set the password' }).click()
+    await expect(page.getByRole('alert')).toBeVisible()
+  })
+
+  test('the login leads to the page that was asked for', async ({ page }) => {
+    await page.goto('/system/users?role=admin')
+    await expect(page).toHaveURL(/\/login\?next=/)
+    await page.getByLabel('E-mail').fill(admin.email)
+    await page.getByLabel('Password', { exact: true }).fill(admin.password)
+    await page.getByRole('button', { name: 'Log in' }).click()
+    await expect(page).toHaveURL(/\/system\/users\?role=admin$/)
+    await expect(page.getByRole('link', { name: admin.email })).toBeVisible()
+    await page.context().storageState({ path: sessionFile })
+  })
+
+  test('logging out ends the session', async ({ page }) => {
+    await logIn(page, admin)
+    await page.getByRole('button', { name: 'Your account' }).click()
+    await page.getByRole('menuitem', { name: 'Log out' }).click()
+    await expect(page).toHaveURL(/\/login$/)
+    await page.goto('/')
+    await expect(page).toHaveURL(/\/login\?next=/)
+  })
+})

@@ -1,0 +1,97 @@
+import { execFileSync } from 'node:child_process'
+import AxeBuilder from '@axe-core/playwright'
+import { test as base, type ConsoleMessage, expect, type Page } from '@playwright/test'
+
+export const baseURL = process.env.GATEWAY_URL ?? 'https://127.0.0.1:3443'
+export const setupToken = process.env.GATEWAY_SETUP_TOKEN ?? ''
+export const admin = {
+  email: process.env.GATEWAY_ADMIN_EMAIL ?? 'admin@example.com',
+  password: process.env.GATEWAY_ADMIN_PASSWORD ?? 'correct horse battery',
+}
+export const sessionFile = 'test-results/session.json'
+export const screenshots = '../docs/screenshots'
+export const schemes = ['light', 'dark'] as const
+
+/** Every page behind the door, by the name of its screenshot. */
+export const pages = {
+  overview: '/',
+  'ntp-sources': '/services/ntp',
+  'ntp-servers': '/services/ntp/servers',
+  'ntp-server-new': '/services/ntp/servers/new',
+  'ntp-settings': '/services/ntp/settings',
+  audit: '/operations/audit',
+  components: '/system/components',
+  'config-preview': '/system/components/ntp',
+  settings: '/system/settings',
+  users: '/system/users',
+  'user-new': '/system/users/new',
+  profile: '/profile',
+}
+
+/** Runs a command on the gateway under test; null when the tests were not told how. */
+export function onGateway(...command: string[]): string | null {
+  const prefix = process.env.GATEWAY_EXEC?.trim().split(/\s+/)
+  if (!prefix?.[0]) return null
+  return execFileSync(prefix[0], [...prefix.slice(1), 'gateway', '--', ...command], { cwd: '..', encoding: 'utf8' })
+}
+
+export async function logIn(page: Page, { email, password }: typeof admin) {
+  await page.goto('/login')
+  await page.getByLabel('E-mail').fill(email)
+  await page.getByLabel('Password', { exact: true }).fill(password)
+  await page.getByRole('button', { name: 'Log in' }).click()
+  await page.waitForURL((url) => url.pathname !== '/login')
+}
+
+/** A page is settled when its content has come: nothing is grey any more and its dialog has stopped moving. */
+export async function settled(page: Page) {
+  await expect(page.getByRole('heading', { level: 1 })).toBeVisible()
+  await expect(page.locator('.mantine-Skeleton-root')).toHaveCount(0)
+  await page.evaluate(() => document.fonts.ready)
+  await page.waitForTimeout(300)
+}
+
+export async function expectAccessible(page: Page) {
+  const { violations } = await new AxeBuilder({ page }).analyze()
+  const serious = violations.filter(({ impact }) => impact === 'serious' || impact === 'critical')
+  expect(serious.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html).join(' | ')}`)).toEqual([])
+}
+
+export async function expectNoSidewaysScroll(page: Page) {
+  expect(await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)).toBeLessThanOrEqual(0)
+}
+
+interface Fixtures {
+  /** Answers that a test provokes; the browser reports each as a console error. */
+  expectedStatus: number[]
+  watched: undefined
+}
+
+/** Every test fails on a console error, an uncaught exception or a violation of the content security policy. */
+export const test = base.extend<Fixtures>({
+  expectedStatus: [[], { option: true }],
+  watched: [
+    async ({ page, expectedStatus }, use) => {
+      const problems: string[] = []
+      const expected = (message: ConsoleMessage) =>
+        expectedStatus.some((status) => message.text().includes(`responded with a status of ${status}`))
+      await page.addInitScript(() => {
+        document.addEventListener('securitypolicyviolation', ({ violatedDirective, blockedURI, sourceFile }) => {
+          console.error(`content security policy: ${violatedDirective} ${blockedURI} ${sourceFile}`)
+        })
+      })
+      page.on('pageerror', (error) => problems.push(String(error)))
+      page.on('dialog', (dialog) => {
+        if (dialog.type() === 'alert') problems.push(`alert: ${dialog.message()}`)
+      })
+      page.on('console', (message) => {
+        if (message.type() === 'error' && !expected(message)) problems.push(`${page.url()} ${message.text()}`)
+      })
+      await use(undefined)
+      expect(problems).toEqual([])
+    },
+    { auto: true },
+  ],
+})
+
+export { expect }

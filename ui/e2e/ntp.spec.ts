@@ -1,0 +1,114 @@
+import { expect, onGateway, test } from './gateway'
+
+const server = '198.51.100.2'
+
+test('an NTP server goes from the browser to chronyd', async ({ page, context }) => {
+  const audit = await context.newPage()
+  await audit.goto('/operations/audit')
+  await expect(audit.getByText('live', { exact: true })).toBeVisible()
+
+  await page.goto('/services/ntp/servers')
+  await page.getByRole('link', { name: 'Add a server' }).click()
+  await page.getByLabel('Address').fill(server)
+
+  await test.step('the preview shows the model and the file', async () => {
+    await page.getByRole('button', { name: 'What will change' }).click()
+    const preview = page.getByRole('region', { name: 'What will change' })
+    await expect(preview.getByText(server, { exact: true })).toBeVisible()
+    await expect(preview.getByRole('row').filter({ hasText: `server ${server}` })).toContainText('added')
+  })
+
+  await page.getByRole('button', { name: 'Save' }).click()
+  await expect(page.getByRole('link', { name: server })).toBeVisible()
+
+  await test.step('the audit entry arrives without a reload', async () => {
+    const row = audit.getByRole('row').filter({ hasText: server }).first()
+    await expect(row).toContainText('ntp.pool.create')
+  })
+
+  await test.step('chronyd has it', async () => {
+    await expect(page.getByRole('status', { name: 'State of the gateway' })).toContainText('Everything is live')
+    test.skip(onGateway('true') === null, 'GATEWAY_EXEC is not set')
+    await expect.poll(() => onGateway('chronyc', '-n', '-c', 'sources')).toContain(server)
+    await page.goto('/services/ntp')
+    await expect(page.getByRole('cell', { name: server })).toBeVisible()
+  })
+})
+
+test('the files on the gateway can be read', async ({ page }) => {
+  await page.goto('/system/components')
+  await page.getByRole('link', { name: 'ntp' }).click()
+  await expect(page.getByText('What is live is what is stored.')).toBeVisible()
+  await expect(page.getByText(`server ${server}`)).toBeVisible()
+})
+
+test.describe('bad input', () => {
+  test.use({ expectedStatus: [400] })
+
+  test('is complained about at its field, and nothing is lost', async ({ page }) => {
+    await page.goto('/services/ntp/servers/new')
+    await page.getByLabel('Address').fill('not a host')
+    await page.getByLabel('Address').press('Control+Enter')
+    await expect(page.getByLabel('Address')).toHaveAttribute('aria-invalid', 'true')
+    await expect(page.getByLabel('Address')).toHaveValue('not a host')
+    await page.getByRole('button', { name: 'Close' }).click()
+    await page.getByRole('button', { name: 'Cancel' }).click()
+    await expect(page.getByLabel('Address')).toHaveValue('not a host')
+    await page.getByRole('button', { name: 'Close' }).click()
+    await page.getByRole('button', { name: 'Leave' }).click()
+    await expect(page).toHaveURL(/\/servers$/)
+  })
+})
+
+test.describe('two people', () => {
+  test.use({ expectedStatus: [412] })
+
+  test('do not overwrite each other', async ({ page, context }) => {
+    await page.goto('/services/ntp/servers')
+    await page.getByRole('link', { name: server }).click()
+    await page.getByLabel('Preferred').check({ force: true })
+
+    const other = await context.newPage()
+    await other.goto(page.url())
+    await other.getByLabel('Quick start').uncheck({ force: true })
+    await other.getByRole('button', { name: 'Save' }).click()
+    await expect(other.getByRole('dialog')).toBeHidden()
+
+    // The news may or may not arrive before the save; either way nothing is overwritten.
+    await page.getByRole('button', { name: 'Save' }).click()
+    await expect(page.getByText('Somebody else changed this')).toBeVisible()
+    await page.getByRole('button', { name: 'Load the new version' }).click()
+    await expect(page.getByLabel('Quick start')).not.toBeChecked()
+    await page.getByLabel('Preferred').check({ force: true })
+    await page.getByRole('button', { name: 'Save' }).click()
+    await expect(page.getByRole('dialog')).toBeHidden()
+  })
+})
+
+test('a server can be found by the palette and deleted', async ({ page }) => {
+  await page.goto('/')
+  await expect(page.getByRole('heading', { level: 1 })).toBeVisible()
+  await page.keyboard.press('Control+K')
+  await page.getByPlaceholder('Go to, find, do…').fill(server)
+  await page.getByRole('button', { name: server }).click()
+  await page.getByRole('button', { name: 'Delete' }).click()
+  await page
+    .getByRole('dialog', { name: `Delete ${server}?` })
+    .getByRole('button', { name: 'Delete' })
+    .click()
+  await expect(page).toHaveURL(/\/servers$/)
+  await expect(page.getByRole('link', { name: server })).toHaveCount(0)
+})
+
+test('settings are previewed and saved', async ({ page }) => {
+  await page.goto('/services/ntp/settings')
+  const step = page.getByLabel('Step the clock')
+  const before = await step.inputValue()
+  for (const value of ['0.5 5', before]) {
+    await step.fill(value)
+    await page.getByRole('button', { name: 'What will change' }).click()
+    await expect(page.getByRole('region', { name: 'What will change' }).getByRole('row').first()).toBeVisible()
+    await page.getByRole('button', { name: 'Save' }).click()
+    await expect(page.getByRole('button', { name: 'Save' })).toBeDisabled()
+  }
+})

@@ -1,0 +1,55 @@
+import { expect, expectAccessible, expectNoSidewaysScroll, pages, schemes, settled, test } from './gateway'
+
+for (const colorScheme of schemes) {
+  test.describe(colorScheme, () => {
+    test.use({ colorScheme })
+    for (const [name, path] of Object.entries(pages)) {
+      test(`${name} is accessible and without errors`, async ({ page }) => {
+        await page.goto(path)
+        await settled(page)
+        await expectAccessible(page)
+      })
+    }
+  })
+}
+
+test.describe('on a phone', () => {
+  test.use({ viewport: { width: 390, height: 844 } })
+
+  for (const [name, path] of Object.entries(pages)) {
+    test(`${name} does not scroll sideways`, async ({ page }) => {
+      await page.goto(path)
+      await settled(page)
+      await expectNoSidewaysScroll(page)
+    })
+  }
+
+  test('the navigation folds away', async ({ page }) => {
+    await page.goto('/')
+    await page.getByRole('button', { name: 'Open the navigation' }).click()
+    await page.getByRole('link', { name: 'Users' }).click()
+    await expect(page.getByRole('heading', { level: 1, name: 'Users' })).toBeVisible()
+    await expect(page.getByRole('dialog')).toBeHidden()
+  })
+})
+
+test('the palette is accessible', async ({ page }) => {
+  await page.goto('/')
+  await settled(page)
+  await page.keyboard.press('Control+K')
+  await expect(page.getByPlaceholder('Go to, find, do…')).toBeFocused()
+  await expectAccessible(page)
+})
+
+test('the scheme can be chosen, and stays', async ({ page }) => {
+  await page.goto('/')
+  await page.getByRole('button', { name: 'Colour scheme' }).click()
+  await page.getByRole('menuitem', { name: 'Dark' }).click()
+  await page.reload()
+  await expect(page.locator('html')).toHaveAttribute('data-mantine-color-scheme', 'dark')
+})
+
+test('a page that does not exist says so', async ({ page }) => {
+  await page.goto('/no/such/page')
+  await expect(page.getByRole('heading', { level: 1, name: 'There is no such page.' })).toBeVisible()
+})

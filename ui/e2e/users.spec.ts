@@ -1,0 +1,80 @@
+import { expect, logIn, test } from './gateway'
+
+const evil = '<img src=x onerror=alert(1)>'
+const viewer = { email: 'viewer@example.com', password: 'a viewer may only look' }
+
+test('text is shown as text', async ({ page }) => {
+  await page.goto('/system/users')
+  const old = page.getByRole('link', { name: viewer.email })
+  await expect(page.getByRole('table')).toBeVisible()
+  if (await old.count()) {
+    await old.click()
+    await page.getByRole('button', { name: 'Delete' }).click()
+    await page
+      .getByRole('dialog', { name: /Delete/ })
+      .getByRole('button', { name: 'Delete' })
+      .click()
+    await expect(old).toHaveCount(0)
+  }
+
+  await page.getByRole('link', { name: 'Add a user' }).click()
+  await page.getByLabel('E-mail').fill(viewer.email)
+  await page.getByLabel('Name', { exact: true }).fill(evil)
+  await page.getByLabel('Password').fill(viewer.password)
+  await page.getByRole('button', { name: 'Save' }).click()
+  await expect(page.getByRole('cell', { name: evil })).toBeVisible()
+  await expect(page.locator('img[src="x"]')).toHaveCount(0)
+})
+
+test.describe('a viewer', () => {
+  test.use({ storageState: { cookies: [], origins: [] } })
+
+  test('looks and changes nothing', async ({ page }) => {
+    await logIn(page, viewer)
+    await page.goto('/services/ntp/servers')
+    await expect(page.getByRole('table')).toBeVisible()
+    await expect(page.getByRole('link', { name: 'Add a server' })).toHaveCount(0)
+    await page.getByRole('table').getByRole('link').first().click()
+    await expect(page.getByText('Your account may look, not change.')).toBeVisible()
+    await expect(page.getByLabel('Address')).toBeDisabled()
+    await expect(page.getByRole('button', { name: 'Save' })).toHaveCount(0)
+  })
+})
+
+test.describe('accounts', () => {
+  test.use({ expectedStatus: [400, 401] })
+
+  test('one cannot delete oneself', async ({ page }) => {
+    await page.goto('/system/users?q=admin')
+    await page.getByRole('table').getByRole('link').first().click()
+    await expect(page.getByRole('button', { name: 'Delete' })).toBeDisabled()
+    await expect(page.getByText('This is your own account')).toBeVisible()
+  })
+
+  test('a short password is refused at its field', async ({ page }) => {
+    await page.goto('/system/users')
+    await page.getByRole('link', { name: viewer.email }).click()
+    await page.getByLabel('New password').fill('short')
+    await page.getByRole('button', { name: 'Set the password' }).click()
+    await expect(page.getByLabel('New password')).toHaveAttribute('aria-invalid', 'true')
+  })
+
+  test('a wrong current password is told at its field and keeps the session', async ({ page }) => {
+    await page.goto('/profile')
+    await page.getByLabel('Current password').fill('not the password')
+    await page.getByLabel('New password').fill('another long password')
+    await page.getByRole('button', { name: 'Change the password' }).click()
+    await expect(page.getByLabel('Current password')).toHaveAttribute('aria-invalid', 'true')
+    await page.reload()
+    await expect(page.getByRole('heading', { level: 1, name: 'Your account' })).toBeVisible()
+  })
+})
+
+test('the audit search keeps its filters in the address', async ({ page }) => {
+  await page.goto('/operations/audit')
+  await page.getByLabel('Subject').fill(viewer.email)
+  await expect(page).toHaveURL(/subject=viewer/)
+  await page.reload()
+  await expect(page.getByLabel('Subject')).toHaveValue(viewer.email)
+  await expect(page.getByRole('row').nth(1)).toContainText(viewer.email)
+})

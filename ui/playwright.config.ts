@@ -1,0 +1,26 @@
+import { defineConfig } from '@playwright/test'
+import { baseURL, sessionFile } from './e2e/gateway'
+
+// One gateway, one state: the tests run one after the other, and those behind the door after the door's.
+export default defineConfig({
+  testDir: 'e2e',
+  workers: 1,
+  timeout: 60_000,
+  expect: { timeout: 10_000 },
+  reporter: [['list']],
+  use: {
+    baseURL,
+    ignoreHTTPSErrors: true,
+    viewport: { width: 1280, height: 800 },
+    trace: 'retain-on-failure',
+    launchOptions: {
+      executablePath: '/usr/bin/chromium',
+      args: ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage'],
+    },
+  },
+  projects: [
+    { name: 'door', testMatch: 'door.setup.ts' },
+    { name: 'e2e', testMatch: '*.spec.ts', dependencies: ['door'], use: { storageState: sessionFile } },
+    { name: 'screenshots', testMatch: 'screenshots.ts', dependencies: ['door'], use: { storageState: sessionFile } },
+  ],
+})

@@ -1,0 +1,112 @@
+import { beforeEach, describe, expect, it, vi } from 'vitest'
+import { answer, http, ifMatch, onFault, parseApplied, unwrap } from './client'
+import { Fault } from './fault'
+import { resource } from './resource'
+
+const seen: Request[] = []
+
+function reply(status: number, body: unknown, headers: Record<string, string> = {}) {
+  vi.stubGlobal('fetch', async (request: Request) => {
+    seen.push(request)
+    const response = new Response(JSON.stringify(body), {
+      status,
+      headers: { 'Content-Type': 'application/json', ...headers },
+    })
+    Object.defineProperty(response, 'url', { value: request.url })
+    return response
+  })
+}
+
+async function faultOf(call: Promise<unknown>): Promise<Fault> {
+  const cause = await call.catch((error) => error)
+  expect(cause).toBeInstanceOf(Fault)
+  return cause as Fault
+}
+
+beforeEach(() => {
+  seen.length = 0
+  onFault(() => {})
+})
+
+describe('the envelope', () => {
+  it('gives the data, the ETag and what was applied', async () => {
+    reply(
+      200,
+      { data: { stratum: 3 }, error: null },
+      { ETag: '"a1"', 'Gateway-Apply': 'ntp=live, packet-filter=degraded' },
+    )
+    expect(await answer(http.GET('/ntp/status'))).toEqual({
+      value: { stratum: 3 },
+      etag: '"a1"',
+      applied: [
+        { component: 'ntp', state: 'live' },
+        { component: 'packet-filter', state: 'degraded' },
+      ],
+    })
+  })
+
+  it('turns an error into a fault with its fields, its request and its waiting time', async () => {
+    const error = { code: 'validation_failed', message: 'No.', fields: { address: 'Not a host.' }, details: { a: 1 } }
+    reply(400, { data: null, error }, { 'X-Request-ID': 'r-1', 'Retry-After': '30' })
+    const fault = await faultOf(unwrap(http.GET('/ntp/status')))
+    expect(fault).toMatchObject({ ...error, status: 400, requestId: 'r-1', retryAfter: 30, sessionLost: false })
+  })
+
+  it('says that the gateway is unreachable when nothing answers', async () => {
+    vi.stubGlobal('fetch', async () => {
+      throw new TypeError('Failed to fetch')
+    })
+    expect(await faultOf(unwrap(http.GET('/ntp/status')))).toMatchObject({ code: 'unreachable', status: 0 })
+  })
+
+  it('survives an answer that is not the envelope', async () => {
+    reply(502, 'Bad gateway')
+    expect(await faultOf(unwrap(http.GET('/ntp/status')))).toMatchObject({ code: 'unexpected', status: 502 })
+  })
+})
+
+describe('a lost session', () => {
+  const error = { code: 'unauthenticated', message: 'Log in.' }
+
+  it('is reported once, for the application to go to the login', async () => {
+    const faults: Fault[] = []
+    onFault((fault) => faults.push(fault))
+    reply(401, { data: null, error })
+    await faultOf(unwrap(http.GET('/auth/me')))
+    expect(faults).toHaveLength(1)
+    expect(faults[0]?.sessionLost).toBe(true)
+  })
+
+  it('is not a wrong password', async () => {
+    reply(401, { data: null, error })
+    const body = { current_password: 'a', new_password: 'b' }
+    expect((await faultOf(unwrap(http.POST('/auth/change-password', { body })))).sessionLost).toBe(false)
+  })
+})
+
+describe('lost updates', () => {
+  const pools = resource('ntp.pool', '/ntp/pools')
+
+  it('are prevented by sending back the ETag of what was read', async () => {
+    reply(200, { data: { id: '1' }, error: null }, { ETag: '"v1"' })
+    const { etag } = await pools.read('1')
+    await pools.update('1', { prefer: true }, etag)
+    expect(seen[1]?.method).toBe('PUT')
+    expect(seen[1]?.url).toMatch(/\/api\/v1\/ntp\/pools\/1$/)
+    expect(seen[1]?.headers.get('If-Match')).toBe('"v1"')
+  })
+
+  it('are told as stale', async () => {
+    reply(412, { data: null, error: { code: 'stale', message: 'Changed.' } })
+    expect(await faultOf(pools.update('1', {}, '"v1"'))).toMatchObject({ code: 'stale', status: 412 })
+  })
+
+  it('cannot be detected without an ETag: no header is sent', () => {
+    expect(ifMatch(null)).toEqual({})
+  })
+})
+
+it('reads a Gateway-Apply header that is missing or odd', () => {
+  expect(parseApplied(null)).toEqual([])
+  expect(parseApplied('nonsense, ntp=pending')).toEqual([{ component: 'ntp', state: 'pending' }])
+})

@@ -1,0 +1,24 @@
+import { expect, it } from 'vitest'
+import type { AuditEntry } from '../../api/types'
+import { newerEntries } from './live-entries'
+
+const entry = (id: string, second: number, subject = ''): AuditEntry => ({
+  id,
+  created_at: `2026-01-01T00:00:0${second}Z`,
+  actor: 'Ada@example.com',
+  action: 'ntp.pool.create',
+  subject,
+  node_id: 'n',
+})
+const ids = (entries: AuditEntry[]) => entries.map((one) => one.id)
+
+it('puts what arrived since the search on top, newest first', () => {
+  const live = [entry('a', 1), entry('b', 2), entry('c', 3), entry('d', 4)]
+  expect(ids(newerEntries(live, [entry('b', 2), entry('a', 1)], {}))).toEqual(['d', 'c'])
+})
+
+it('takes only what the search would have found', () => {
+  const live = [entry('a', 1, 'Time.example.com'), entry('b', 2, 'other')]
+  expect(ids(newerEntries(live, [], { subject: 'time', actor: 'ada' }))).toEqual(['a'])
+  expect(ids(newerEntries(live, [], { from: '2026-01-01T00:00:02Z' }))).toEqual(['b'])
+})

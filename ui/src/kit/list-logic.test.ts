@@ -1,0 +1,44 @@
+import { expect, it } from 'vitest'
+import type { Column } from './DataTable'
+import { type Filter, listSearch, nextSort, selectRows } from './list-logic'
+
+interface Row {
+  name: string
+  kind: string
+  size: number
+}
+const rows: Row[] = [
+  { name: 'gw10', kind: 'pool', size: 3 },
+  { name: 'gw9', kind: 'server', size: 20 },
+  { name: 'Alpha', kind: 'pool', size: 100 },
+]
+const columns: Column<Row>[] = [
+  { key: 'name', header: '', cell: () => null, sortBy: (row) => row.name },
+  { key: 'size', header: '', cell: () => null, sortBy: (row) => row.size },
+]
+const filters: Filter<Row>[] = [{ key: 'kind', label: '', options: [], of: (row) => row.kind }]
+const select = (search: Record<string, string>) =>
+  selectRows(rows, { columns, filters, text: (row) => `${row.name} ${row.kind}`, search }).map((row) => row.name)
+
+it('keeps the order of the server until a sort is chosen', () => {
+  expect(select({})).toEqual(['gw10', 'gw9', 'Alpha'])
+  expect(select({ sort: 'name' })).toEqual(['Alpha', 'gw9', 'gw10'])
+  expect(select({ sort: '-size' })).toEqual(['Alpha', 'gw9', 'gw10'])
+  expect(select({ sort: 'unknown' })).toEqual(['gw10', 'gw9', 'Alpha'])
+})
+
+it('finds rows that have every word, and those of a filter', () => {
+  expect(select({ q: 'GW pool' })).toEqual(['gw10'])
+  expect(select({ kind: 'server' })).toEqual(['gw9'])
+  expect(select({ kind: 'other' })).toEqual([])
+})
+
+it('turns a header through its three states', () => {
+  expect(nextSort(undefined, 'name')).toBe('name')
+  expect(nextSort('name', 'name')).toBe('-name')
+  expect(nextSort('-name', 'name')).toBeUndefined()
+})
+
+it('reads an address that was typed by hand', () => {
+  expect(listSearch({ q: 'a', n: 1, empty: '', odd: { a: 1 } })).toEqual({ q: 'a', n: '1' })
+})
