@@ -34,6 +34,9 @@ func Init() {
 	if os.Args[0] != initName {
 		return
 	}
+	for _, fd := range []int{planFD, reportFD} {
+		syscall.CloseOnExec(fd) // not for the units
+	}
 	reports := json.NewEncoder(os.NewFile(reportFD, "reports"))
 	if err := runInit(reports); err != nil {
 		reports.Encode(report{Error: err.Error()})
@@ -44,14 +47,14 @@ func Init() {
 }
 
 func runInit(reports *json.Encoder) error {
+	// The first process of a namespace is deaf to signals that it does not handle.
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	reapOrphans()
 	p, err := readPlan(os.NewFile(planFD, "plan"))
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	defer stop()
-	reapOrphans()
-
 	if p.isolated() {
 		err := isolate(p)
 		if err == nil {

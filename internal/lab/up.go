@@ -153,7 +153,7 @@ func (l *Lab) boot(ctx context.Context, opts Options) error {
 	var no *deniedError
 	if errors.As(err, &no) {
 		p.Reason = no.Error()
-		l.Reason, l.up.done = p.Reason, make(chan struct{})
+		l.Reason, l.up.plan, l.up.done = p.Reason, nil, make(chan struct{})
 		opts.Progress("going without: " + p.Reason)
 		err = l.startInit(ctx, p, opts.Progress)
 	}

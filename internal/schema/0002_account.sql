@@ -7,9 +7,9 @@ CREATE TABLE account_users (
     name          text NOT NULL,
     role          text NOT NULL CONSTRAINT account_users_role_check CHECK (role IN ('admin', 'viewer')),
     active        boolean NOT NULL,
-    password_hash text NOT NULL,
-    totp_enabled  boolean NOT NULL DEFAULT false,
-    oidc_subject  text NOT NULL DEFAULT '',
+    password      text NOT NULL, -- a bcrypt hash; the empty text matches no password
+    totp_enabled  boolean NOT NULL,
+    oidc_subject  text NOT NULL,
     last_login_at timestamptz
 );
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/http"
 	"reflect"
+	"regexp"
+	"strings"
 	"time"
 
 	"edge.internal/gateway/internal/kit/check"
@@ -70,6 +72,15 @@ type Join struct {
 	CAFingerprint string           `json:"ca_fingerprint" maxLength:"128" doc:"SHA-256 of the cluster's certificate authority; no other one is accepted when it is given."`
 }
 
+var fingerprint = regexp.MustCompile(`^[0-9A-Fa-f]{64}$`)
+
+// Validate complains about a fingerprint that can be none.
+func (j *Join) Validate() error {
+	var c check.List
+	c.That(j.CAFingerprint == "" || fingerprint.MatchString(strings.ReplaceAll(j.CAFingerprint, ":", "")), "ca_fingerprint", "must be a SHA-256 fingerprint: 64 hexadecimal digits")
+	return c.Err()
+}
+
 // request is the body of a setup: it carries its proof.
 type request[T any] interface {
 	*T
@@ -110,15 +121,7 @@ func mount[T any, P request[T]](r *Room, path string, d httpd.Doc, do func(c *ht
 }
 
 func (r *Room) complete(c *httpd.Call, in *Gateway) error {
-	turn, err := r.deps.Passwords.Turn(c, throttle.Source(c.Client()).String())
-	if err != nil {
-		return err
-	}
-	defer turn.End()
-	if r.Completed() {
-		return errCompleted
-	}
-	hash, err := turn.Hash(in.AdminPassword)
+	hash, err := r.hash(c, in.AdminPassword)
 	if err != nil {
 		return err
 	}
@@ -126,6 +129,19 @@ func (r *Room) complete(c *httpd.Call, in *Gateway) error {
 		in.Site.settle(s)
 		s.AdminEmail, s.AdminPasswordHash = in.AdminEmail, hash
 	})
+}
+
+// hash hashes the admin's password, unless somebody else was faster.
+func (r *Room) hash(c *httpd.Call, chosen password.Chosen) (password.Hash, error) {
+	turn, err := r.deps.Passwords.Turn(c, throttle.Source(c.Client()).String())
+	if err != nil {
+		return "", err
+	}
+	defer turn.End()
+	if r.Completed() {
+		return "", errCompleted
+	}
+	return turn.Hash(chosen)
 }
 
 func (r *Room) completeNode(c *httpd.Call, in *Node) error {

@@ -66,7 +66,7 @@ func (d *DB) Attach(ctx context.Context, migrations fs.FS) error {
 	if err := d.pool.Ping(ctx); err != nil {
 		return fmt.Errorf("reaching the database: %w", err)
 	}
-	locker, err := lock.NewPostgresSessionLocker()
+	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 120))
 	if err != nil {
 		return err
 	}
@@ -81,11 +81,15 @@ func (d *DB) Attach(ctx context.Context, migrations fs.FS) error {
 		return fmt.Errorf("reading the schema version: %w", err)
 	}
 	sources := p.ListSources()
-	if have > sources[len(sources)-1].Version {
-		return fmt.Errorf("%w (schema %d, program %d)", ErrNewerSchema, have, sources[len(sources)-1].Version)
+	newest := sources[len(sources)-1].Version
+	if have > newest {
+		return fmt.Errorf("%w (schema %d, program %d)", ErrNewerSchema, have, newest)
 	}
-	if _, err := p.Up(ctx); err != nil {
-		return fmt.Errorf("migrating: %w", err)
+	// Only a migration takes the lock: programs that start together must not wait for each other.
+	if have < newest {
+		if _, err := p.Up(ctx); err != nil {
+			return fmt.Errorf("migrating: %w", err)
+		}
 	}
 	d.attached.Store(true)
 	return nil

@@ -1,15 +1,12 @@
 // Package failpoint names the places where a test may make the program fail or die.
 //
-// A point does nothing unless GATEWAY_FAILPOINTS arms it, as in "apply.committed=kill,host.install.staged=error". The
-// variable is read once, at start.
+// A point does nothing unless GATEWAY_FAILPOINTS names a folder with a file of the point's name. The file holds what
+// shall happen, "kill" or "error", and the point uses it up: it strikes once.
 package failpoint
 
 import (
-	"fmt"
 	"os"
-	"slices"
-	"strings"
-	"sync"
+	"path/filepath"
 	"syscall"
 )
 
@@ -35,30 +32,22 @@ type Error struct{ Point string }
 
 func (e *Error) Error() string { return "failpoint " + e.Point }
 
-var armed = sync.OnceValue(func() map[string]string {
-	points := map[string]string{}
-	for item := range strings.SplitSeq(os.Getenv("GATEWAY_FAILPOINTS"), ",") {
-		name, action, ok := strings.Cut(strings.TrimSpace(item), "=")
-		if !ok {
-			continue
-		}
-		if !slices.Contains(All(), name) {
-			panic(fmt.Sprintf("GATEWAY_FAILPOINTS names an unknown point %q", name))
-		}
-		points[name] = action
-	}
-	return points
-})
+var folder = os.Getenv("GATEWAY_FAILPOINTS")
 
 // Hit is called at the point. It returns nil unless the point is armed: "error" returns an *Error, "kill" ends the
 // process as kill -9 does.
 func Hit(name string) error {
-	switch armed()[name] {
-	case "error":
-		return &Error{Point: name}
-	case "kill":
+	if folder == "" {
+		return nil
+	}
+	path := filepath.Join(folder, name)
+	action, err := os.ReadFile(path)
+	if err != nil || os.Remove(path) != nil {
+		return nil
+	}
+	if string(action) == "kill" {
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		select {}
 	}
-	return nil
+	return &Error{Point: name}
 }

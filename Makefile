@@ -1,0 +1,77 @@
+# Gateway. `make help` lists the targets.
+
+SHELL       := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+VERSION  := 1.0.0
+GO_FLAGS := -trimpath -ldflags '-s -w -X edge.internal/gateway/internal/app.Version=$(VERSION)'
+LAB_DIR  ?= /var/lib/gateway-lab
+UI_ADDR  ?= 127.0.0.1:3443
+
+UI_SOURCES := $(shell find ui/src ui/public ui/scripts -type f 2>/dev/null) ui/index.html ui/package.json ui/vite.config.ts ui/tsconfig.json
+PROGRAMS   := gateway-api gateway-scheduler gateway-ctl gateway-lab
+
+say = @printf '\033[1m==> %s\033[0m\n' "$(1)"
+
+.PHONY: help run test build programs generate lint bench fuzz faults screenshots clean run-packages test-packages
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 14
+
+run: run-packages build ## set everything up and run a whole gateway in a box
+	$(call say,starting the gateway (Ctrl-C stops it and leaves nothing behind))
+	@exec bin/gateway-lab up --dir $(LAB_DIR) --ui $(UI_ADDR)
+
+test: test-packages build ## set everything up and run all tests
+	$(call say,Go: vet and format)
+	@test -z "$$(gofmt -l cmd internal test ui/*.go)" || { echo 'not formatted:'; gofmt -l cmd internal test ui/*.go; exit 1; }
+	@go vet ./...
+	$(call say,UI: types and unit tests)
+	@cd ui && npm run --silent typecheck && npm run --silent lint && npm run --silent test && npm run --silent size
+	$(call say,Go: unit and room tests - programs, lab, faults and browser included)
+	@go test -count=1 -p 2 -timeout 20m ./...
+
+build: ui/dist/index.html programs ## build the UI and the programs into bin/
+
+programs: ui/dist/index.html
+	$(call say,building the programs into bin/)
+	@mkdir -p bin
+	@CGO_ENABLED=0 go build $(GO_FLAGS) -o bin/ $(addprefix ./cmd/,$(PROGRAMS))
+
+ui/node_modules/.installed: ui/package-lock.json
+	$(call say,installing the npm packages of the UI)
+	@cd ui && npm ci --no-audit --no-fund --loglevel=error && touch node_modules/.installed
+
+ui/dist/index.html: ui/node_modules/.installed $(UI_SOURCES) api/openapi.json
+	$(call say,building the UI)
+	@cd ui && npm run --silent build
+
+run-packages:
+	@packaging/packages.sh run
+
+test-packages:
+	@packaging/packages.sh test
+
+generate: ui/node_modules/.installed ## write api/openapi.json and the UI's client types
+	@go run ./cmd/gateway-api -openapi > api/openapi.json.new && mv api/openapi.json.new api/openapi.json
+	@cd ui && npm run --silent generate
+
+lint: ui/node_modules/.installed ## formatting, vet, linters, generated files up to date
+	@packaging/lint.sh
+
+bench: run-packages build ## measure, side by side, what the goals name
+	@go test -count=1 -timeout 60m -run '^$$' -bench . ./test/bench
+
+fuzz: test-packages ## the fuzz oracles for longer (RAPID=number of texts)
+	@go test -count=1 -timeout 60m -run 'Hostile' ./internal/... -rapid.checks=$(or $(RAPID),200000)
+
+faults: run-packages build ## kill -9 at every failpoint, 1,000 times
+	@GATEWAY_FAULT_CYCLES=$(or $(CYCLES),1000) go test -count=1 -timeout 4h -v ./test/faults
+
+screenshots: test-packages build ## a picture of each page, in both themes, into docs/screenshots
+	@GATEWAY_SCREENSHOTS=1 go test -count=1 -timeout 20m -run Screenshots ./test/e2e
+
+clean: ## remove what was built
+	rm -rf bin ui/node_modules ui/test-results ui/playwright-report
+	find ui/dist -mindepth 1 ! -name .gitkeep -delete

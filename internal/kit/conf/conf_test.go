@@ -1,0 +1,49 @@
+package conf_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"edge.internal/gateway/internal/kit/conf"
+	"edge.internal/gateway/internal/kit/value"
+)
+
+// raw is a value whose grammar lets everything in, to see the printer alone.
+type raw struct{ value.Text[anything] }
+
+type anything struct{}
+
+func (anything) Example() string                { return "" }
+func (anything) Parse(s string) (string, error) { return s, nil }
+
+func TestChronyRefusesWhatItCannotCarry(t *testing.T) {
+	for _, text := range []string{"a b", "a\tb", "a\nb", "a\x00b", "a\x7f", "a\u0085b", "a\u2028b", "#a", "!a", ";a", "%a"} {
+		w := conf.New(conf.Chrony)
+		v, err := value.Parse[raw](text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Line("server", conf.Value(v))
+		w.Line("rtcsync")
+		file, err := w.Bytes()
+		if err == nil || !strings.Contains(err.Error(), "directive server") {
+			t.Errorf("%q is written: %s", text, file)
+		}
+	}
+	w := conf.New(conf.Chrony)
+	w.Line("server", conf.Value(raw{}))
+	if _, err := w.Bytes(); err == nil {
+		t.Error("an empty word is written")
+	}
+}
+
+func TestFirstRefusalSticks(t *testing.T) {
+	w := conf.New(conf.Chrony)
+	w.Line("first", conf.Value(value.Must[raw]("a b")))
+	w.Line("second", conf.Value(value.Must[raw]("c d")))
+	_, err := w.Bytes()
+	if err == nil || !strings.Contains(err.Error(), "first") || errors.Unwrap(err) == nil {
+		t.Fatalf("%v", err)
+	}
+}

@@ -1,0 +1,73 @@
+package secret_test
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"edge.internal/gateway/internal/kit/secret"
+)
+
+func TestKeyFileIsMadeOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "etc", "master.key")
+	first, err := secret.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Perm() != 0o600 || info.Size() != 32 {
+		t.Fatal(info.Mode(), info.Size(), err)
+	}
+	sealed, err := first.Seal("s", "t", "c", "1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := secret.Open(path)
+	if err != nil || again.KeyID() != first.KeyID() {
+		t.Fatal(err)
+	}
+	if plain, err := again.Open(sealed, "t", "c", "1"); err != nil || plain != "s" {
+		t.Fatal(plain, err)
+	}
+	if err := os.WriteFile(path, []byte("short"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := secret.Open(path); err == nil {
+		t.Fatal("a damaged key is taken")
+	}
+}
+
+func TestSealedBelongsToItsPlace(t *testing.T) {
+	box, err := secret.NewBox(bytes.Repeat([]byte{1}, 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sealed, err := box.Seal("s", "table", "column", "row")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, place := range [][3]string{{"other", "column", "row"}, {"table", "other", "row"}, {"table", "column", "other"}, {"table\x00column", "", "row"}} {
+		if _, err := box.Open(sealed, place[0], place[1], place[2]); err == nil {
+			t.Errorf("opens at %v", place)
+		}
+	}
+	for i := range sealed {
+		broken := bytes.Clone(sealed)
+		broken[i] ^= 1
+		if _, err := box.Open(broken, "table", "column", "row"); err == nil {
+			t.Errorf("opens with byte %d changed", i)
+		}
+	}
+	other, err := secret.NewBox(bytes.Repeat([]byte{2}, 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.Open(sealed, "table", "column", "row"); !errors.Is(err, secret.ErrOtherKey) {
+		t.Errorf("another key: %v", err)
+	}
+	if _, err := box.Open(nil, "table", "column", "row"); err == nil {
+		t.Error("nothing opens")
+	}
+}

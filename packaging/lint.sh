@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# Formatting, vet, linters, and generated files that are up to date.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+version=v2.14.0
+
+say() { printf '\033[1m==> %s\033[0m\n' "$1"; }
+
+say "gofmt and vet"
+unformatted=$(gofmt -l cmd internal test ui/*.go)
+if [ -n "$unformatted" ]; then
+	echo "not formatted: $unformatted" >&2
+	exit 1
+fi
+go vet ./...
+
+tools=.cache/tools
+if [ ! -x "$tools/golangci-lint" ]; then
+	say "installing golangci-lint $version (once, some minutes)"
+	GOBIN="$PWD/$tools" go install "github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$version"
+fi
+say "golangci-lint"
+"$tools/golangci-lint" run ./...
+
+say "UI"
+(cd ui && npm run --silent lint && npm run --silent typecheck)
+
+say "generated files"
+before=$(sha256sum api/openapi.json ui/src/api/schema.ts)
+make --no-print-directory generate
+if [ "$before" != "$(sha256sum api/openapi.json ui/src/api/schema.ts)" ]; then
+	echo "api/openapi.json or ui/src/api/schema.ts was stale: commit what make generate wrote" >&2
+	exit 1
+fi

@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Installs the Debian packages that running (run) or testing (test) a gateway in a box needs, and says so. Nothing is
+# done when they are there already, and no daemon is started on this machine.
+set -euo pipefail
+
+declare -A packages=(
+	[run]="postgresql-15 chrony iproute2 util-linux ca-certificates"
+	[test]="postgresql-15 chrony iproute2 util-linux ca-certificates libcap2-bin chromium fonts-dejavu-core"
+)
+wanted=${packages[${1:?run or test}]}
+
+missing=()
+for p in $wanted; do
+	dpkg-query -W -f '${Status}' "$p" 2>/dev/null | grep -q 'ok installed' || missing+=("$p")
+done
+if [ ${#missing[@]} -eq 0 ]; then
+	exit 0
+fi
+if [ "$(id -u)" -ne 0 ]; then
+	echo "These Debian packages are missing, and only root can install them: ${missing[*]}" >&2
+	exit 1
+fi
+
+printf '\033[1m==> installing Debian packages: %s\033[0m\n' "${missing[*]}"
+# The lab runs its own daemons; those of the packages must not start on this machine (chrony would set its clock).
+policy=/usr/sbin/policy-rc.d
+if [ ! -e "$policy" ]; then
+	printf '#!/bin/sh\nexit 101\n' >"$policy"
+	chmod 755 "$policy"
+	trap 'rm -f "$policy"' EXIT
+fi
+# The lab makes its own database cluster.
+mkdir -p /etc/postgresql-common/createcluster.d
+echo 'create_main_cluster = false' >/etc/postgresql-common/createcluster.d/gateway-lab.conf
+export DEBIAN_FRONTEND=noninteractive
+apt-get update -qq
+apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
