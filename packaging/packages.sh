@@ -23,15 +23,19 @@ fi
 
 printf '\033[1m==> installing Debian packages: %s\033[0m\n' "${missing[*]}"
 # The lab runs its own daemons; those of the packages must not start on this machine (chrony would set its clock).
+made=()
+trap 'rm -f "${made[@]}"' EXIT
 policy=/usr/sbin/policy-rc.d
 if [ ! -e "$policy" ]; then
+	made+=("$policy")
 	printf '#!/bin/sh\nexit 101\n' >"$policy"
 	chmod 755 "$policy"
-	trap 'rm -f "$policy"' EXIT
 fi
-# The lab makes its own database cluster.
-mkdir -p /etc/postgresql-common/createcluster.d
-echo 'create_main_cluster = false' >/etc/postgresql-common/createcluster.d/gateway-lab.conf
+# The lab makes its own database cluster; the package must not make one on this machine.
+cluster=/etc/postgresql-common/createcluster.d/gateway-lab.conf
+made+=("$cluster")
+mkdir -p "${cluster%/*}"
+echo 'create_main_cluster = false' >"$cluster"
 export DEBIAN_FRONTEND=noninteractive
 apt-get update -qq
 apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null

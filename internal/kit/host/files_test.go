@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"edge.internal/gateway/internal/kit/failpoint"
 )
 
 func newSystem(t *testing.T, root string) *System {
@@ -105,8 +107,8 @@ func TestInstallIsAtomic(t *testing.T) {
 		t.Fatalf("still alive: %v", err)
 	}
 	for _, c := range []struct{ point, want string }{
-		{"host.install.staged", "old\n"},
-		{"host.install.renamed", strings.Repeat("new\n", 10_000)},
+		{failpoint.Staged, "old\n"},
+		{failpoint.Renamed, strings.Repeat("new\n", 10_000)},
 	} {
 		t.Run(c.point, func(t *testing.T) {
 			root := t.TempDir()
@@ -114,8 +116,12 @@ func TestInstallIsAtomic(t *testing.T) {
 			if err := s.Install(ChronyDropIn, []byte("old\n")); err != nil {
 				t.Fatal(err)
 			}
+			points := t.TempDir()
+			if err := os.WriteFile(filepath.Join(points, c.point), []byte("kill"), 0o600); err != nil {
+				t.Fatal(err)
+			}
 			cmd := exec.Command(os.Args[0], "-test.run=^TestInstallIsAtomic$")
-			cmd.Env = append(os.Environ(), "HOST_TEST_INSTALL="+root, "GATEWAY_FAILPOINTS="+c.point+"=kill")
+			cmd.Env = append(os.Environ(), "HOST_TEST_INSTALL="+root, "GATEWAY_FAILPOINTS="+points)
 			out, err := cmd.CombinedOutput()
 			var exit *exec.ExitError
 			if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {

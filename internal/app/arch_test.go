@@ -1,0 +1,232 @@
+package app_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "edge.internal/gateway/"
+
+// source is one Go file of the repository.
+type source struct {
+	path    string // from the module's root
+	pkg     string // its folder, from the module's root
+	test    bool
+	file    *ast.File
+	imports []string
+}
+
+func sources(t *testing.T) []source {
+	t.Helper()
+	root := filepath.Join("..", "..")
+	var list []source
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (d.Name() == "node_modules" || d.Name() == ".git" || d.Name() == ".cache" || d.Name() == "testdata") {
+			return filepath.SkipDir
+		}
+		if !strings.HasSuffix(path, ".go") {
+			return nil
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		rel, _ := filepath.Rel(root, path)
+		s := source{path: rel, pkg: filepath.ToSlash(filepath.Dir(rel)), test: strings.HasSuffix(rel, "_test.go"), file: f}
+		for _, i := range f.Imports {
+			name, _ := strconv.Unquote(i.Path.Value)
+			s.imports = append(s.imports, name)
+		}
+		list = append(list, s)
+		return nil
+	})
+	if err != nil || len(list) < 50 {
+		t.Fatalf("%d files, %v", len(list), err)
+	}
+	return list
+}
+
+// area is the room a package belongs to; empty for the kit, the programs and the rest.
+func area(pkg string) string {
+	rest, ok := strings.CutPrefix(pkg, "internal/")
+	room, _, _ := strings.Cut(rest, "/")
+	if !ok || slices.Contains([]string{"kit", "app", "schema", "lab"}, room) {
+		return ""
+	}
+	return room
+}
+
+func TestKitKnowsNoAreaAndAreasDoNotKnowEachOther(t *testing.T) {
+	for _, s := range sources(t) {
+		for _, i := range s.imports {
+			own, ok := strings.CutPrefix(i, module)
+			if !ok {
+				continue
+			}
+			inKit := strings.HasPrefix(s.pkg, "internal/kit")
+			switch {
+			case inKit && area(own) != "", inKit && own == "internal/app":
+				t.Errorf("%s: the kit imports %s", s.path, own)
+			case inKit && own == "internal/schema" && s.pkg != "internal/kit/db/dbtest" && !s.test:
+				t.Errorf("%s: the kit imports %s", s.path, own)
+			case area(s.pkg) != "" && area(own) != "" && area(own) != area(s.pkg):
+				t.Errorf("%s: a room imports another, %s", s.path, own)
+			case area(s.pkg) != "" && own == "internal/app" && !s.test:
+				t.Errorf("%s: a room imports the app", s.path)
+			}
+		}
+	}
+}
+
+// doors says which packages alone may import what.
+var doors = map[string][]string{
+	"os/exec":                          {"internal/kit/host", "internal/kit/db/private", "internal/lab", "cmd/gateway-lab"},
+	"github.com/vishvananda/netlink":   {"internal/kit/host", "internal/lab"},
+	"github.com/jackc/pgx/v5/pgxpool":  {"internal/kit/db"},
+	"github.com/jackc/pgx/v5/pgconn":   {"internal/kit/db"},
+	"github.com/jackc/pgx/v5/stdlib":   {"internal/kit/db"},
+	"database/sql":                     {},
+	"text/template":                    {},
+	"html/template":                    {},
+	"github.com/danielgtaylor/huma/v2": {"internal/kit"},
+}
+
+func TestOnlyTheDoorsTouchTheOutside(t *testing.T) {
+	for _, s := range sources(t) {
+		if s.test || strings.HasPrefix(s.pkg, "test/") {
+			continue
+		}
+		for _, i := range s.imports {
+			allowed, guarded := doors[i]
+			if guarded && !slices.ContainsFunc(allowed, func(p string) bool { return s.pkg == p || strings.HasPrefix(s.pkg, p+"/") }) {
+				t.Errorf("%s imports %s", s.path, i)
+			}
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			if lit, ok := n.(*ast.BasicLit); ok && regexp.MustCompile(`^"(/usr)?(/bin/)?(ba|da)?sh"$`).MatchString(lit.Value) {
+				t.Errorf("%s names a shell: %s", s.path, lit.Value)
+			}
+			return true
+		})
+	}
+}
+
+// places are the names of the host's closed list of files.
+func places(t *testing.T) map[string]bool {
+	t.Helper()
+	f, err := parser.ParseFile(token.NewFileSet(), "../kit/host/place.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]bool{"File": true}
+	for _, d := range f.Decls {
+		if g, ok := d.(*ast.GenDecl); ok && g.Tok == token.CONST {
+			for _, spec := range g.Specs {
+				for _, name := range spec.(*ast.ValueSpec).Names {
+					names[name.Name] = true
+				}
+			}
+		}
+	}
+	return names
+}
+
+// Rendering is a pure function of the configuration: it names the files it makes, and asks nobody anything.
+func TestRenderingIsPure(t *testing.T) {
+	names, seen := places(t), 0
+	for _, s := range sources(t) {
+		if filepath.Base(s.path) != "render.go" {
+			continue
+		}
+		seen++
+		for _, i := range s.imports {
+			if own, ok := strings.CutPrefix(i, module+"internal/kit/"); ok && !slices.Contains([]string{"conf", "host", "value"}, own) || slices.Contains([]string{"os", "time", "net", "net/http", "context", "math/rand", "crypto/rand"}, i) {
+				t.Errorf("%s imports %s", s.path, i)
+			}
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			if sel, ok := n.(*ast.SelectorExpr); ok {
+				if x, ok := sel.X.(*ast.Ident); ok && x.Name == "host" && !names[sel.Sel.Name] {
+					t.Errorf("%s uses host.%s", s.path, sel.Sel.Name)
+				}
+			}
+			return true
+		})
+	}
+	if seen == 0 {
+		t.Fatal("no render.go")
+	}
+}
+
+func TestEveryPackageSaysWhatItOwns(t *testing.T) {
+	docs := map[string]string{}
+	for _, s := range sources(t) {
+		if !s.test {
+			docs[s.pkg] += s.file.Doc.Text()
+		}
+	}
+	for pkg, doc := range docs {
+		if !strings.HasPrefix(doc, "Package ") && !strings.HasPrefix(doc, "Command ") || !strings.Contains(doc, ".") {
+			t.Errorf("%s has no package comment", pkg)
+		}
+	}
+}
+
+var (
+	created = regexp.MustCompile(`CREATE TABLE (\w+)`)
+	written = regexp.MustCompile(`(?:INSERT INTO|UPDATE|DELETE FROM) (\w+)`)
+)
+
+// Only a room writes its tables, and they carry its name.
+func TestTablesBelongToTheirRoom(t *testing.T) {
+	owner := func(table string) string {
+		name, _, _ := strings.Cut(table, "_")
+		return name
+	}
+	files, err := filepath.Glob("../schema/*.sql")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no migrations", err)
+	}
+	rooms := map[string]bool{"apply": true, "audit": true}
+	for _, s := range sources(t) {
+		rooms[area(s.pkg)] = true
+	}
+	for _, path := range files {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range created.FindAllStringSubmatch(string(b), -1) {
+			if !rooms[owner(m[1])] {
+				t.Errorf("%s: table %s carries no room's name", path, m[1])
+			}
+		}
+	}
+	for _, s := range sources(t) {
+		if s.test || area(s.pkg) == "" {
+			continue
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+				for _, m := range written.FindAllStringSubmatch(lit.Value, -1) {
+					if owner(m[1]) != area(s.pkg) && m[1] != "SET" {
+						t.Errorf("%s writes %s", s.path, m[1])
+					}
+				}
+			}
+			return true
+		})
+	}
+}
