@@ -5,7 +5,7 @@ import { baseURL, sessionFile } from './e2e/gateway'
 export default defineConfig({
   testDir: 'e2e',
   workers: 1,
-  timeout: 60_000,
+  timeout: 30_000,
   expect: { timeout: 10_000 },
   reporter: [['list']],
   use: {

@@ -22,6 +22,7 @@ import (
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/password"
 	"edge.internal/gateway/internal/schema"
 	"edge.internal/gateway/internal/setup"
 	"edge.internal/gateway/ui"
@@ -48,7 +49,7 @@ func RunAPI(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	house, err := Build(k, store)
+	house, err := Build(k, store, password.New(password.Cost))
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"edge.internal/gateway/internal/account"
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/password"
 	"edge.internal/gateway/internal/kit/wire"
 	"edge.internal/gateway/internal/ntp"
 	"edge.internal/gateway/internal/setup"
@@ -23,13 +24,13 @@ type House struct {
 }
 
 // Build builds and mounts every room, in order.
-func Build(k *kit.Kit, store *setup.Store) (*House, error) {
+func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, error) {
 	h := &House{Kit: k}
 	var err error
-	if h.Setup, err = setup.New(k, store); err != nil {
+	if h.Setup, err = setup.New(k, setup.Deps{Store: store, Passwords: passwords}); err != nil {
 		return nil, err
 	}
-	if h.Account, err = account.New(k, accountDeps(store)); err != nil {
+	if h.Account, err = account.New(k, account.Deps{Passwords: passwords, StoreAdmin: store.Admin, ReplaceStoreAdmin: store.ReplaceAdmin}); err != nil {
 		return nil, err
 	}
 	h.System = system.New(k, systemDeps(store))
@@ -46,24 +47,18 @@ func Build(k *kit.Kit, store *setup.Store) (*House, error) {
 	return h, nil
 }
 
+// systemDeps lends the system room its flags, which live in the setup store.
 func systemDeps(store *setup.Store) system.Deps {
+	flags := func(s *setup.State) system.Flags {
+		return system.Flags{IPv6: s.IPv6Enabled, Maintenance: s.Maintenance, AutoUpdate: s.AutoUpdate, Retention: system.Retention(s.Retention)}
+	}
 	return system.Deps{
-		Flags: func() system.Flags {
-			s := store.View()
-			return system.Flags{
-				IPv6: s.IPv6Enabled, Maintenance: s.Maintenance, AutoUpdate: s.AutoUpdate,
-				Retention: system.Retention{AuditDays: s.Retention.AuditDays, BackupKeep: s.Retention.BackupKeep},
-			}
-		},
+		Flags: func() system.Flags { s := store.View(); return flags(&s) },
 		SetFlags: func(change func(*system.Flags)) error {
 			return store.Update(func(s *setup.State) error {
-				f := system.Flags{
-					IPv6: s.IPv6Enabled, Maintenance: s.Maintenance, AutoUpdate: s.AutoUpdate,
-					Retention: system.Retention{AuditDays: s.Retention.AuditDays, BackupKeep: s.Retention.BackupKeep},
-				}
+				f := flags(s)
 				change(&f)
-				s.IPv6Enabled, s.Maintenance, s.AutoUpdate = f.IPv6, f.Maintenance, f.AutoUpdate
-				s.Retention = setup.Retention{AuditDays: f.Retention.AuditDays, BackupKeep: f.Retention.BackupKeep}
+				s.IPv6Enabled, s.Maintenance, s.AutoUpdate, s.Retention = f.IPv6, f.Maintenance, f.AutoUpdate, setup.Retention(f.Retention)
 				return nil
 			})
 		},

@@ -21,6 +21,7 @@ import (
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/clock"
 	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/password"
 	"edge.internal/gateway/internal/schema"
 	"edge.internal/gateway/internal/setup"
 	"edge.internal/gateway/internal/system"
@@ -142,7 +143,7 @@ func renderHere(ctx context.Context, cfg Config) (system.Rendered, error) {
 	if err != nil {
 		return system.Rendered{}, err
 	}
-	if _, err := Build(k, store); err != nil {
+	if _, err := Build(k, store, password.New(password.Cost)); err != nil {
 		return system.Rendered{}, err
 	}
 	if err := k.DB.Attach(ctx, schema.Migrations); err != nil {

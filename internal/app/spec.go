@@ -12,6 +12,7 @@ import (
 	"edge.internal/gateway/internal/kit/clock"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/password"
 	"edge.internal/gateway/internal/kit/secret"
 	"edge.internal/gateway/internal/kit/wire"
 	"edge.internal/gateway/internal/setup"
@@ -42,7 +43,7 @@ func WriteSpec(w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	h, err := Build(NewKit(d, machine, clock.Real, slog.New(slog.DiscardHandler), box, paths), store)
+	h, err := Build(NewKit(d, machine, clock.Real, slog.New(slog.DiscardHandler), box, paths), store, password.New(password.Cost))
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/csv"
 	"fmt"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -38,7 +39,7 @@ type Source struct {
 	Stratum       int     `json:"stratum" doc:"Its distance from a reference clock."`
 	Poll          int     `json:"poll" doc:"Polling interval, log2 seconds."`
 	Reach         int     `json:"reach" doc:"Which of the last eight polls were answered, as bits; 255 is all."`
-	LastRxSeconds int     `json:"last_rx_seconds" doc:"Seconds since the last answer."`
+	LastRxSeconds *int    `json:"last_rx_seconds" doc:"Seconds since the last answer; null when there was none."`
 	OffsetSeconds float64 `json:"offset_seconds" doc:"Measured offset."`
 	ErrorSeconds  float64 `json:"error_seconds" doc:"Margin of error of the offset."`
 }
@@ -145,7 +146,11 @@ func (r *Room) sources(ctx context.Context) ([]Source, error) {
 		reach, _ := strconv.ParseInt(x.text(5), 8, 64) // chronyc prints the register in octal
 		s := Source{
 			Mode: modes[x.text(0)], State: states[x.text(1)], Address: x.text(2), Stratum: x.int(3), Poll: x.int(4), Reach: int(reach),
-			LastRxSeconds: x.int(6), OffsetSeconds: x.float(8), ErrorSeconds: x.float(9),
+			OffsetSeconds: x.float(8), ErrorSeconds: x.float(9),
+		}
+		// chronyc prints the largest 32-bit number for never.
+		if ago := x.int(6); ago != math.MaxUint32 {
+			s.LastRxSeconds = &ago
 		}
 		if s.State == "" {
 			s.State = "unusable"

@@ -25,11 +25,15 @@ func (r *Room) mountFlags() {
 	httpd.Handle(r.Router, http.MethodGet, "/system/retention", httpd.Read.Offline(), doc("system.retention.get", "How long things are kept"),
 		func(*httpd.Call, struct{}) (Retention, error) { return r.deps.Flags().Retention, nil })
 	httpd.Handle(r.Router, http.MethodPut, "/system/retention", httpd.Write.Offline(), audited("system.retention", "Change how long things are kept"),
-		func(c *httpd.Call, in struct{ Body Retention }) (Retention, error) {
-			if err := r.deps.SetFlags(func(f *Flags) { f.Retention = in.Body }); err != nil {
+		func(c *httpd.Call, in struct{ Body httpd.Onto[Retention] }) (Retention, error) {
+			now, err := in.Body.Decode(r.deps.Flags().Retention)
+			if err != nil {
 				return Retention{}, err
 			}
-			return in.Body, r.record(c, "system.retention", "retention", in.Body)
+			if err := r.deps.SetFlags(func(f *Flags) { f.Retention = now }); err != nil {
+				return Retention{}, err
+			}
+			return now, r.record(c, "system.retention", "retention", now)
 		})
 }
 

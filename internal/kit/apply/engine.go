@@ -179,7 +179,7 @@ func (l *lane) snapshot() Status {
 // FileDiff is what a change does to one file.
 type FileDiff struct {
 	Path string `json:"path" doc:"Where the file is."`
-	Diff string `json:"diff" doc:"Unified diff against what is live; empty when nothing changes."`
+	Diff string `json:"diff" doc:"Unified diff against what is live."`
 }
 
 var errPreview = errors.New("preview")
@@ -197,7 +197,7 @@ func (e *Engine) Preview(ctx context.Context, feeds []ID, write func(tx *db.Tx) 
 			if err != nil {
 				return err
 			}
-			diffs = append(diffs, d...)
+			diffs = append(diffs, slices.DeleteFunc(d, func(f FileDiff) bool { return f.Diff == "" })...)
 		}
 		return errPreview
 	})

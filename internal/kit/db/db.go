@@ -203,6 +203,8 @@ func Fault(err error) error {
 			return fault.Fields(map[string]string{field(foreignName): "does not exist"})
 		case "23514":
 			return fault.Fields(map[string]string{field(checkName): "is not valid"})
+		case "40001", "40P01":
+			return fault.Wrap(fault.Conflict, err, "somebody else changes the same at this moment: try again")
 		}
 		if away := []string{"08", "53", "57"}; slices.Contains(away, pg.Code[:2]) {
 			return fault.Wrap(fault.Unavailable, err, "the database cannot do this now; try again")

@@ -72,6 +72,10 @@ func (p inputPlan) read(req *http.Request, in reflect.Value) error {
 		if err != nil {
 			return err
 		}
+		if later, ok := in.FieldByIndex(p.body).Addr().Interface().(interface{ keep([]byte) }); ok {
+			later.keep(body)
+			return complaints.Err()
+		}
 		if _, err := wire.Decode(body, in.FieldByIndex(p.body).Addr().Interface()); err != nil {
 			if err := complaints.Merge(err); err != nil {
 				return err
@@ -79,6 +83,21 @@ func (p inputPlan) read(req *http.Request, in reflect.Value) error {
 		}
 	}
 	return complaints.Err()
+}
+
+// Onto is a JSON body that changes what is stored: fields that are absent keep their value.
+type Onto[T any] struct{ body []byte }
+
+func (o *Onto[T]) keep(body []byte) { o.body = body }
+
+func (Onto[T]) source() *SchemaSource {
+	return &SchemaSource{Type: reflect.TypeFor[T](), Suffix: "Update"}
+}
+
+// Decode reads the body onto what is stored.
+func (o Onto[T]) Decode(stored T) (T, error) {
+	_, err := wire.Decode(o.body, &stored)
+	return stored, err
 }
 
 // ReadBody reads the whole body, which the router has limited.

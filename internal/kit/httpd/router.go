@@ -119,7 +119,11 @@ func Handle[In, Out any](r *Router, method, path string, p Policy, d Doc, fn fun
 	plan := planFor(reflect.TypeFor[In]())
 	route := Route{Doc: d, Method: method, Path: path, Policy: p, In: reflect.TypeFor[In](), Out: &SchemaSource{Type: reflect.TypeFor[Out]()}}
 	if plan.body != nil {
-		route.Body = &SchemaSource{Type: reflect.TypeFor[In]().FieldByIndex(plan.body).Type, Suffix: "Input", New: true}
+		body := reflect.TypeFor[In]().FieldByIndex(plan.body).Type
+		route.Body = &SchemaSource{Type: body, Suffix: "Input", New: true}
+		if onto, ok := reflect.Zero(body).Interface().(interface{ source() *SchemaSource }); ok {
+			route.Body = onto.source()
+		}
 	}
 	r.Add(route, func(c *Call) error {
 		var in In

@@ -186,7 +186,7 @@ func (r *Registry) Write(ctx context.Context, tx *db.Tx, c Change, set Set) erro
 	}
 	before, after := object(c.Before), object(c.After)
 	for name, was := range before {
-		if now := after[name]; string(now) != string(was) && name != "updated_at" {
+		if now := after[name]; string(now) != string(was) {
 			d.Fields[name] = [2]jsontext.Value{was, orNull(now)}
 		}
 	}
@@ -198,10 +198,14 @@ func (r *Registry) Write(ctx context.Context, tx *db.Tx, c Change, set Set) erro
 	return r.Audit.Write(ctx, tx, c.Kind+"."+c.Verb, c.label, d)
 }
 
+// object is a row's own fields.
 func object(b wire.Raw) map[string]jsontext.Value {
 	var m map[string]jsontext.Value
 	if len(b) > 0 {
 		_ = json.Unmarshal(b, &m) // it was encoded by us
+	}
+	for _, meta := range []string{"id", "created_at", "updated_at"} {
+		delete(m, meta)
 	}
 	return m
 }

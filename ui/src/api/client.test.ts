@@ -25,7 +25,7 @@ async function faultOf(call: Promise<unknown>): Promise<Fault> {
 
 beforeEach(() => {
   seen.length = 0
-  onFault(() => {})
+  onFault(() => false)
 })
 
 describe('the envelope', () => {
@@ -70,11 +70,20 @@ describe('a lost session', () => {
 
   it('is reported once, for the application to go to the login', async () => {
     const faults: Fault[] = []
-    onFault((fault) => faults.push(fault))
+    onFault((fault) => faults.push(fault) === 0)
     reply(401, { data: null, error })
     await faultOf(unwrap(http.GET('/auth/me')))
     expect(faults).toHaveLength(1)
     expect(faults[0]?.sessionLost).toBe(true)
+  })
+
+  it('leaves whoever waited without an answer while the page is being left', async () => {
+    onFault(() => true)
+    reply(401, { data: null, error })
+    const settled = vi.fn()
+    unwrap(http.GET('/auth/me')).then(settled, settled)
+    await new Promise((resolve) => setTimeout(resolve, 20))
+    expect(settled).not.toHaveBeenCalled()
   })
 
   it('is not a wrong password', async () => {

@@ -23,12 +23,13 @@ export const http = createClient<paths>({
   fetch: (request) => globalThis.fetch(request),
 })
 
-type FaultListener = (fault: Fault) => void
-let faultListener: FaultListener = () => {}
+/** Answers whether the page is being left because of this fault. */
+type FaultListener = (fault: Fault) => boolean
+let leaving: FaultListener = () => false
 
 /** The running application decides what a lost session or a missing setup means: it owns navigation. */
 export function onFault(listener: FaultListener) {
-  faultListener = listener
+  leaving = listener
 }
 
 /** A call of the generated client: the envelope on success, the same envelope with a fault otherwise. */
@@ -39,10 +40,10 @@ export async function answer<T>(call: Call<T>): Promise<Answer<NonNullable<T>>> 
   try {
     result = await call
   } catch (cause) {
-    throw report(new Fault({ code: 'unreachable', message: String((cause as Error).message), status: 0 }))
+    return fail(new Fault({ code: 'unreachable', message: String((cause as Error).message), status: 0 }))
   }
   const { response } = result
-  if (!response.ok || result.data === undefined) throw report(faultOf(result.error, response))
+  if (!response.ok || result.data === undefined) return fail(faultOf(result.error, response))
   return {
     value: result.data.data as NonNullable<T>,
     etag: response.headers.get('ETag'),
@@ -66,9 +67,9 @@ export function parseApplied(header: string | null): Applied[] {
     .map(([component, state]) => ({ component, state }))
 }
 
-function report(fault: Fault): Fault {
-  faultListener(fault)
-  return fault
+function fail(fault: Fault): Promise<never> {
+  // Whoever waits for this answer should not show an error on a page that is about to go.
+  return leaving(fault) ? new Promise(() => {}) : Promise.reject(fault)
 }
 
 const asksForCredentials = /\/auth\/(login|change-password|reset-password)/

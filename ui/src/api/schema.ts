@@ -4,46 +4,15 @@
  */
 
 export interface paths {
-    "/setup/status": {
+    "/audit": {
         parameters: {
             query?: never;
             header?: never;
             path?: never;
             cookie?: never;
         };
-        get: {
-            parameters: {
-                query?: never;
-                header?: never;
-                path?: never;
-                cookie?: never;
-            };
-            requestBody?: never;
-            responses: {
-                200: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: components["schemas"]["SetupStatus"];
-                            error: null;
-                        };
-                    };
-                };
-                default: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: null;
-                            error: components["schemas"]["Fault"];
-                        };
-                    };
-                };
-            };
-        };
+        /** Audit entries that match, newest first */
+        get: operations["audit.search"];
         put?: never;
         post?: never;
         delete?: never;
@@ -52,308 +21,32 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/setup/complete": {
+    "/audit/live": {
         parameters: {
             query?: never;
             header?: never;
             path?: never;
             cookie?: never;
         };
-        get?: never;
+        /** The newest audit entries, oldest first, and then each new one */
+        get: operations["audit.live"];
         put?: never;
-        post: {
-            parameters: {
-                query?: never;
-                header?: never;
-                path?: never;
-                cookie?: never;
-            };
-            requestBody: {
-                content: {
-                    "application/json": components["schemas"]["SetupComplete"];
-                };
-            };
-            responses: {
-                200: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: components["schemas"]["Empty"];
-                            error: null;
-                        };
-                    };
-                };
-                default: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: null;
-                            error: components["schemas"]["Fault"];
-                        };
-                    };
-                };
-            };
-        };
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
         patch?: never;
         trace?: never;
     };
-    "/setup/complete-node": {
+    "/audit/recent": {
         parameters: {
             query?: never;
             header?: never;
             path?: never;
             cookie?: never;
         };
-        get?: never;
-        put?: never;
-        post: {
-            parameters: {
-                query?: never;
-                header?: never;
-                path?: never;
-                cookie?: never;
-            };
-            requestBody: {
-                content: {
-                    "application/json": components["schemas"]["SetupCompleteNode"];
-                };
-            };
-            responses: {
-                200: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: components["schemas"]["Empty"];
-                            error: null;
-                        };
-                    };
-                };
-                default: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: null;
-                            error: components["schemas"]["Fault"];
-                        };
-                    };
-                };
-            };
-        };
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/setup/join-cluster": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        post: {
-            parameters: {
-                query?: never;
-                header?: never;
-                path?: never;
-                cookie?: never;
-            };
-            requestBody: {
-                content: {
-                    "application/json": components["schemas"]["SetupJoin"];
-                };
-            };
-            responses: {
-                200: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: components["schemas"]["Empty"];
-                            error: null;
-                        };
-                    };
-                };
-                default: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: null;
-                            error: components["schemas"]["Fault"];
-                        };
-                    };
-                };
-            };
-        };
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/auth/login": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        post: {
-            parameters: {
-                query?: never;
-                header?: never;
-                path?: never;
-                cookie?: never;
-            };
-            requestBody: {
-                content: {
-                    "application/json": {
-                        email: string;
-                        password: string;
-                        issue_token?: boolean;
-                    };
-                };
-            };
-            responses: {
-                200: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: {
-                                user: components["schemas"]["Me"];
-                            };
-                            error: null;
-                        };
-                    };
-                };
-                default: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: null;
-                            error: components["schemas"]["Fault"];
-                        };
-                    };
-                };
-            };
-        };
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/auth/logout": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        post: {
-            parameters: {
-                query?: never;
-                header?: never;
-                path?: never;
-                cookie?: never;
-            };
-            requestBody?: never;
-            responses: {
-                200: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: components["schemas"]["Empty"];
-                            error: null;
-                        };
-                    };
-                };
-                default: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: null;
-                            error: components["schemas"]["Fault"];
-                        };
-                    };
-                };
-            };
-        };
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/auth/me": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get: {
-            parameters: {
-                query?: never;
-                header?: never;
-                path?: never;
-                cookie?: never;
-            };
-            requestBody?: never;
-            responses: {
-                200: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: components["schemas"]["Me"];
-                            error: null;
-                        };
-                    };
-                };
-                default: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: null;
-                            error: components["schemas"]["Fault"];
-                        };
-                    };
-                };
-            };
-        };
+        /** The newest audit entries, newest first */
+        get: operations["audit.recent"];
         put?: never;
         post?: never;
         delete?: never;
@@ -371,46 +64,59 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        post: {
-            parameters: {
-                query?: never;
-                header?: never;
-                path?: never;
-                cookie?: never;
-            };
-            requestBody: {
-                content: {
-                    "application/json": {
-                        current_password: string;
-                        new_password: string;
-                    };
-                };
-            };
-            responses: {
-                200: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: components["schemas"]["Empty"];
-                            error: null;
-                        };
-                    };
-                };
-                default: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: null;
-                            error: components["schemas"]["Fault"];
-                        };
-                    };
-                };
-            };
+        /** Change one's own password and end one's other sessions */
+        post: operations["auth.change-password"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/auth/login": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
         };
+        get?: never;
+        put?: never;
+        /** Log in */
+        post: operations["auth.login"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/auth/logout": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** End the session */
+        post: operations["auth.logout"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/auth/me": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Who makes the request */
+        get: operations["auth.me"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -426,259 +132,15 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        post: {
-            parameters: {
-                query?: never;
-                header?: never;
-                path?: never;
-                cookie?: never;
-            };
-            requestBody: {
-                content: {
-                    "application/json": {
-                        token: string;
-                        new_password: string;
-                    };
-                };
-            };
-            responses: {
-                200: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: components["schemas"]["Empty"];
-                            error: null;
-                        };
-                    };
-                };
-                default: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: null;
-                            error: components["schemas"]["Fault"];
-                        };
-                    };
-                };
-            };
-        };
+        /** Set the admin's password with a token from the machine's console */
+        post: operations["auth.reset-password"];
         delete?: never;
         options?: never;
         head?: never;
         patch?: never;
         trace?: never;
     };
-    "/users": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get: {
-            parameters: {
-                query?: never;
-                header?: never;
-                path?: never;
-                cookie?: never;
-            };
-            requestBody?: never;
-            responses: {
-                200: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: components["schemas"]["User"][];
-                            error: null;
-                        };
-                    };
-                };
-                default: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: null;
-                            error: components["schemas"]["Fault"];
-                        };
-                    };
-                };
-            };
-        };
-        put?: never;
-        post: {
-            parameters: {
-                query?: never;
-                header?: never;
-                path?: never;
-                cookie?: never;
-            };
-            requestBody: {
-                content: {
-                    "application/json": components["schemas"]["UserInput"];
-                };
-            };
-            responses: {
-                201: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: components["schemas"]["User"];
-                            error: null;
-                        };
-                    };
-                };
-                default: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: null;
-                            error: components["schemas"]["Fault"];
-                        };
-                    };
-                };
-            };
-        };
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/users/{id}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get: {
-            parameters: {
-                query?: never;
-                header?: never;
-                path: {
-                    id: string;
-                };
-                cookie?: never;
-            };
-            requestBody?: never;
-            responses: {
-                200: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: components["schemas"]["User"];
-                            error: null;
-                        };
-                    };
-                };
-                default: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: null;
-                            error: components["schemas"]["Fault"];
-                        };
-                    };
-                };
-            };
-        };
-        put: {
-            parameters: {
-                query?: never;
-                header?: never;
-                path: {
-                    id: string;
-                };
-                cookie?: never;
-            };
-            requestBody: {
-                content: {
-                    "application/json": components["schemas"]["UserInput"];
-                };
-            };
-            responses: {
-                200: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: components["schemas"]["User"];
-                            error: null;
-                        };
-                    };
-                };
-                default: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: null;
-                            error: components["schemas"]["Fault"];
-                        };
-                    };
-                };
-            };
-        };
-        post?: never;
-        delete: {
-            parameters: {
-                query?: never;
-                header?: never;
-                path: {
-                    id: string;
-                };
-                cookie?: never;
-            };
-            requestBody?: never;
-            responses: {
-                200: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: components["schemas"]["Deleted"];
-                            error: null;
-                        };
-                    };
-                };
-                default: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: null;
-                            error: components["schemas"]["Fault"];
-                        };
-                    };
-                };
-            };
-        };
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/users/{id}/password": {
+    "/change-sets": {
         parameters: {
             query?: never;
             header?: never;
@@ -687,441 +149,8 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        post: {
-            parameters: {
-                query?: never;
-                header?: never;
-                path: {
-                    id: string;
-                };
-                cookie?: never;
-            };
-            requestBody: {
-                content: {
-                    "application/json": {
-                        password: string;
-                    };
-                };
-            };
-            responses: {
-                200: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: components["schemas"]["Empty"];
-                            error: null;
-                        };
-                    };
-                };
-                default: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: null;
-                            error: components["schemas"]["Fault"];
-                        };
-                    };
-                };
-            };
-        };
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/ntp/pools": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get: {
-            parameters: {
-                query?: never;
-                header?: never;
-                path?: never;
-                cookie?: never;
-            };
-            requestBody?: never;
-            responses: {
-                200: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: components["schemas"]["NtpPool"][];
-                            error: null;
-                        };
-                    };
-                };
-                default: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: null;
-                            error: components["schemas"]["Fault"];
-                        };
-                    };
-                };
-            };
-        };
-        put?: never;
-        post: {
-            parameters: {
-                query?: never;
-                header?: never;
-                path?: never;
-                cookie?: never;
-            };
-            requestBody: {
-                content: {
-                    "application/json": components["schemas"]["NtpPoolInput"];
-                };
-            };
-            responses: {
-                201: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: components["schemas"]["NtpPool"];
-                            error: null;
-                        };
-                    };
-                };
-                default: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: null;
-                            error: components["schemas"]["Fault"];
-                        };
-                    };
-                };
-            };
-        };
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/ntp/pools/{id}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get: {
-            parameters: {
-                query?: never;
-                header?: never;
-                path: {
-                    id: string;
-                };
-                cookie?: never;
-            };
-            requestBody?: never;
-            responses: {
-                200: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: components["schemas"]["NtpPool"];
-                            error: null;
-                        };
-                    };
-                };
-                default: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: null;
-                            error: components["schemas"]["Fault"];
-                        };
-                    };
-                };
-            };
-        };
-        put: {
-            parameters: {
-                query?: never;
-                header?: never;
-                path: {
-                    id: string;
-                };
-                cookie?: never;
-            };
-            requestBody: {
-                content: {
-                    "application/json": components["schemas"]["NtpPoolInput"];
-                };
-            };
-            responses: {
-                200: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: components["schemas"]["NtpPool"];
-                            error: null;
-                        };
-                    };
-                };
-                default: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: null;
-                            error: components["schemas"]["Fault"];
-                        };
-                    };
-                };
-            };
-        };
-        post?: never;
-        delete: {
-            parameters: {
-                query?: never;
-                header?: never;
-                path: {
-                    id: string;
-                };
-                cookie?: never;
-            };
-            requestBody?: never;
-            responses: {
-                200: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: components["schemas"]["Deleted"];
-                            error: null;
-                        };
-                    };
-                };
-                default: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: null;
-                            error: components["schemas"]["Fault"];
-                        };
-                    };
-                };
-            };
-        };
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/ntp/settings": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get: {
-            parameters: {
-                query?: never;
-                header?: never;
-                path?: never;
-                cookie?: never;
-            };
-            requestBody?: never;
-            responses: {
-                200: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: components["schemas"]["NtpSettings"];
-                            error: null;
-                        };
-                    };
-                };
-                default: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: null;
-                            error: components["schemas"]["Fault"];
-                        };
-                    };
-                };
-            };
-        };
-        put: {
-            parameters: {
-                query?: never;
-                header?: never;
-                path?: never;
-                cookie?: never;
-            };
-            requestBody: {
-                content: {
-                    "application/json": {
-                        listen_addresses?: string[];
-                        allow_acl?: string[];
-                        serve_clients?: boolean;
-                        makestep?: string;
-                        rtcsync?: boolean;
-                        /** Format: date-time */
-                        updated_at?: string;
-                    };
-                };
-            };
-            responses: {
-                200: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: components["schemas"]["NtpSettings"];
-                            error: null;
-                        };
-                    };
-                };
-                default: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: null;
-                            error: components["schemas"]["Fault"];
-                        };
-                    };
-                };
-            };
-        };
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/ntp/status": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get: {
-            parameters: {
-                query?: never;
-                header?: never;
-                path?: never;
-                cookie?: never;
-            };
-            requestBody?: never;
-            responses: {
-                200: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: components["schemas"]["NtpStatus"];
-                            error: null;
-                        };
-                    };
-                };
-                default: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: null;
-                            error: components["schemas"]["Fault"];
-                        };
-                    };
-                };
-            };
-        };
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/ntp/sources": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get: {
-            parameters: {
-                query?: never;
-                header?: never;
-                path?: never;
-                cookie?: never;
-            };
-            requestBody?: never;
-            responses: {
-                200: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: components["schemas"]["NtpSources"];
-                            error: null;
-                        };
-                    };
-                };
-                default: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: null;
-                            error: components["schemas"]["Fault"];
-                        };
-                    };
-                };
-            };
-        };
-        put?: never;
-        post?: never;
+        /** Run several changes as one, or preview them */
+        post: operations["change-set.create"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1137,87 +166,78 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        post: {
-            parameters: {
-                query?: never;
-                header?: never;
-                path?: never;
-                cookie?: never;
-            };
-            requestBody?: never;
-            responses: {
-                200: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: components["schemas"]["Empty"];
-                            error: null;
-                        };
-                    };
-                };
-                default: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: null;
-                            error: components["schemas"]["Fault"];
-                        };
-                    };
-                };
-            };
-        };
+        /** Measure every source now and step the clock */
+        post: operations["ntp.force-sync"];
         delete?: never;
         options?: never;
         head?: never;
         patch?: never;
         trace?: never;
     };
-    "/audit/recent": {
+    "/ntp/pools": {
         parameters: {
             query?: never;
             header?: never;
             path?: never;
             cookie?: never;
         };
-        get: {
-            parameters: {
-                query?: {
-                    limit?: number;
-                };
-                header?: never;
-                path?: never;
-                cookie?: never;
-            };
-            requestBody?: never;
-            responses: {
-                200: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: components["schemas"]["AuditEntry"][];
-                            error: null;
-                        };
-                    };
-                };
-                default: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: null;
-                            error: components["schemas"]["Fault"];
-                        };
-                    };
-                };
-            };
+        /** List every time source */
+        get: operations["ntp.pool.list"];
+        put?: never;
+        /** Create a time source */
+        post: operations["ntp.pool.create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/ntp/pools/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
         };
+        /** Read one time source */
+        get: operations["ntp.pool.get"];
+        /** Change a time source */
+        put: operations["ntp.pool.update"];
+        post?: never;
+        /** Delete a time source */
+        delete: operations["ntp.pool.delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/ntp/settings": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read one NTP settings */
+        get: operations["ntp.settings.get"];
+        /** Change a NTP settings */
+        put: operations["ntp.settings.update"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/ntp/sources": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The time sources as the daemon sees them */
+        get: operations["ntp.sources"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1226,54 +246,169 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/audit": {
+    "/ntp/status": {
         parameters: {
             query?: never;
             header?: never;
             path?: never;
             cookie?: never;
         };
-        get: {
-            parameters: {
-                query?: {
-                    actor?: string;
-                    action?: string;
-                    subject?: string;
-                    from?: string;
-                    to?: string;
-                    limit?: number;
-                    before?: string;
-                };
-                header?: never;
-                path?: never;
-                cookie?: never;
-            };
-            requestBody?: never;
-            responses: {
-                200: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: components["schemas"]["AuditEntry"][];
-                            error: null;
-                        };
-                    };
-                };
-                default: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: null;
-                            error: components["schemas"]["Fault"];
-                        };
-                    };
-                };
-            };
+        /** How well the gateway knows the time */
+        get: operations["ntp.status"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/openapi.json": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
         };
+        /** This document */
+        get: operations["openapi"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/setup/complete": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Set up a gateway with its own admin */
+        post: operations["setup.complete"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/setup/complete-node": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Set up a node of a cluster, whose accounts come from the cluster */
+        post: operations["setup.complete-node"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/setup/join-cluster": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Join a cluster */
+        post: operations["setup.join-cluster"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/setup/status": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Where the setup stands */
+        get: operations["setup.status"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/system/auto-update": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Whether updates are installed by themselves */
+        get: operations["system.auto-update.get"];
+        put?: never;
+        /** Set: Whether updates are installed by themselves */
+        post: operations["system.auto-update"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/system/components": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Whether what is stored is what runs */
+        get: operations["system.components"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/system/components/live": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Every component, and then each change */
+        get: operations["system.components.live"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/system/config-preview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Render a component without writing anything */
+        get: operations["system.config-preview"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1289,135 +424,8 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get: {
-            parameters: {
-                query?: never;
-                header?: never;
-                path?: never;
-                cookie?: never;
-            };
-            requestBody?: never;
-            responses: {
-                200: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: components["schemas"]["Health"];
-                            error: null;
-                        };
-                    };
-                };
-                default: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: null;
-                            error: components["schemas"]["Fault"];
-                        };
-                    };
-                };
-            };
-        };
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/system/services": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get: {
-            parameters: {
-                query?: never;
-                header?: never;
-                path?: never;
-                cookie?: never;
-            };
-            requestBody?: never;
-            responses: {
-                200: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: components["schemas"]["Services"];
-                            error: null;
-                        };
-                    };
-                };
-                default: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: null;
-                            error: components["schemas"]["Fault"];
-                        };
-                    };
-                };
-            };
-        };
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/system/resources": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get: {
-            parameters: {
-                query?: never;
-                header?: never;
-                path?: never;
-                cookie?: never;
-            };
-            requestBody?: never;
-            responses: {
-                200: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: components["schemas"]["Resources"];
-                            error: null;
-                        };
-                    };
-                };
-                default: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: null;
-                            error: components["schemas"]["Fault"];
-                        };
-                    };
-                };
-            };
-        };
+        /** Who the gateway is, and whether it lives */
+        get: operations["system.health"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1433,41 +441,46 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get: {
-            parameters: {
-                query?: never;
-                header?: never;
-                path?: never;
-                cookie?: never;
-            };
-            requestBody?: never;
-            responses: {
-                200: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: components["schemas"]["Interface"][];
-                            error: null;
-                        };
-                    };
-                };
-                default: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: null;
-                            error: components["schemas"]["Fault"];
-                        };
-                    };
-                };
-            };
-        };
+        /** Network interfaces of the kernel */
+        get: operations["system.interfaces"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/system/ipv6": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Whether the gateway listens on IPv6 */
+        get: operations["system.ipv6.get"];
+        put?: never;
+        /** Set: Whether the gateway listens on IPv6 */
+        post: operations["system.ipv6"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/system/maintenance": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Whether the gateway shows a maintenance page */
+        get: operations["system.maintenance.get"];
+        put?: never;
+        /** Set: Whether the gateway shows a maintenance page */
+        post: operations["system.maintenance"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1483,88 +496,42 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        post: {
-            parameters: {
-                query?: never;
-                header?: never;
-                path?: never;
-                cookie?: never;
-            };
-            requestBody?: never;
-            responses: {
-                200: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: components["schemas"]["RenderResult"];
-                            error: null;
-                        };
-                    };
-                };
-                default: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: null;
-                            error: components["schemas"]["Fault"];
-                        };
-                    };
-                };
-            };
-        };
+        /** Render and apply everything from the stored state */
+        post: operations["system.render-configs"];
         delete?: never;
         options?: never;
         head?: never;
         patch?: never;
         trace?: never;
     };
-    "/system/config-preview": {
+    "/system/resources": {
         parameters: {
             query?: never;
             header?: never;
             path?: never;
             cookie?: never;
         };
-        get: {
-            parameters: {
-                query?: {
-                    generator?: string;
-                };
-                header?: never;
-                path?: never;
-                cookie?: never;
-            };
-            requestBody?: never;
-            responses: {
-                200: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: components["schemas"]["ConfigPreview"];
-                            error: null;
-                        };
-                    };
-                };
-                default: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: null;
-                            error: components["schemas"]["Fault"];
-                        };
-                    };
-                };
-            };
-        };
+        /** Load, memory, disk and connection tracking */
+        get: operations["system.resources"];
         put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/system/retention": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** How long things are kept */
+        get: operations["system.retention.get"];
+        /** Change how long things are kept */
+        put: operations["system.retention"];
         post?: never;
         delete?: never;
         options?: never;
@@ -1581,439 +548,15 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        post: {
-            parameters: {
-                query?: never;
-                header?: never;
-                path?: never;
-                cookie?: never;
-            };
-            requestBody: {
-                content: {
-                    "application/json": {
-                        kind: string;
-                    };
-                };
-            };
-            responses: {
-                200: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: components["schemas"]["Empty"];
-                            error: null;
-                        };
-                    };
-                };
-                default: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: null;
-                            error: components["schemas"]["Fault"];
-                        };
-                    };
-                };
-            };
-        };
+        /** Restart a daemon */
+        post: operations["system.service-restart"];
         delete?: never;
         options?: never;
         head?: never;
         patch?: never;
         trace?: never;
     };
-    "/system/ipv6": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get: {
-            parameters: {
-                query?: never;
-                header?: never;
-                path?: never;
-                cookie?: never;
-            };
-            requestBody?: never;
-            responses: {
-                200: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: components["schemas"]["Flag"];
-                            error: null;
-                        };
-                    };
-                };
-                default: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: null;
-                            error: components["schemas"]["Fault"];
-                        };
-                    };
-                };
-            };
-        };
-        put?: never;
-        post: {
-            parameters: {
-                query?: never;
-                header?: never;
-                path?: never;
-                cookie?: never;
-            };
-            requestBody: {
-                content: {
-                    "application/json": components["schemas"]["Flag"];
-                };
-            };
-            responses: {
-                200: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: components["schemas"]["Flag"];
-                            error: null;
-                        };
-                    };
-                };
-                default: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: null;
-                            error: components["schemas"]["Fault"];
-                        };
-                    };
-                };
-            };
-        };
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/system/maintenance": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get: {
-            parameters: {
-                query?: never;
-                header?: never;
-                path?: never;
-                cookie?: never;
-            };
-            requestBody?: never;
-            responses: {
-                200: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: components["schemas"]["Flag"];
-                            error: null;
-                        };
-                    };
-                };
-                default: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: null;
-                            error: components["schemas"]["Fault"];
-                        };
-                    };
-                };
-            };
-        };
-        put?: never;
-        post: {
-            parameters: {
-                query?: never;
-                header?: never;
-                path?: never;
-                cookie?: never;
-            };
-            requestBody: {
-                content: {
-                    "application/json": components["schemas"]["Flag"];
-                };
-            };
-            responses: {
-                200: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: components["schemas"]["Flag"];
-                            error: null;
-                        };
-                    };
-                };
-                default: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: null;
-                            error: components["schemas"]["Fault"];
-                        };
-                    };
-                };
-            };
-        };
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/system/auto-update": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get: {
-            parameters: {
-                query?: never;
-                header?: never;
-                path?: never;
-                cookie?: never;
-            };
-            requestBody?: never;
-            responses: {
-                200: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: components["schemas"]["Flag"];
-                            error: null;
-                        };
-                    };
-                };
-                default: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: null;
-                            error: components["schemas"]["Fault"];
-                        };
-                    };
-                };
-            };
-        };
-        put?: never;
-        post: {
-            parameters: {
-                query?: never;
-                header?: never;
-                path?: never;
-                cookie?: never;
-            };
-            requestBody: {
-                content: {
-                    "application/json": components["schemas"]["Flag"];
-                };
-            };
-            responses: {
-                200: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: components["schemas"]["Flag"];
-                            error: null;
-                        };
-                    };
-                };
-                default: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: null;
-                            error: components["schemas"]["Fault"];
-                        };
-                    };
-                };
-            };
-        };
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/system/retention": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get: {
-            parameters: {
-                query?: never;
-                header?: never;
-                path?: never;
-                cookie?: never;
-            };
-            requestBody?: never;
-            responses: {
-                200: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: components["schemas"]["Retention"];
-                            error: null;
-                        };
-                    };
-                };
-                default: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: null;
-                            error: components["schemas"]["Fault"];
-                        };
-                    };
-                };
-            };
-        };
-        put: {
-            parameters: {
-                query?: never;
-                header?: never;
-                path?: never;
-                cookie?: never;
-            };
-            requestBody: {
-                content: {
-                    "application/json": {
-                        audit_days?: number;
-                        backup_keep?: number;
-                    };
-                };
-            };
-            responses: {
-                200: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: components["schemas"]["Retention"];
-                            error: null;
-                        };
-                    };
-                };
-                default: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: null;
-                            error: components["schemas"]["Fault"];
-                        };
-                    };
-                };
-            };
-        };
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/system/components": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get: {
-            parameters: {
-                query?: never;
-                header?: never;
-                path?: never;
-                cookie?: never;
-            };
-            requestBody?: never;
-            responses: {
-                200: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: components["schemas"]["Component"][];
-                            error: null;
-                        };
-                    };
-                };
-                default: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: null;
-                            error: components["schemas"]["Fault"];
-                        };
-                    };
-                };
-            };
-        };
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/change-sets": {
+    "/system/service-toggle": {
         parameters: {
             query?: never;
             header?: never;
@@ -2022,43 +565,79 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        post: {
-            parameters: {
-                query?: never;
-                header?: never;
-                path?: never;
-                cookie?: never;
-            };
-            requestBody: {
-                content: {
-                    "application/json": components["schemas"]["ChangeSet"];
-                };
-            };
-            responses: {
-                200: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: components["schemas"]["ChangeSetResult"];
-                            error: null;
-                        };
-                    };
-                };
-                default: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            data: null;
-                            error: components["schemas"]["Fault"];
-                        };
-                    };
-                };
-            };
+        /** Switch a daemon on or off */
+        post: operations["system.service-toggle"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/system/services": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
         };
+        /** The daemons and what they do */
+        get: operations["system.services"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/users": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List every user */
+        get: operations["user.list"];
+        put?: never;
+        /** Create a user */
+        post: operations["user.create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/users/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read one user */
+        get: operations["user.get"];
+        /** Change a user */
+        put: operations["user.update"];
+        post?: never;
+        /** Delete a user */
+        delete: operations["user.delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/users/{id}/password": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Set the password of a user and end the user's sessions */
+        post: operations["user.password"];
         delete?: never;
         options?: never;
         head?: never;
@@ -2069,253 +648,805 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
-        Fault: {
-            code: string;
-            message: string;
+        AccountCredentialsInput: {
+            /** @description The user's address, exactly as it is stored. */
+            email: string;
+            /** @description Answer the session's token too, for use as Bearer. */
+            issue_token?: boolean;
+            /** @description The user's password. */
+            password: string;
+        };
+        AccountIdentity: {
+            /** @description How the session began: password, or store while the database is away. */
+            auth_method: string;
+            /** @description Address of the user. */
+            email: string;
+            /** @description Id of the user; zero while the database is away. */
+            id: string;
+            /** @description What people call the user. */
+            name: string;
+            /**
+             * @description Admins do everything, viewers read.
+             * @enum {string}
+             */
+            role: "admin" | "viewer";
+            /** @description Whether a login takes a second step. */
+            totp_enabled: boolean;
+        };
+        AccountLogin: {
+            /** @description The session's token, when it was asked for. */
+            token?: string;
+            /** @description Who logged in. */
+            user: components["schemas"]["AccountIdentity"];
+        };
+        AccountNewPasswordInput: {
+            /** @description At least 12 characters, at most 72 bytes. */
+            password: string;
+        };
+        AccountPasswordChangeInput: {
+            /** @description The password until now. */
+            current_password: string;
+            /** @description At least 12 characters, at most 72 bytes. */
+            new_password: string;
+        };
+        AccountPasswordResetInput: {
+            /** @description At least 12 characters, at most 72 bytes. */
+            new_password: string;
+            /** @description The token that gateway-ctl reset-password has printed. */
+            token: string;
+        };
+        AccountResetAccount: {
+            /**
+             * @description Whose password was set.
+             * @example admin@example.net
+             */
+            email: string;
+        };
+        AccountUser: {
+            /** @description Whether the user may log in. */
+            active: boolean;
+            /**
+             * Format: date-time
+             * @description When it was created.
+             */
+            readonly created_at: string;
+            /**
+             * @description The user logs in with it, typed exactly like this.
+             * @example admin@example.net
+             */
+            email: string;
+            /** @description Id, made by the service. */
+            readonly id: string;
+            /**
+             * Format: date-time
+             * @description When the user last logged in.
+             */
+            readonly last_login_at: string | null;
+            /**
+             * @description What people call the user.
+             * @example a note
+             */
+            name: string;
+            /** @description The user at the identity provider. */
+            readonly oidc_subject: string;
+            /**
+             * @description Admins do everything, viewers read.
+             * @enum {string}
+             */
+            role: "admin" | "viewer";
+            /** @description Whether a login takes a second step. */
+            readonly totp_enabled: boolean;
+            /**
+             * Format: date-time
+             * @description When it was last changed.
+             */
+            readonly updated_at: string;
+        };
+        AccountUserCreate: {
+            /** @description Whether the user may log in. */
+            active?: boolean;
+            /**
+             * @description The user logs in with it, typed exactly like this.
+             * @example admin@example.net
+             */
+            email: string;
+            /**
+             * @description What people call the user.
+             * @example a note
+             */
+            name?: string;
+            /** @description At least 12 characters, at most 72 bytes. */
+            password: string;
+            /**
+             * @description Admins do everything, viewers read.
+             * @enum {string}
+             */
+            role?: "admin" | "viewer";
+        };
+        AccountUserUpdate: {
+            /** @description Whether the user may log in. */
+            active?: boolean;
+            /**
+             * @description The user logs in with it, typed exactly like this.
+             * @example admin@example.net
+             */
+            email?: string;
+            /**
+             * @description What people call the user.
+             * @example a note
+             */
+            name?: string;
+            /** @description At least 12 characters, at most 72 bytes. */
+            password?: string;
+            /**
+             * @description Admins do everything, viewers read.
+             * @enum {string}
+             */
+            role?: "admin" | "viewer";
+        };
+        ApplyFileDiff: {
+            /** @description Unified diff against what is live; empty when nothing changes. */
+            diff: string;
+            /** @description Where the file is. */
+            path: string;
+        };
+        ApplyRenderedFile: {
+            /** @description What it would hold. */
+            content: string;
+            /** @description Where the file is. */
+            path: string;
+        };
+        ApplyStatus: {
+            /**
+             * Format: int64
+             * @description The newest stored change that runs.
+             */
+            applied_revision: number;
+            /**
+             * Format: int64
+             * @description How long the last apply took.
+             */
+            duration_ms: number;
+            /**
+             * Format: date-time
+             * @description When it last became live.
+             */
+            last_applied_at: string | null;
+            /** @description Why it is not live; empty when it is. */
+            last_error: string;
+            /** @description Name of the component. */
+            name: string;
+            /**
+             * Format: int64
+             * @description Counts the changes that were stored.
+             */
+            revision: number;
+            /**
+             * @description Whether what is stored is what runs.
+             * @enum {string}
+             */
+            state: "live" | "pending" | "degraded" | "not_installed";
+        };
+        AuditEntry: {
+            /** @description What was done, such as ntp.pool.delete. */
+            action: string;
+            /** @description Who did it: an e-mail address or the name of a program. */
+            actor: string;
+            /**
+             * Format: date-time
+             * @description When it was done.
+             */
+            created_at: string;
+            /** @description What changed, without secrets. */
+            details?: unknown;
+            /** @description Id of the entry; later entries have greater ids. */
+            id: string;
+            /** @description Machine id of the node that did it. */
+            node_id: string;
+            /** @description What it was done to. */
+            subject: string;
+        };
+        Error: {
+            /**
+             * @description Stable word for what went wrong.
+             * @enum {string}
+             */
+            code: "internal" | "validation_failed" | "unauthenticated" | "forbidden" | "not_found" | "method_not_allowed" | "conflict" | "stale" | "too_large" | "too_many_requests" | "not_supported" | "setup_required" | "unavailable";
+            /** @description Further data, such as what depends on a row. */
+            details?: unknown;
+            /** @description What is wrong with which field of the request. */
             fields?: {
                 [key: string]: string;
             };
-            details?: {
-                [key: string]: unknown;
-            };
+            /** @description A sentence for people. */
+            message: string;
         };
-        SetupStatus: {
-            completed: boolean;
-            is_cluster_node: boolean;
-            fqdn: string;
-            setup_token_required: boolean;
-        };
-        SetupComplete: {
-            admin_email: string;
-            admin_password: string;
-            fqdn: string;
-            acme_email: string;
-            acme_directory_url?: string;
-            acme_enabled: boolean;
-            ipv6_enabled: boolean;
-            setup_token?: string;
-        };
-        SetupCompleteNode: {
-            fqdn: string;
-            acme_email: string;
-            acme_directory_url?: string;
-            acme_enabled: boolean;
-            ipv6_enabled: boolean;
-            setup_token?: string;
-        };
-        SetupJoin: {
-            primary_fqdn: string;
-            join_token: string;
-            ca_fingerprint?: string;
-            setup_token?: string;
-        };
-        User: {
-            id: string;
-            /** Format: date-time */
-            created_at: string;
-            /** Format: date-time */
-            updated_at: string;
-            email: string;
-            name: string;
-            /** @enum {string} */
-            role: "admin" | "viewer";
-            active: boolean;
-            totp_enabled: boolean;
-            oidc_subject: string;
-            /** Format: date-time */
-            last_login_at: string | null;
-        };
-        UserInput: {
-            email?: string;
-            name?: string;
-            /** @enum {string} */
-            role?: "admin" | "viewer";
-            active?: boolean;
-            password?: string;
-        };
-        Me: {
-            id: string;
-            email: string;
-            /** @enum {string} */
-            role: "admin" | "viewer";
-            name: string;
-            totp_enabled: boolean;
-            auth_method: string;
-        };
-        NtpSettings: {
-            listen_addresses: string[];
-            allow_acl: string[];
-            serve_clients: boolean;
-            makestep: string;
-            rtcsync: boolean;
-            /** Format: date-time */
-            updated_at?: string;
+        NtpForcedSync: {
+            /** @description Whether every source is measured now. */
+            burst: boolean;
+            /** @description What the daemon refused; empty when nothing. */
+            error: string;
+            /** @description Whether the clock was stepped to the measured time. */
+            stepped: boolean;
         };
         NtpPool: {
-            id: string;
-            /** Format: date-time */
-            created_at: string;
-            /** Format: date-time */
-            updated_at: string;
-            /** @enum {string} */
-            kind: "pool" | "server";
+            /**
+             * @description Host name or IP address.
+             * @example ntp.example.net
+             */
             address: string;
+            /**
+             * Format: date-time
+             * @description When it was created.
+             */
+            readonly created_at: string;
+            /** @description Send a burst at start for a faster first sync. */
             iburst: boolean;
+            /** @description Id, made by the service. */
+            readonly id: string;
+            /**
+             * @description Whether the name stands for one server or for many.
+             * @enum {string}
+             */
+            kind: "pool" | "server";
+            /**
+             * Format: int64
+             * @description Longest polling interval, log2 seconds.
+             */
+            maxpoll: number;
+            /**
+             * Format: int64
+             * @description Shortest polling interval, log2 seconds.
+             */
+            minpoll: number;
+            /** @description Prefer this source while it is healthy. */
             prefer: boolean;
-            minpoll: number | null;
-            maxpoll: number | null;
+            /**
+             * Format: date-time
+             * @description When it was last changed.
+             */
+            readonly updated_at: string;
         };
-        NtpPoolInput: {
-            /** @enum {string} */
-            kind?: "pool" | "server";
-            address?: string;
+        NtpPoolCreate: {
+            /**
+             * @description Host name or IP address.
+             * @example ntp.example.net
+             */
+            address: string;
+            /** @description Send a burst at start for a faster first sync. */
             iburst?: boolean;
+            /**
+             * @description Whether the name stands for one server or for many.
+             * @enum {string}
+             */
+            kind?: "pool" | "server";
+            /**
+             * Format: int64
+             * @description Longest polling interval, log2 seconds.
+             */
+            maxpoll?: number;
+            /**
+             * Format: int64
+             * @description Shortest polling interval, log2 seconds.
+             */
+            minpoll?: number;
+            /** @description Prefer this source while it is healthy. */
             prefer?: boolean;
-            minpoll?: number | null;
-            maxpoll?: number | null;
         };
-        NtpStatus: {
-            stratum: number;
-            offset_seconds: number;
-            source: string;
-            reference_id: string;
-            leap_status: string;
-            synchronised: boolean;
-            error?: string;
+        NtpPoolUpdate: {
+            /**
+             * @description Host name or IP address.
+             * @example ntp.example.net
+             */
+            address?: string;
+            /** @description Send a burst at start for a faster first sync. */
+            iburst?: boolean;
+            /**
+             * @description Whether the name stands for one server or for many.
+             * @enum {string}
+             */
+            kind?: "pool" | "server";
+            /**
+             * Format: int64
+             * @description Longest polling interval, log2 seconds.
+             */
+            maxpoll?: number;
+            /**
+             * Format: int64
+             * @description Shortest polling interval, log2 seconds.
+             */
+            minpoll?: number;
+            /** @description Prefer this source while it is healthy. */
+            prefer?: boolean;
+        };
+        NtpSettings: {
+            /** @description Networks that may ask for the time; none means nobody. */
+            allow_acl: string[];
+            /**
+             * Format: date-time
+             * @description When it was created.
+             */
+            readonly created_at: string;
+            /** @description Id, made by the service. */
+            readonly id: string;
+            /** @description Addresses to serve on; none means loopback alone. chrony binds one address per family: with several of one family it listens on all of them, and the packet filter opens only these. */
+            listen_addresses: string[];
+            /**
+             * @description When to step the clock instead of slewing it: threshold in seconds and number of first updates. Empty: never.
+             * @example 1.0 3
+             */
+            makestep: string;
+            /** @description Keep the hardware clock in step. */
+            rtcsync: boolean;
+            /** @description Serve time to clients. Off, the daemon is a client only. */
+            serve_clients: boolean;
+            /**
+             * Format: date-time
+             * @description When it was last changed.
+             */
+            readonly updated_at: string;
+        };
+        NtpSettingsUpdate: {
+            /** @description Networks that may ask for the time; none means nobody. */
+            allow_acl?: string[];
+            /** @description Addresses to serve on; none means loopback alone. chrony binds one address per family: with several of one family it listens on all of them, and the packet filter opens only these. */
+            listen_addresses?: string[];
+            /**
+             * @description When to step the clock instead of slewing it: threshold in seconds and number of first updates. Empty: never.
+             * @example 1.0 3
+             */
+            makestep?: string;
+            /** @description Keep the hardware clock in step. */
+            rtcsync?: boolean;
+            /** @description Serve time to clients. Off, the daemon is a client only. */
+            serve_clients?: boolean;
         };
         NtpSource: {
-            mode: string;
-            state: string;
+            /** @description Address, or a placeholder while the name does not resolve. */
             address: string;
-            stratum: number;
-            poll: number;
-            reach: number;
-            last_rx_seconds: number;
-            offset_seconds: number;
+            /**
+             * Format: double
+             * @description Margin of error of the offset.
+             */
             error_seconds: number;
+            /**
+             * Format: int64
+             * @description Seconds since the last answer.
+             */
+            last_rx_seconds: number;
+            /**
+             * @description What the source is.
+             * @enum {string}
+             */
+            mode: "server" | "peer" | "reference";
+            /**
+             * Format: double
+             * @description Measured offset.
+             */
+            offset_seconds: number;
+            /**
+             * Format: int64
+             * @description Polling interval, log2 seconds.
+             */
+            poll: number;
+            /**
+             * Format: int64
+             * @description Which of the last eight polls were answered, as bits; 255 is all.
+             */
+            reach: number;
+            /**
+             * @description What the daemon thinks of it.
+             * @enum {string}
+             */
+            state: "selected" | "combined" | "not combined" | "unreachable" | "falseticker" | "jittery" | "unusable";
+            /**
+             * Format: int64
+             * @description Its distance from a reference clock.
+             */
+            stratum: number;
         };
         NtpSources: {
+            /** @description Why the daemon could not be asked; empty when it could. */
+            error: string;
+            /** @description What the daemon asks for the time. */
             sources: components["schemas"]["NtpSource"][];
-            error?: string;
         };
-        AuditEntry: {
+        NtpStatus: {
+            /** @description Why the daemon could not be asked; empty when it could. */
+            error: string;
+            /**
+             * Format: double
+             * @description How fast the clock drifts without correction.
+             */
+            frequency_ppm: number;
+            /** @description Leap second status of the source. */
+            leap_status: string;
+            /**
+             * Format: double
+             * @description How far the clock is from the source's time; positive when it is ahead.
+             */
+            offset_seconds: number;
+            /** @description Reference id of the source, eight hex digits. */
+            reference_id: string;
+            /**
+             * Format: double
+             * @description Long-term average of the offset.
+             */
+            rms_offset_seconds: number;
+            /**
+             * Format: double
+             * @description Network delay to the reference clock.
+             */
+            root_delay_seconds: number;
+            /** @description Address of the source that is followed. */
+            source: string;
+            /**
+             * Format: int64
+             * @description Distance from a reference clock; 0 means not synchronised.
+             */
+            stratum: number;
+            /** @description Whether the clock follows a source. */
+            synchronised: boolean;
+        };
+        ResourceChange: {
+            /** @description The row after; null when it is gone. */
+            after: unknown;
+            /** @description The row before; null when it is new. */
+            before: unknown;
+            /** @description Which row. */
             id: string;
-            /** Format: date-time */
-            created_at: string;
-            actor: string;
-            action: string;
-            subject: string;
-            node_id: string;
-            details?: {
-                [key: string]: unknown;
-            };
+            /** @description Name of the kind. */
+            kind: string;
+            /**
+             * @description What was done.
+             * @enum {string}
+             */
+            verb: "create" | "update" | "delete";
         };
-        Health: {
-            version: string;
+        ResourceChangeSetInput: {
+            /** @description What to do, in order. */
+            operations: components["schemas"]["ResourceOperation"][];
+            /** @description Store nothing; answer what would change. */
+            preview?: boolean;
+            /** @description Why, for the audit log. */
+            reason?: string;
+        };
+        ResourceDeleted: {
+            /** @description Id of what is gone. */
+            id: string;
+        };
+        ResourceOperation: {
+            /** @description The fields, as the kind's own route takes them. */
+            body?: unknown;
+            /** @description Which row; for a create, the id to give it. */
+            id?: string;
+            /** @description Name of the kind, such as ntp.pool. */
+            kind: string;
+            /**
+             * @description What to do.
+             * @enum {string}
+             */
+            verb: "create" | "update" | "delete";
+        };
+        ResourceResult: {
+            /** @description What each operation did to its row. */
+            changes: components["schemas"]["ResourceChange"][];
+            /** @description What happens to the daemons' files; only in a preview. */
+            files: components["schemas"]["ApplyFileDiff"][];
+        };
+        SetupGatewayInput: {
+            /**
+             * @description Directory of the certificate authority; empty for the default one.
+             * @example https://acme.example.net/directory
+             */
+            acme_directory_url?: string;
+            /**
+             * @description Where the certificate authority writes to; needed with ACME.
+             * @example admin@example.net
+             */
+            acme_email?: string;
+            /** @description Order certificates by itself. */
+            acme_enabled?: boolean;
+            /**
+             * @description The admin logs in with it.
+             * @example admin@example.net
+             */
+            admin_email: string;
+            /** @description At least 12 characters, at most 72 bytes. */
+            admin_password: string;
+            /**
+             * @description Full name under which people reach the gateway.
+             * @example gateway.example.net
+             */
+            fqdn: string;
+            /** @description Listen on IPv6 too. */
+            ipv6_enabled?: boolean;
+            /** @description The token that the service prints at start; needed unless the request comes from the machine itself. */
+            setup_token?: string;
+        };
+        SetupJoinInput: {
+            /** @description SHA-256 of the cluster's certificate authority; no other one is accepted when it is given. */
+            ca_fingerprint?: string;
+            /** @description Made on the primary node, good for one join. */
+            join_token: string;
+            /**
+             * @description Full name of the primary node.
+             * @example gateway.example.net
+             */
+            primary_fqdn: string;
+            /** @description The token that the service prints at start; needed unless the request comes from the machine itself. */
+            setup_token?: string;
+        };
+        SetupNodeInput: {
+            /**
+             * @description Directory of the certificate authority; empty for the default one.
+             * @example https://acme.example.net/directory
+             */
+            acme_directory_url?: string;
+            /**
+             * @description Where the certificate authority writes to; needed with ACME.
+             * @example admin@example.net
+             */
+            acme_email?: string;
+            /** @description Order certificates by itself. */
+            acme_enabled?: boolean;
+            /**
+             * @description Full name under which people reach the gateway.
+             * @example gateway.example.net
+             */
+            fqdn: string;
+            /** @description Listen on IPv6 too. */
+            ipv6_enabled?: boolean;
+            /** @description The token that the service prints at start; needed unless the request comes from the machine itself. */
+            setup_token?: string;
+        };
+        SetupStatus: {
+            /** @description Whether the setup is complete. */
+            completed: boolean;
+            /** @description Full name of the gateway; empty before the setup. */
+            fqdn: string;
+            /** @description Whether the machine is a node of a cluster. */
+            is_cluster_node: boolean;
+            /** @description Whether this caller needs the setup token to complete the setup. */
+            setup_token_required: boolean;
+        };
+        SystemAddress: {
+            /**
+             * @description Address family.
+             * @enum {string}
+             */
+            family: "inet" | "inet6";
+            /** @description The address. */
+            local: string;
+            /**
+             * Format: int64
+             * @description Length of its network's prefix.
+             */
+            prefixlen: number;
+            /** @description How far it is valid: global, link or host. */
+            scope: string;
+        };
+        SystemFlag: {
+            /** @description Whether it is on. */
+            enabled: boolean;
+        };
+        SystemFlagInput: {
+            /** @description Whether it is on. */
+            enabled?: boolean;
+        };
+        SystemHealth: {
+            /**
+             * @description Whether the database is attached.
+             * @enum {string}
+             */
+            database: "up" | "away";
+            /** @description Name of the machine. */
             hostname: string;
-            os: string;
+            /** @description Release of the kernel. */
             kernel: string;
-            database: string;
+            /** @description Operating system. */
+            os: string;
+            /** @description Version of the running program. */
+            version: string;
         };
-        Service: {
-            name: string;
-            active: string;
-            /** Format: date-time */
-            since: string | null;
-            detail?: string;
-        };
-        Services: {
-            services: components["schemas"]["Service"][];
-        };
-        Resources: {
-            load1: number;
-            load5: number;
-            load15: number;
-            num_cpus: number;
-            memory_total_bytes: number;
-            memory_available_bytes: number;
-            disk_total_bytes: number;
-            disk_free_bytes: number;
-            conntrack_count: number;
-            conntrack_max: number;
-            uptime_seconds: number;
-        };
-        Interface: {
-            name: string;
-            state: string;
-            mac: string;
+        SystemInterface: {
+            /** @description IP addresses. */
+            addr_info: components["schemas"]["SystemAddress"][];
+            /** @description Hardware address. */
+            address: string;
+            /** @description Flags such as UP and BROADCAST. */
+            flags: string[];
+            /**
+             * Format: int64
+             * @description Number of the interface.
+             */
+            ifindex: number;
+            /** @description Name of the interface. */
+            ifname: string;
+            /** @description Kind of link, such as ether. */
+            link_type: string;
+            /**
+             * Format: int64
+             * @description Largest packet in bytes.
+             */
             mtu: number;
-            addresses: string[];
+            /**
+             * Format: int64
+             * @description Bytes received.
+             */
+            rx_bytes: number;
+            /**
+             * Format: int64
+             * @description Packets dropped on receipt.
+             */
+            rx_drop: number;
+            /**
+             * Format: int64
+             * @description Packets received.
+             */
+            rx_packets: number;
+            /**
+             * Format: int64
+             * @description Bytes sent.
+             */
+            tx_bytes: number;
+            /**
+             * Format: int64
+             * @description Packets dropped on sending.
+             */
+            tx_drop: number;
+            /**
+             * Format: int64
+             * @description Packets sent.
+             */
+            tx_packets: number;
         };
-        RenderResult: {
-            ok: boolean;
-            rendered: string[];
+        SystemOutcome: {
+            /**
+             * @description What it does now.
+             * @enum {string}
+             */
+            active: "active" | "activating" | "inactive" | "failed" | "not_installed";
+            /** @description Why it did not work; empty when it did. */
+            error: string;
+            /** @description Which daemon. */
+            name: string;
+        };
+        SystemPreview: {
+            /** @description Unified diff against what is live; empty when they are the same. */
+            diff: string;
+            /** @description The files as they would be written. */
+            files: components["schemas"]["ApplyRenderedFile"][];
+            /** @description Which component. */
+            generator: string;
+        };
+        SystemRendered: {
+            /** @description Why the others are not, by component. */
             errors: {
                 [key: string]: string;
             };
+            /** @description Whether everything is live. */
+            ok: boolean;
+            /** @description Components that are live. */
+            rendered: string[];
         };
-        ConfigPreview: {
-            generator: string;
-            files: {
-                path: string;
-                content: string;
-            }[];
-            diff: string;
+        SystemResources: {
+            /**
+             * Format: int64
+             * @description Tracked connections.
+             */
+            conntrack_count: number;
+            /**
+             * Format: int64
+             * @description How many connections can be tracked; 0 where the kernel tracks none.
+             */
+            conntrack_max: number;
+            /**
+             * Format: int64
+             * @description Free space of the root file system.
+             */
+            disk_free_bytes: number;
+            /**
+             * Format: int64
+             * @description Size of the root file system.
+             */
+            disk_total_bytes: number;
+            /**
+             * Format: double
+             * @description Load average over a minute.
+             */
+            load1: number;
+            /**
+             * Format: double
+             * @description Load average over a quarter of an hour.
+             */
+            load15: number;
+            /**
+             * Format: double
+             * @description Load average over five minutes.
+             */
+            load5: number;
+            /**
+             * Format: int64
+             * @description Memory that programs can still get.
+             */
+            memory_available_bytes: number;
+            /**
+             * Format: int64
+             * @description Memory of the machine.
+             */
+            memory_total_bytes: number;
+            /**
+             * Format: int64
+             * @description Number of processors.
+             */
+            num_cpus: number;
+            /**
+             * Format: int64
+             * @description Seconds since the machine started.
+             */
+            uptime_seconds: number;
         };
-        Flag: {
-            enabled: boolean;
+        SystemRestartInput: {
+            /**
+             * @description Which daemon.
+             * @enum {string}
+             */
+            kind: "reverse-proxy" | "forward-proxy" | "dns" | "ntp" | "scheduler";
         };
-        Retention: {
+        SystemRetention: {
+            /**
+             * Format: int64
+             * @description Days that audit entries are kept; 0 keeps them for ever.
+             */
             audit_days: number;
+            /**
+             * Format: int64
+             * @description How many successful backups are kept.
+             */
             backup_keep: number;
         };
-        Component: {
+        SystemRetentionUpdate: {
+            /**
+             * Format: int64
+             * @description Days that audit entries are kept; 0 keeps them for ever.
+             */
+            audit_days?: number;
+            /**
+             * Format: int64
+             * @description How many successful backups are kept.
+             */
+            backup_keep?: number;
+        };
+        SystemService: {
+            /**
+             * @description What it does.
+             * @enum {string}
+             */
+            active: "active" | "activating" | "inactive" | "failed" | "not_installed";
+            /** @description Why it failed, when it did. */
+            detail: string;
+            /** @description Name of the daemon. */
             name: string;
-            /** @enum {string} */
-            state: "live" | "pending" | "degraded" | "not_installed";
-            revision: number;
-            applied_revision: number;
-            last_error: string;
-            /** Format: date-time */
-            last_applied_at: string | null;
-            duration_ms: number;
+            /**
+             * Format: date-time
+             * @description Since when.
+             */
+            since: string | null;
         };
-        Operation: {
-            kind: string;
-            /** @enum {string} */
-            verb: "create" | "update" | "delete";
-            id?: string;
-            body?: {
-                [key: string]: unknown;
-            };
+        SystemServices: {
+            /** @description The daemons of the gateway. */
+            services: components["schemas"]["SystemService"][];
         };
-        ChangeSet: {
-            operations: components["schemas"]["Operation"][];
-            preview: boolean;
-            reason?: string;
+        SystemToggleInput: {
+            /** @description Whether it runs, now and after the next boot. */
+            enabled?: boolean;
+            /**
+             * @description Which daemon.
+             * @enum {string}
+             */
+            service: "ids-agent" | "ids-firewall-bouncer" | "waf";
         };
-        Change: {
-            kind: string;
-            verb: string;
-            id: string;
-            before: {
-                [key: string]: unknown;
-            } | null;
-            after: {
-                [key: string]: unknown;
-            } | null;
-        };
-        ChangeSetResult: {
-            changes: components["schemas"]["Change"][];
-            files: {
-                path: string;
-                diff: string;
-            }[];
-        };
-        Deleted: {
-            id: string;
-        };
-        Empty: Record<string, never>;
     };
     responses: never;
     parameters: never;
@@ -2324,4 +1455,1794 @@ export interface components {
     pathItems: never;
 }
 export type $defs = Record<string, never>;
-export type operations = Record<string, never>;
+export interface operations {
+    "audit.search": {
+        parameters: {
+            query?: {
+                /** @description Text in the actor; case does not matter. */
+                actor?: string;
+                /** @description Text in the action. */
+                action?: string;
+                /** @description Text in the subject. */
+                subject?: string;
+                /** @description Not before this time. */
+                from?: string;
+                /** @description Not after this time. */
+                to?: string;
+                /** @description How many, at most 1000. */
+                limit?: number;
+                /** @description Only entries older than the one with this id, to read on. */
+                before?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["AuditEntry"][];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "audit.live": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A WebSocket; each text frame is one of these. */
+            101: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuditEntry"];
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "audit.recent": {
+        parameters: {
+            query?: {
+                /** @description How many, at most 1000. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["AuditEntry"][];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "auth.change-password": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AccountPasswordChangeInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["AccountIdentity"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "auth.login": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AccountCredentialsInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["AccountLogin"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "auth.logout": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ResourceDeleted"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "auth.me": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["AccountIdentity"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "auth.reset-password": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AccountPasswordResetInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["AccountResetAccount"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "change-set.create": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ResourceChangeSetInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ResourceResult"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "ntp.force-sync": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["NtpForcedSync"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "ntp.pool.list": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["NtpPool"][];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "ntp.pool.create": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NtpPoolCreate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["NtpPool"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "ntp.pool.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["NtpPool"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "ntp.pool.update": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NtpPoolUpdate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["NtpPool"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "ntp.pool.delete": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ResourceDeleted"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "ntp.settings.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["NtpSettings"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "ntp.settings.update": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NtpSettingsUpdate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["NtpSettings"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "ntp.sources": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["NtpSources"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "ntp.status": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["NtpStatus"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    openapi: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "setup.complete": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SetupGatewayInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["SetupStatus"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "setup.complete-node": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SetupNodeInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["SetupStatus"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "setup.join-cluster": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SetupJoinInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["SetupStatus"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "setup.status": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["SetupStatus"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "system.auto-update.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["SystemFlag"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "system.auto-update": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SystemFlagInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["SystemFlag"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "system.components": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ApplyStatus"][];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "system.components.live": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A WebSocket; each text frame is one of these. */
+            101: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ApplyStatus"];
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "system.config-preview": {
+        parameters: {
+            query?: {
+                /** @description Which component. */
+                generator?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["SystemPreview"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "system.health": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["SystemHealth"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "system.interfaces": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["SystemInterface"][];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "system.ipv6.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["SystemFlag"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "system.ipv6": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SystemFlagInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["SystemFlag"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "system.maintenance.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["SystemFlag"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "system.maintenance": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SystemFlagInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["SystemFlag"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "system.render-configs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["SystemRendered"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "system.resources": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["SystemResources"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "system.retention.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["SystemRetention"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "system.retention": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SystemRetentionUpdate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["SystemRetention"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "system.service-restart": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SystemRestartInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["SystemOutcome"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "system.service-toggle": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SystemToggleInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["SystemOutcome"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "system.services": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["SystemServices"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "user.list": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["AccountUser"][];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "user.create": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AccountUserCreate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["AccountUser"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "user.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["AccountUser"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "user.update": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AccountUserUpdate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["AccountUser"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "user.delete": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ResourceDeleted"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "user.password": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the user. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AccountNewPasswordInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["AccountUser"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+}

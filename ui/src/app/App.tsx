@@ -10,7 +10,9 @@ import { createAppRouter } from './routes'
 
 onFault((fault) => {
   if (fault.code === 'setup_required') location.replace('/setup')
-  if (fault.sessionLost) location.replace(`/login?next=${encodeURIComponent(location.pathname + location.search)}`)
+  else if (fault.sessionLost) location.replace(`/login?next=${encodeURIComponent(location.pathname + location.search)}`)
+  else return false
+  return true
 })
 
 const queryClient = new QueryClient({

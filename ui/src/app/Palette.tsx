@@ -83,7 +83,9 @@ export default function Palette() {
       shortcut={null}
       nothingFound={t('palette.nothing')}
       highlightQuery={false}
+      attributes={{ content: { 'aria-label': t('top.search') } }}
       scrollable
+      scrollAreaProps={{ viewportProps: { tabIndex: 0 } }}
       maxHeight={420}
       searchProps={{
         leftSection: <IconSearch size={18} />,

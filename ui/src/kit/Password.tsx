@@ -1,6 +1,14 @@
 import { PasswordInput, type PasswordInputProps } from '@mantine/core'
+import { useTranslation } from 'react-i18next'
 
-/** A password field. The library's own does not tell screen readers that its value was refused. */
+/** A password field whose every part can be reached by keyboard and whose refusal is told to screen readers. */
 export function Password(props: PasswordInputProps) {
-  return <PasswordInput aria-invalid={props.error ? true : undefined} {...props} />
+  const { t } = useTranslation()
+  return (
+    <PasswordInput
+      aria-invalid={props.error ? true : undefined}
+      visibilityToggleButtonProps={{ 'aria-label': t('showTyped'), tabIndex: 0 }}
+      {...props}
+    />
+  )
 }

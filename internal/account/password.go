@@ -1,0 +1,84 @@
+package account
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/password"
+)
+
+// PasswordChange is the body of a change of one's own password.
+type PasswordChange struct {
+	Current password.Typed  `json:"current_password,omitzero" required:"true" doc:"The password until now."`
+	New     password.Chosen `json:"new_password,omitzero" required:"true" doc:"At least 12 characters, at most 72 bytes."`
+}
+
+func (r *Room) mountChangePassword() {
+	httpd.Handle(r.Router, http.MethodPost, "/auth/change-password", httpd.Own.BeforeSetup(),
+		httpd.Doc{ID: "auth.change-password", Tag: "auth", Summary: "Change one's own password and end one's other sessions", Audit: "auth.password.change"},
+		func(c *httpd.Call, in struct{ Body PasswordChange }) (Identity, error) {
+			if c.Actor.UserID == uuid.Nil {
+				return Identity{}, fault.New(fault.Invalid, "this caller has no account")
+			}
+			was, now, err := r.exchange(c, in.Body)
+			if err != nil {
+				return Identity{}, err
+			}
+			if err := r.changePassword(c, was, now); err != nil {
+				return Identity{}, err
+			}
+			return r.identity(c)
+		})
+}
+
+// exchange verifies the password of the caller until now, and hashes the new one.
+func (r *Room) exchange(c *httpd.Call, in PasswordChange) (was, now password.Hash, err error) {
+	turn, err := r.turn(c)
+	if err != nil {
+		return "", "", err
+	}
+	defer turn.End()
+	attempt, err := r.guesses.Begin(c.Actor.Name, c.Client())
+	if err != nil {
+		return "", "", err
+	}
+	err = r.DB.QueryRow(c, "SELECT password FROM account_users WHERE id = $1", c.Actor.UserID).Scan(&was)
+	if err != nil {
+		attempt.Withdraw()
+		if errors.Is(err, pgx.ErrNoRows) {
+			return "", "", errNoSession
+		}
+		return "", "", db.Fault(err)
+	}
+	if !turn.Matches(was, in.Current) {
+		f := fault.New(fault.Unauthenticated, "the current password is wrong")
+		f.Fields = map[string]string{"current_password": "is wrong"}
+		return "", "", f
+	}
+	attempt.Succeeded()
+	now, err = turn.Hash(in.New)
+	return was, now, err
+}
+
+func (r *Room) changePassword(c *httpd.Call, was, now password.Hash) error {
+	return r.DB.Write(c, func(tx *db.Tx) error {
+		tag, err := tx.Exec(c, "UPDATE account_users SET password = $3, updated_at = $4 WHERE id = $1 AND password = $2", c.Actor.UserID, was, now, r.Clock.Now())
+		if err != nil {
+			return err
+		}
+		if tag.RowsAffected() == 0 {
+			return fault.New(fault.Conflict, "somebody has changed the password meanwhile")
+		}
+		if err := endSessions(c, tx, c.Actor.UserID, c.Actor.Session); err != nil {
+			return err
+		}
+		r.mirrorAfter(c, tx, c.Actor.Name, c.Actor.UserID)
+		return r.Audit.Write(c, tx, "auth.password.change", c.Actor.Name, map[string]any{"remote_ip": c.Client()})
+	})
+}

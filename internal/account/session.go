@@ -1,0 +1,186 @@
+package account
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"edge.internal/gateway/internal/kit/actor"
+	"edge.internal/gateway/internal/kit/clock"
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/httpd"
+)
+
+const (
+	sessionTTL   = 12 * time.Hour
+	signingBytes = 32
+)
+
+// How a session began.
+const (
+	byPassword = "password"
+	byStore    = "store"
+)
+
+var (
+	errNoSession = fault.New(fault.Unauthenticated, "log in first")
+	errInactive  = fault.New(fault.Forbidden, "this account is not active")
+)
+
+// session is a login that has not ended.
+type session struct {
+	id, user uuid.UUID
+	from, to time.Time
+}
+
+func newSession(user uuid.UUID, now time.Time) (session, error) {
+	id, err := uuid.NewRandom()
+	return session{id: id, user: user, from: now, to: now.Add(sessionTTL)}, err
+}
+
+// claims is what a session's token says.
+type claims struct {
+	Session uuid.UUID `json:"sid"`
+	jwt.RegisteredClaims
+}
+
+// signer makes and reads the tokens of sessions.
+type signer struct {
+	key    []byte
+	parser *jwt.Parser
+}
+
+func newSigner(key []byte, c clock.Clock) *signer {
+	return &signer{key: key, parser: jwt.NewParser(
+		jwt.WithValidMethods([]string{jwt.SigningMethodHS256.Alg()}), jwt.WithExpirationRequired(), jwt.WithTimeFunc(c.Now))}
+}
+
+func (s *signer) token(x session) (string, error) {
+	return jwt.NewWithClaims(jwt.SigningMethodHS256, claims{Session: x.id, RegisteredClaims: jwt.RegisteredClaims{
+		Subject: x.user.String(), IssuedAt: jwt.NewNumericDate(x.from), ExpiresAt: jwt.NewNumericDate(x.to),
+	}}).SignedString(s.key)
+}
+
+// session is the session that a token names, if the token is one of ours.
+func (s *signer) session(token string) (uuid.UUID, error) {
+	var c claims
+	if _, err := s.parser.ParseWithClaims(token, &c, func(*jwt.Token) (any, error) { return s.key, nil }); err != nil {
+		return uuid.Nil, errNoSession
+	}
+	return c.Session, nil
+}
+
+// Authenticate tells whose session a request has. Role and state are the database's at this moment.
+func (r *Room) Authenticate(req *http.Request) (actor.Actor, error) {
+	id, err := r.signer.session(tokenOf(req))
+	if err != nil {
+		return actor.Actor{}, err
+	}
+	a := actor.Actor{Session: id}
+	var active bool
+	err = r.DB.QueryRow(req.Context(), `
+		SELECT u.id, u.email, u.role, u.active, s.method FROM account_sessions s JOIN account_users u ON u.id = s.user_id
+		WHERE s.id = $1 AND s.expires_at > $2`, id, r.Clock.Now()).Scan(&a.UserID, &a.Name, &a.Role, &active, &a.Method)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		// The database has answered, so what was good without it is over.
+		r.offline.endAll()
+		return actor.Actor{}, errNoSession
+	case err != nil && db.Away(err):
+		if email, ok := r.offline.find(id, r.Clock.Now()); ok {
+			return actor.Actor{Name: email, Role: actor.Admin, Session: id, Method: byStore, Offline: true}, nil
+		}
+		return actor.Actor{}, db.Fault(err)
+	case err != nil:
+		return actor.Actor{}, db.Fault(err)
+	case !active:
+		return actor.Actor{}, errInactive
+	}
+	return a, nil
+}
+
+// tokenOf is the token that a request carries: as Bearer, or in the cookie.
+func tokenOf(req *http.Request) string {
+	if scheme, token, ok := strings.Cut(req.Header.Get("Authorization"), " "); ok && strings.EqualFold(scheme, "Bearer") {
+		return strings.TrimSpace(token)
+	}
+	if c, err := req.Cookie(httpd.SessionCookie); err == nil {
+		return c.Value
+	}
+	return ""
+}
+
+// browser is what the caller says about the program it uses, as far as the database takes it.
+func browser(req *http.Request) string {
+	text := req.UserAgent()
+	return strings.ToValidUTF8(text[:min(len(text), 400)], "")
+}
+
+// cookie carries a token; a negative age takes it away.
+func cookie(token string, age time.Duration) *http.Cookie {
+	return &http.Cookie{
+		Name: httpd.SessionCookie, Value: token, Path: "/", MaxAge: int(age.Seconds()),
+		HttpOnly: true, Secure: true, SameSite: http.SameSiteLaxMode,
+	}
+}
+
+// endSessions ends the sessions of a user but one.
+func endSessions(ctx context.Context, tx *db.Tx, user, but uuid.UUID) error {
+	_, err := tx.Exec(ctx, "DELETE FROM account_sessions WHERE user_id = $1 AND id <> $2", user, but)
+	return err
+}
+
+// PruneSessions deletes sessions that are over.
+func PruneSessions(ctx context.Context, d *db.DB, c clock.Clock) error {
+	return d.Write(ctx, func(tx *db.Tx) error {
+		_, err := tx.Exec(ctx, "DELETE FROM account_sessions WHERE expires_at <= $1", c.Now())
+		return err
+	})
+}
+
+// offlineSessions are the sessions of the setup store's admin while the database is away.
+type offlineSessions struct {
+	mu   sync.Mutex
+	open map[uuid.UUID]offlineSession
+}
+
+type offlineSession struct {
+	email string
+	to    time.Time
+}
+
+func (o *offlineSessions) begin(s session, email string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.open == nil {
+		o.open = map[uuid.UUID]offlineSession{}
+	}
+	o.open[s.id] = offlineSession{email, s.to}
+}
+
+func (o *offlineSessions) find(id uuid.UUID, now time.Time) (email string, ok bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	s, ok := o.open[id]
+	return s.email, ok && now.Before(s.to)
+}
+
+func (o *offlineSessions) end(id uuid.UUID) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.open, id)
+}
+
+func (o *offlineSessions) endAll() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	clear(o.open)
+}

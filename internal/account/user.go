@@ -1,0 +1,151 @@
+package account
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+
+	"edge.internal/gateway/internal/kit/actor"
+	"edge.internal/gateway/internal/kit/check"
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/password"
+	"edge.internal/gateway/internal/kit/resource"
+	"edge.internal/gateway/internal/kit/value"
+)
+
+// User is somebody who may log in.
+type User struct {
+	resource.Meta
+	Email       value.Email     `json:"email" required:"true" doc:"The user logs in with it, typed exactly like this."`
+	Name        value.Line      `json:"name" doc:"What people call the user."`
+	Role        actor.Role      `json:"role" enum:"admin,viewer" doc:"Admins do everything, viewers read."`
+	Active      bool            `json:"active" doc:"Whether the user may log in."`
+	Password    password.Stored `json:"password,omitzero" required:"true" doc:"At least 12 characters, at most 72 bytes."`
+	TOTPEnabled bool            `json:"totp_enabled" readOnly:"true" doc:"Whether a login takes a second step."`
+	OIDCSubject string          `json:"oidc_subject" readOnly:"true" doc:"The user at the identity provider."`
+	LastLoginAt *time.Time      `json:"last_login_at" readOnly:"true" doc:"When the user last logged in."`
+}
+
+// Label is the user's address.
+func (u *User) Label() string { return u.Email.String() }
+
+// Validate complains about a name that is none.
+func (u *User) Validate() error {
+	var c check.List
+	c.That(len(u.Name.String()) <= 200, "name", "must have at most 200 bytes")
+	return c.Err()
+}
+
+// governs tells whether the user can do everything now.
+func (u *User) governs() bool { return u != nil && u.Active && u.Role == actor.Admin }
+
+func (r *Room) newUsers() resource.Kind[User] {
+	return resource.Kind[User]{
+		Name: "user", Title: "user", Path: "/users", Table: "account_users", Order: "email",
+		New:   func() User { return User{Role: actor.Viewer, Active: true, Password: r.deps.Passwords.Field()} },
+		Check: r.checkUser,
+	}
+}
+
+func (r *Room) checkUser(ctx context.Context, tx *db.Tx, was, now *User) error {
+	who := actor.From(ctx)
+	if now == nil && was.ID == who.UserID {
+		return fault.New(fault.Invalid, "you cannot delete your own account")
+	}
+	if was.governs() && !now.governs() {
+		if err := keepAnAdmin(ctx, tx, was.ID); err != nil {
+			return err
+		}
+	}
+	if was != nil && now != nil && now.Password.Changed() {
+		if err := r.passwordSet(ctx, tx, now.ID, now.Email.String()); err != nil {
+			return err
+		}
+	}
+	if was == nil {
+		was = now
+	}
+	r.mirrorAfter(ctx, tx, was.Email.String(), was.ID)
+	return nil
+}
+
+// accountLock makes those wait for each other whose decisions depend on more than the row that they change.
+const accountLock = 0x6163636f756e74
+
+func lock(ctx context.Context, tx *db.Tx) error {
+	_, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", accountLock)
+	return err
+}
+
+// keepAnAdmin refuses when nobody else could undo the change. Two who would do so at once wait for each other.
+func keepAnAdmin(ctx context.Context, tx *db.Tx, leaving uuid.UUID) error {
+	if err := lock(ctx, tx); err != nil {
+		return err
+	}
+	var others bool
+	err := tx.QueryRow(ctx, "SELECT EXISTS (SELECT FROM account_users WHERE role = 'admin' AND active AND id <> $1)", leaving).Scan(&others)
+	if err == nil && !others {
+		err = fault.New(fault.Conflict, "this is the last active admin: make another one first")
+	}
+	return err
+}
+
+// passwordSet is what follows when somebody else's hand, or the user's own in the list of users, has set a password:
+// whoever logged in with the old one is out, but for the session that does it.
+func (r *Room) passwordSet(ctx context.Context, tx *db.Tx, id uuid.UUID, email string) error {
+	if err := endSessions(ctx, tx, id, actor.From(ctx).Session); err != nil {
+		return err
+	}
+	return r.Audit.Write(ctx, tx, "user.password", email, map[string]any{"id": id})
+}
+
+// NewPassword is the body of a request that sets a password.
+type NewPassword struct {
+	Password password.Chosen `json:"password,omitzero" required:"true" doc:"At least 12 characters, at most 72 bytes."`
+}
+
+func (r *Room) mountUserPassword() {
+	httpd.Handle(r.Router, http.MethodPost, "/users/{id}/password", httpd.Write,
+		httpd.Doc{ID: "user.password", Tag: "user", Summary: "Set the password of a user and end the user's sessions", Audit: "user.password"},
+		func(c *httpd.Call, in struct {
+			ID   uuid.UUID `path:"id" doc:"Id of the user."`
+			Body NewPassword
+		}) (User, error) {
+			hash, err := r.hash(c, in.Body.Password)
+			if err != nil {
+				return User{}, err
+			}
+			return r.setPassword(c, in.ID, hash)
+		})
+}
+
+func (r *Room) setPassword(ctx context.Context, id uuid.UUID, hash password.Hash) (User, error) {
+	var u User
+	err := r.DB.Write(ctx, func(tx *db.Tx) error {
+		if _, err := tx.Exec(ctx, "UPDATE account_users SET password = $2, updated_at = $3 WHERE id = $1", id, hash, r.Clock.Now()); err != nil {
+			return err
+		}
+		stored, err := r.users.Get(ctx, tx, id)
+		if err != nil {
+			return err
+		}
+		u = *stored
+		r.mirrorAfter(ctx, tx, u.Email.String(), id)
+		return r.passwordSet(ctx, tx, id, u.Email.String())
+	})
+	return u, err
+}
+
+// hash hashes a new password for the caller.
+func (r *Room) hash(c *httpd.Call, chosen password.Chosen) (password.Hash, error) {
+	turn, err := r.turn(c)
+	if err != nil {
+		return "", err
+	}
+	defer turn.End()
+	return turn.Hash(chosen)
+}

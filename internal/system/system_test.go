@@ -1,0 +1,201 @@
+package system_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"edge.internal/gateway/internal/kit/apply"
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/kittest"
+	"edge.internal/gateway/internal/system"
+)
+
+func bench(t *testing.T) *kittest.Bench {
+	t.Helper()
+	b := kittest.New(t)
+	flags := system.Flags{Retention: system.Retention{AuditDays: 90, BackupKeep: 14}}
+	system.New(b.Kit, system.Deps{
+		Flags:    func() system.Flags { return flags },
+		SetFlags: func(change func(*system.Flags)) error { change(&flags); return nil },
+	}).Mount()
+	apply.Register(b.Engine, apply.Component[string]{
+		ID: apply.NTP, Unit: host.Chrony,
+		Load: func(context.Context, db.Querier) (string, error) { return "a\n", nil },
+		Render: func(s string) ([]host.File, error) {
+			return []host.File{{Place: host.ChronyDropIn, Content: []byte(s)}}, nil
+		},
+		Check:  func(context.Context, []host.File) error { return nil },
+		Apply:  func(ctx context.Context, _ string) error { return b.Machine.Restart(ctx, host.Chrony) },
+		Verify: func(context.Context, string) error { return nil },
+	})
+	b.Start(t)
+	return b
+}
+
+func has(t *testing.T, a *kittest.Answer, fields ...string) {
+	t.Helper()
+	for _, f := range fields {
+		if !strings.Contains(string(a.Data), `"`+f+`":`) {
+			t.Errorf("no %s in %s", f, a.Data)
+		}
+	}
+}
+
+func TestSY06Fields(t *testing.T) {
+	b := bench(t)
+	b.Machine.SetLinks(host.Link{Index: 2, Name: "wan0", Flags: []string{"UP"}, Addrs: []host.LinkAddr{{Family: "inet", Local: "198.51.100.1", PrefixLen: 24}}})
+	has(t, b.Do(t, "", http.MethodGet, "/system/health", nil).Want(t, 200), "version", "hostname", "os", "kernel", "database")
+	has(t, b.Get(t, "/system/resources").Want(t, 200), "load1", "load5", "load15", "num_cpus", "memory_total_bytes", "disk_total_bytes", "conntrack_count", "conntrack_max", "uptime_seconds")
+	has(t, b.Get(t, "/system/services").Want(t, 200), "services", "name", "active", "since")
+	has(t, b.Get(t, "/system/interfaces").Want(t, 200), "ifindex", "ifname", "flags", "mtu", "link_type", "address", "addr_info",
+		"rx_bytes", "tx_bytes", "rx_packets", "tx_packets", "rx_drop", "tx_drop")
+	has(t, b.Get(t, "/system/components").Want(t, 200), "name", "state", "revision", "applied_revision", "last_error", "last_applied_at", "duration_ms")
+}
+
+func TestSY01Restart(t *testing.T) {
+	b := bench(t)
+	for _, kind := range []string{"reverse-proxy", "forward-proxy", "dns", "ntp", "scheduler"} {
+		b.Do(t, "admin", http.MethodPost, "/system/service-restart", map[string]string{"kind": kind}).Want(t, 200)
+	}
+	if b.Audited(t, "system.service-restart") != 5 {
+		t.Error("restarts are not audited")
+	}
+	for _, kind := range []string{"sshd", "haproxy;id", "../x", "", "NTP", "gateway-api"} {
+		b.Do(t, "admin", http.MethodPost, "/system/service-restart", map[string]string{"kind": kind}).WantField(t, "kind")
+	}
+	for _, service := range []string{"ids-agent", "ids-firewall-bouncer", "waf"} {
+		a := b.Do(t, "admin", http.MethodPost, "/system/service-toggle", map[string]any{"service": service, "enabled": true}).Want(t, 200)
+		if !strings.Contains(string(a.Data), `"not_installed"`) {
+			t.Errorf("%s: %s", service, a.Data)
+		}
+	}
+	b.Do(t, "admin", http.MethodPost, "/system/service-toggle", map[string]any{"service": "sshd", "enabled": true}).WantField(t, "service")
+}
+
+func TestRestartThatFails(t *testing.T) {
+	b := bench(t)
+	b.Machine.Refuse(host.Chrony, errors.New("could not bind"))
+	a := b.Do(t, "admin", http.MethodPost, "/system/service-restart", `{"kind":"ntp"}`).Want(t, 200)
+	if !strings.Contains(string(a.Data), `"failed"`) || !strings.Contains(string(a.Data), "could not bind") {
+		t.Fatalf("%s", a.Data)
+	}
+	b.Machine.Uninstall(host.Chrony)
+	a = b.Do(t, "admin", http.MethodPost, "/system/service-restart", `{"kind":"ntp"}`).Want(t, 200)
+	if !strings.Contains(string(a.Data), `"not_installed"`) {
+		t.Fatalf("%s", a.Data)
+	}
+}
+
+func TestFlagsAndLG07(t *testing.T) {
+	b := bench(t)
+	for _, name := range []string{"ipv6", "maintenance", "auto-update"} {
+		b.Do(t, "admin", http.MethodPost, "/system/"+name, `{"enabled":true}`).Want(t, 200)
+		if a := b.Get(t, "/system/"+name).Want(t, 200); string(a.Data) != `{"enabled":true}` {
+			t.Errorf("%s: %s", name, a.Data)
+		}
+		if b.Audited(t, "system."+name) != 1 {
+			t.Errorf("%s is not audited", name)
+		}
+		b.Do(t, "admin", http.MethodPost, "/system/"+name, `{"enabled":"yes"}`).WantField(t, "enabled")
+	}
+	b.Do(t, "admin", http.MethodPut, "/system/retention", `{"audit_days":30,"backup_keep":7}`).Want(t, 200)
+	b.Do(t, "admin", http.MethodPut, "/system/retention", `{"audit_days":-1,"backup_keep":0}`).WantField(t, "audit_days").WantField(t, "backup_keep")
+	if a := b.Get(t, "/system/retention"); string(a.Data) != `{"audit_days":30,"backup_keep":7}` {
+		t.Errorf("%s", a.Data)
+	}
+}
+
+func TestRetentionKeepsWhatIsAbsent(t *testing.T) {
+	b := bench(t)
+	b.Do(t, "admin", http.MethodPut, "/system/retention", `{"audit_days":30}`).Want(t, 200)
+	if a := b.Get(t, "/system/retention"); string(a.Data) != `{"audit_days":30,"backup_keep":14}` {
+		t.Errorf("%s", a.Data)
+	}
+}
+
+func TestRenderConfigs(t *testing.T) {
+	b := bench(t)
+	a := b.Do(t, "admin", http.MethodPost, "/system/render-configs", nil).Want(t, 200)
+	if string(a.Data) != `{"ok":true,"rendered":["ntp"],"errors":{}}` || b.Audited(t, "system.render-configs") != 1 {
+		t.Fatalf("%s", a.Data)
+	}
+	b.Machine.Refuse(host.Chrony, errors.New("could not bind"))
+	a = b.Do(t, "admin", http.MethodPost, "/system/render-configs", nil).Want(t, 200)
+	if !strings.Contains(string(a.Data), `"ok":false`) || !strings.Contains(string(a.Data), "could not bind") {
+		t.Fatalf("%s", a.Data)
+	}
+}
+
+func TestConfigPreview(t *testing.T) {
+	b := bench(t)
+	b.Engine.ApplyAll(t.Context())
+	if a := b.Get(t, "/system/config-preview?generator=ntp").Want(t, 200); !strings.Contains(string(a.Data), `"content":"a\n"`) || !strings.Contains(string(a.Data), `"diff":""`) {
+		t.Fatalf("%s", a.Data)
+	}
+	installs := b.Machine.Installs(host.ChronyDropIn)
+	b.Machine.SetFile(host.ChronyDropIn, "by hand\n")
+	if a := b.Get(t, "/system/config-preview?generator=ntp").Want(t, 200); !strings.Contains(string(a.Data), `-by hand\n+a\n`) {
+		t.Fatalf("%s", a.Data)
+	}
+	if b.Machine.Installs(host.ChronyDropIn) != installs {
+		t.Fatal("a preview wrote something")
+	}
+	for _, generator := range []string{"", "x", "../etc/passwd"} {
+		b.Get(t, "/system/config-preview?generator="+generator).WantField(t, "generator")
+	}
+}
+
+func TestLG03AuditLimits(t *testing.T) {
+	b := bench(t)
+	for _, path := range []string{"/audit/recent", "/audit"} {
+		b.Get(t, path).Want(t, 200)
+		b.Get(t, path+"?limit=1000").Want(t, 200)
+		for _, limit := range []string{"1001", "-1", "x"} {
+			b.Get(t, path+"?limit="+limit).WantField(t, "limit")
+		}
+	}
+	b.Get(t, "/audit?from=yesterday&before=x").WantField(t, "from").WantField(t, "before")
+}
+
+func TestAuditLive(t *testing.T) {
+	b := bench(t)
+	for range 60 {
+		if err := b.Audit.Record(t.Context(), "old", "", nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	server := httptest.NewServer(b.Handler())
+	defer server.Close()
+	conn, _, err := websocket.Dial(t.Context(), server.URL+"/api/v1/audit/live", &websocket.DialOptions{HTTPHeader: http.Header{"Authorization": {"Bearer viewer"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.CloseNow()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	next := func() string {
+		t.Helper()
+		_, frame, err := conn.Read(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(frame)
+	}
+	for i := range 50 {
+		if f := next(); !strings.Contains(f, `"action":"old"`) {
+			t.Fatalf("frame %d: %s", i, f)
+		}
+	}
+	b.Do(t, "admin", http.MethodPost, "/system/ipv6", `{"enabled":true}`).Want(t, 200)
+	if f := next(); !strings.Contains(f, `"action":"system.ipv6"`) || !strings.Contains(f, `"actor":"admin@example.net"`) {
+		t.Fatalf("%s", f)
+	}
+}

@@ -1,0 +1,129 @@
+import { MantineProvider } from '@mantine/core'
+import { QueryClient, QueryClientProvider } from '@tanstack/react-query'
+import {
+  createMemoryHistory,
+  createRootRoute,
+  createRoute,
+  createRouter,
+  Outlet,
+  RouterProvider,
+} from '@tanstack/react-router'
+import { cleanup, fireEvent, render, screen, waitFor } from '@testing-library/react'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { Fault } from '../api/fault'
+import type { Resource } from '../api/resource'
+import { meQuery } from '../app/session'
+import { addTexts } from '../i18n/i18n'
+import { EditForm } from './ResourceForm'
+
+interface Thing {
+  id: string
+  address: string
+}
+
+const field = { label: 'Address' }
+addTexts('test', { thing: { address: field, deleteText: 'It goes.' } })
+
+const stored = { value: { id: '1', address: 'a.example.com' }, etag: '"1"', applied: [] }
+let things: Resource<Thing>
+let queries: QueryClient
+
+beforeEach(() => {
+  things = {
+    kind: 'thing',
+    list: vi.fn(),
+    read: vi.fn(async () => stored),
+    create: vi.fn(),
+    update: vi.fn(async (id, body) => ({ value: { id, ...body } as Thing, etag: '"2"', applied: [] })),
+    remove: vi.fn(),
+  }
+  queries = new QueryClient({ defaultOptions: { queries: { retry: false } } })
+})
+afterEach(cleanup)
+
+async function open(role: 'admin' | 'viewer' = 'admin', onDone = vi.fn()) {
+  queries.setQueryData(meQuery.queryKey, { role } as never)
+  const root = createRootRoute({ component: Outlet })
+  const page = createRoute({
+    getParentRoute: () => root,
+    path: '/',
+    component: () => (
+      <EditForm
+        resource={things}
+        id="1"
+        text="test:thing"
+        fields={[{ name: 'address', type: 'mono', required: true }]}
+        name={(thing) => thing.address}
+        onDone={onDone}
+      />
+    ),
+  })
+  const router = createRouter({ routeTree: root.addChildren([page]), history: createMemoryHistory() })
+  render(
+    <MantineProvider env="test">
+      <QueryClientProvider client={queries}>
+        <RouterProvider router={router as never} />
+      </QueryClientProvider>
+    </MantineProvider>,
+  )
+  return { input: (await screen.findByLabelText(/Address/)) as HTMLInputElement, onDone }
+}
+
+const type = (input: HTMLInputElement, value: string) => fireEvent.change(input, { target: { value } })
+const save = () => screen.getByRole<HTMLButtonElement>('button', { name: 'Save' })
+
+describe('a form', () => {
+  it('saves with the version it was opened with, by Ctrl+Enter', async () => {
+    const { input, onDone } = await open()
+    expect(save().disabled).toBe(true)
+    type(input, 'b.example.com')
+    fireEvent.keyDown(input, { key: 'Enter', ctrlKey: true })
+    await waitFor(() => expect(onDone).toHaveBeenCalled())
+    expect(things.update).toHaveBeenCalledWith('1', { address: 'b.example.com' }, '"1"')
+  })
+
+  it('shows the complaint of the server at its field and keeps what was typed', async () => {
+    const { input, onDone } = await open()
+    vi.mocked(things.update).mockRejectedValueOnce(
+      new Fault({ code: 'validation_failed', message: 'No.', status: 400, fields: { address: 'Not a host.' } }),
+    )
+    type(input, 'b c')
+    fireEvent.click(save())
+    expect(await screen.findByText('Not a host.')).toBeTruthy()
+    expect(input.value).toBe('b c')
+    expect(onDone).not.toHaveBeenCalled()
+  })
+
+  it('does not send what the field itself knows to be missing', async () => {
+    const { input } = await open()
+    type(input, '')
+    fireEvent.click(save())
+    expect(await screen.findByText('This is needed.')).toBeTruthy()
+    expect(things.update).not.toHaveBeenCalled()
+  })
+
+  it('says that somebody else changed it, keeps the entries, and takes theirs only when asked', async () => {
+    const { input } = await open()
+    vi.mocked(things.update).mockRejectedValueOnce(new Fault({ code: 'stale', message: 'Changed.', status: 412 }))
+    vi.mocked(things.read).mockResolvedValue({
+      ...stored,
+      value: { id: '1', address: 'theirs.example.com' },
+      etag: '"9"',
+    })
+    type(input, 'mine.example.com')
+    fireEvent.click(save())
+    const take = await screen.findByRole('button', { name: 'Load the new version' })
+    expect(input.value).toBe('mine.example.com')
+    fireEvent.click(take)
+    await waitFor(() => expect(screen.getByLabelText<HTMLInputElement>(/Address/).value).toBe('theirs.example.com'))
+    type(screen.getByLabelText(/Address/), 'mine.example.com')
+    fireEvent.click(save())
+    await waitFor(() => expect(things.update).toHaveBeenLastCalledWith('1', { address: 'mine.example.com' }, '"9"'))
+  })
+
+  it('only shows to a viewer', async () => {
+    const { input } = await open('viewer')
+    expect(input.closest('fieldset')?.disabled).toBe(true)
+    expect(screen.queryByRole('button', { name: 'Save' })).toBeNull()
+  })
+})
