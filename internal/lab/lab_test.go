@@ -123,69 +123,69 @@ func sh(t *testing.T, l *lab.Lab, side lab.Side, argv ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// footprint is what a lab must not leave behind: mounts and network links of this namespace, and processes.
-func footprint(t *testing.T, dir string) []string {
+// namespaces are those that a lab lives in.
+func namespaces(t *testing.T, l *lab.Lab) (all []string) {
 	t.Helper()
-	mounts, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		t.Fatal(err)
+	for _, kind := range []string{"pid", "net", "mnt", "uts", "ipc"} {
+		name, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", l.Init.PID, kind))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if own, _ := os.Readlink("/proc/self/ns/" + kind); name == own {
+			t.Errorf("the lab has no %s namespace of its own", kind)
+		}
+		all = append(all, name)
 	}
-	links, err := exec.Command("ip", "-o", "link").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all []string
-	for line := range strings.Lines(string(mounts)) {
-		all = append(all, "mount "+strings.Fields(line)[4])
-	}
-	for line := range strings.Lines(string(links)) {
-		all = append(all, "link "+strings.Fields(line)[1])
-	}
-	return append(all, processes(t, dir)...)
+	return all
 }
 
-// processes are those whose command line names the folder, and those in network namespaces of labs.
-func processes(t *testing.T, dir string) (found []string) {
+// remains is what is there of a lab: its processes, and mounts and links that it may have made in our namespaces.
+func remains(t *testing.T, dir string, namespaces []string) (found []string) {
 	t.Helper()
-	own, err := os.Readlink("/proc/self/ns/pid")
-	if err != nil {
-		t.Fatal(err)
-	}
 	entries, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range entries {
 		line, _ := os.ReadFile(p + "/cmdline")
-		ns, err := os.Readlink(p + "/ns/pid")
-		if err != nil {
-			continue
-		}
-		environ, _ := os.ReadFile(p + "/environ")
-		if bytes.Contains(line, []byte(dir)) || ns != own && bytes.Contains(environ, []byte("PATH")) {
+		ns, _ := os.Readlink(p + "/ns/pid")
+		if bytes.Contains(line, []byte(dir)) || slices.Contains(namespaces, ns) {
 			found = append(found, "process "+strings.ReplaceAll(string(line), "\x00", " "))
+		}
+	}
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(mounts)) {
+		if strings.Contains(line, dir) || strings.Contains(line, "gateway-lab") {
+			found = append(found, "mount "+line)
+		}
+	}
+	for _, link := range []string{"wan0", "lan0"} {
+		if exec.Command("ip", "link", "show", link).Run() == nil {
+			found = append(found, "link "+link)
 		}
 	}
 	return found
 }
 
-// same waits until the footprint is what it was before: what the kernel kills takes a moment.
-func same(t *testing.T, dir string, before []string) {
+// gone waits until nothing of a lab remains: what the kernel kills takes a moment.
+func gone(t *testing.T, dir string, namespaces []string) {
 	t.Helper()
 	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		after := footprint(t, dir)
-		if slices.Equal(before, after) {
+		left := remains(t, dir, namespaces)
+		if len(left) == 0 {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("before: %q\nafter: %q", before, after)
+			t.Fatalf("left behind: %q", left)
 		}
 	}
 }
 
 func TestLab(t *testing.T) {
 	dir := stateDir(t)
-	before := footprint(t, dir)
 	machine := map[string]string{}
 	for _, path := range []string{"/etc/machine-id", "/etc/hosts", "/etc/hostname"} {
 		content, _ := os.ReadFile(path)
@@ -195,6 +195,7 @@ func TestLab(t *testing.T) {
 	if !l.Isolated() {
 		t.Fatalf("no namespaces: %s", l.Reason)
 	}
+	inside := namespaces(t, l)
 
 	t.Run("sides", func(t *testing.T) {
 		for side, want := range map[lab.Side]string{lab.Gateway: "lan0 lo wan0", lab.Wan: "eth0 lo", lab.Lan: "eth0 lo"} {
@@ -309,7 +310,7 @@ func TestLab(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("down in %s", time.Since(began))
-	same(t, dir, before)
+	gone(t, dir, inside)
 	if _, err := lab.Find(dir); !errors.Is(err, lab.ErrNotRunning) {
 		t.Errorf("find after down: %v", err)
 	}
@@ -428,7 +429,6 @@ func TestTwoLabsSideBySide(t *testing.T) {
 
 func TestKilledLabLeavesNothing(t *testing.T) {
 	dir := stateDir(t)
-	before := footprint(t, dir)
 	for range 2 { // the second time on what the first has left
 		cmd := helperUp(t, dir)
 		l, err := lab.Find(dir)
@@ -436,12 +436,13 @@ func TestKilledLabLeavesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		sh(t, l, lab.Gateway, "true")
-		if len(processes(t, dir)) < 5 {
-			t.Errorf("only %q", processes(t, dir))
+		inside := namespaces(t, l)
+		if all := remains(t, dir, inside); len(all) < 5 {
+			t.Errorf("only %q", all)
 		}
 		cmd.Process.Kill()
 		cmd.Wait()
-		same(t, dir, before)
+		gone(t, dir, inside)
 		if _, err := lab.Find(dir); !errors.Is(err, lab.ErrNotRunning) {
 			t.Errorf("find after the kill: %v", err)
 		}
@@ -451,26 +452,26 @@ func TestKilledLabLeavesNothing(t *testing.T) {
 	cmd.Process.Kill()
 	cmd.Wait()
 	l := up(t, lab.Options{Dir: dir})
-	sh(t, l, lab.Gateway, "true")
+	inside := namespaces(t, l)
 	if err := l.Down(); err != nil {
 		t.Fatal(err)
 	}
-	same(t, dir, before)
+	gone(t, dir, inside)
 }
 
 func TestDownFromAnotherProcess(t *testing.T) {
 	dir := stateDir(t)
-	before := footprint(t, dir)
 	cmd := helperUp(t, dir)
 	l, err := lab.Find(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
+	inside := namespaces(t, l)
 	go cmd.Wait()
 	if err := l.Down(); err != nil {
 		t.Fatal(err)
 	}
-	same(t, dir, before)
+	gone(t, dir, inside)
 }
 
 // helperUp runs a lab in a process of its own.
@@ -503,7 +504,6 @@ func helperUp(t *testing.T, dir string, wrap ...string) *exec.Cmd {
 // TestWithoutNamespaces runs a lab without the privilege to make any.
 func TestWithoutNamespaces(t *testing.T) {
 	dir := stateDir(t)
-	before := footprint(t, dir)
 	cmd := helperUp(t, dir, "setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin")
 	l, err := lab.Find(dir)
 	if err != nil {
@@ -525,15 +525,18 @@ func TestWithoutNamespaces(t *testing.T) {
 	if err := json.Unmarshal(body, &answer); err != nil {
 		t.Fatalf("%s: %v", body, err)
 	}
-	if answer.Data.Units != "none:"+l.Reason || answer.Data.Root != filepath.Join(dir, "root") || !strings.HasPrefix(answer.Data.Client, "127.0.0.1:") {
+	if answer.Data.Units != "lab:"+l.Path(host.SupervisorSocket) || answer.Data.Root != filepath.Join(dir, "root") || !strings.HasPrefix(answer.Data.Client, "127.0.0.1:") {
 		t.Errorf("%s", body)
 	}
 	unable, err := l.Unable(t.Context())
 	if err != nil || len(unable) != 1 || unable[0].Unit != host.Chrony || unable[0].Detail != "cannot run here: "+l.Reason {
 		t.Errorf("%+v, %v", unable, err)
 	}
-	if err := l.Units().Start(t.Context(), host.Chrony); err == nil {
-		t.Error("chrony started")
+	if err := l.Units().Start(t.Context(), host.Chrony); err == nil || err.Error() != "chrony cannot run here: "+l.Reason {
+		t.Errorf("chrony: %v", err)
+	}
+	if s, err := l.Units().State(t.Context(), host.API); err != nil || s.Active != "active" {
+		t.Errorf("%+v, %v", s, err)
 	}
 	if _, err := l.Command(t.Context(), lab.Gateway, "true"); err == nil || !strings.Contains(err.Error(), l.Reason) {
 		t.Errorf("exec: %v", err)
@@ -543,7 +546,7 @@ func TestWithoutNamespaces(t *testing.T) {
 	}
 	cmd.Process.Kill()
 	cmd.Wait()
-	same(t, dir, before)
+	gone(t, dir, nil)
 	again := helperUp(t, dir, "setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin")
 	go again.Wait()
 	if l, err = lab.Find(dir); err != nil {
@@ -552,17 +555,16 @@ func TestWithoutNamespaces(t *testing.T) {
 	if err := l.Down(); err != nil {
 		t.Fatal(err)
 	}
-	same(t, dir, before)
+	gone(t, dir, nil)
 }
 
 func TestUpSaysWhyItFails(t *testing.T) {
 	dir := stateDir(t)
-	before := footprint(t, dir)
 	_, err := lab.Up(t.Context(), lab.Options{Dir: dir, UI: "127.0.0.1:0", Programs: t.TempDir()})
 	if !strings.Contains(fmt.Sprint(err), "gateway-api: not installed") {
 		t.Errorf("without programs: %v", err)
 	}
-	same(t, dir, before)
+	gone(t, dir, nil)
 	if _, err := lab.Up(t.Context(), lab.Options{Dir: dir, UI: "192.0.2.99:1"}); !errors.Is(err, syscall.EADDRNOTAVAIL) {
 		t.Errorf("with a foreign address: %v", err)
 	}

@@ -97,7 +97,7 @@ func (s *supervisor) programArgv(u host.Unit) []string {
 		return append(argv, "--units", "lab")
 	}
 	// The machine's ports are not ours: the forwarder reaches the API's socket.
-	return append(argv, "--units", "none:"+s.plan.Reason, "--root", s.plan.root(), "--listen", "", "--metrics", "")
+	return append(argv, "--units", "lab:"+s.plan.path(host.SupervisorSocket), "--root", s.plan.root(), "--listen", "", "--metrics", "")
 }
 
 func (s *supervisor) addDatabase() {
@@ -227,7 +227,7 @@ func (s *supervisor) Stop(ctx context.Context, name host.Unit) error {
 
 func (s *supervisor) Restart(ctx context.Context, name host.Unit) error {
 	return s.do(ctx, name, func(u *unit) error {
-		if err := u.able(); err != nil {
+		if err := u.refusal(); err != nil {
 			return err
 		}
 		if err := u.stop(); err != nil {

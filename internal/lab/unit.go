@@ -3,6 +3,7 @@ package lab
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -84,12 +85,21 @@ func (u *unit) current() running {
 	return u.run
 }
 
+// refusal is why it cannot run here, for whoever wants it to.
+func (u *unit) refusal() error {
+	err := u.able()
+	if err == nil || errors.Is(err, host.ErrNotInstalled) {
+		return err
+	}
+	return fmt.Errorf("%s %w", u.name, err)
+}
+
 // start starts it unless it runs. The caller has the turn.
 func (u *unit) start(ctx context.Context) error {
 	if u.current() != nil {
 		return nil
 	}
-	if err := u.able(); err != nil {
+	if err := u.refusal(); err != nil {
 		return err
 	}
 	u.set(nil, "activating", "")

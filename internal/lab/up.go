@@ -19,6 +19,9 @@ import (
 	"edge.internal/gateway/internal/kit/host/child"
 )
 
+// plainDirLength leaves room for the sockets below root/run, whose paths may have 107 bytes.
+const plainDirLength = 70
+
 const (
 	downGrace = 12 * time.Second // for a lab to stop cleanly
 	bootTime  = time.Minute      // for a lab to start
@@ -155,6 +158,10 @@ func (l *Lab) boot(ctx context.Context, opts Options) error {
 		p.Reason = no.Error()
 		l.Reason, l.up.plan, l.up.done = p.Reason, nil, make(chan struct{})
 		opts.Progress("going without: " + p.Reason)
+		if len(l.dir) > plainDirLength {
+			listener.Close()
+			return fmt.Errorf("without namespaces the state folder's path may have %d bytes, because sockets lie below it: %s", plainDirLength, l.dir)
+		}
 		err = l.startInit(ctx, p, opts.Progress)
 	}
 	if err != nil {

@@ -46,18 +46,21 @@ func New(opts Options) (*System, error) {
 	return s, nil
 }
 
-// ParseUnits returns the Units that a program's --units flag names: "systemd", "lab", or "none:" and the reason why no
-// daemon can run here.
+// ParseUnits returns the Units that a program's --units flag names: "systemd", "lab" or "lab:SOCKET" for the lab's supervisor,
+// or "none:REASON" where no daemon can run.
 func ParseUnits(flag string) (Units, error) {
+	kind, detail, _ := strings.Cut(flag, ":")
 	switch {
 	case flag == "systemd":
 		return Systemd{}, nil
 	case flag == "lab":
 		return Supervisor{Socket: SupervisorSocket}, nil
-	case strings.HasPrefix(flag, "none:"):
-		return NoUnits{Reason: strings.TrimPrefix(flag, "none:")}, nil
+	case kind == "lab" && filepath.IsAbs(detail):
+		return Supervisor{Socket: detail}, nil
+	case kind == "none" && detail != "":
+		return NoUnits{Reason: detail}, nil
 	}
-	return nil, fmt.Errorf("units %q: want systemd, lab or none:REASON", flag)
+	return nil, fmt.Errorf("units %q: want systemd, lab, lab:SOCKET or none:REASON", flag)
 }
 
 func (s *System) path(p string) string { return filepath.Join(s.root, p) }

@@ -49,12 +49,15 @@ func TestNoUnits(t *testing.T) {
 }
 
 func TestParseUnits(t *testing.T) {
-	for _, flag := range []string{"", "none", "docker", "Systemd"} {
+	for _, flag := range []string{"", "none", "none:", "lab:", "lab:here", "docker", "Systemd", "systemd:x"} {
 		if _, err := ParseUnits(flag); err == nil {
 			t.Errorf("%q was accepted", flag)
 		}
 	}
 	if u, err := ParseUnits("systemd"); err != nil || u != (Systemd{}) {
+		t.Errorf("%v, %v", u, err)
+	}
+	if u, err := ParseUnits("lab:/run/x.sock"); err != nil || u != (Supervisor{Socket: "/run/x.sock"}) {
 		t.Errorf("%v, %v", u, err)
 	}
 	if u, err := ParseUnits("lab"); err != nil || u != (Supervisor{Socket: SupervisorSocket}) {

@@ -8,5 +8,6 @@ export type Me = Data<'/auth/me'>
 export type NtpPool = Item<'/ntp/pools'>
 export type NtpSource = Data<'/ntp/sources'>['sources'][number]
 export type Resources = Data<'/system/resources'>
+export type Service = Data<'/system/services'>['services'][number]
 export type SetupStatus = Data<'/setup/status'>
 export type User = Item<'/users'>

@@ -6,7 +6,7 @@ import type { paths } from '../api/schema'
 import classes from './ChangePreview.module.css'
 import { Diff } from './Diff'
 import { FaultNotice } from './Loaded'
-import { modelChanges } from './model-changes'
+import { type Model, modelChanges } from './model-changes'
 
 type ChangeSet = paths['/change-sets']['post']['requestBody']['content']['application/json']
 export type Operation = ChangeSet['operations'][number]
@@ -30,11 +30,11 @@ export default function ChangePreview({ operation }: { operation: Operation }) {
       <h3>{t('preview.model')}</h3>
       {query.data.changes.map((change) => (
         <dl key={`${change.kind} ${change.id}`}>
-          {modelChanges(change.before, change.after).map(({ field, before, after }) => (
+          {modelChanges(change.before as Model, change.after as Model).map(({ field, before, after }) => (
             <div key={field}>
               <dt>{field}</dt>
               <dd>
-                {change.before && <del>{show(before)}</del>} <ins>{show(after)}</ins>
+                {change.before != null && <del>{show(before)}</del>} <ins>{show(after)}</ins>
               </dd>
             </div>
           ))}

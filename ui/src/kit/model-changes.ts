@@ -1,4 +1,4 @@
-type Model = Record<string, unknown> | null | undefined
+export type Model = Record<string, unknown> | null | undefined
 
 const bookkeeping = ['id', 'created_at', 'updated_at']
 

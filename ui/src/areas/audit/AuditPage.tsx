@@ -126,7 +126,7 @@ function EntryDrawer({ entry }: { entry?: AuditEntry }) {
           ],
         ]}
       />
-      {entry.details && (
+      {entry.details != null && (
         <div className={classes.details}>
           <Code label={t('details')} text={JSON.stringify(entry.details, null, 2)} />
         </div>

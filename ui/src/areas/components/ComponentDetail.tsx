@@ -3,6 +3,7 @@ import { useMutation, useQuery } from '@tanstack/react-query'
 import { useParams } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
 import { http, unwrap } from '../../api/client'
+import type { paths as ApiPaths } from '../../api/schema'
 import { componentStream } from '../../api/streams'
 import { paths } from '../../app/paths'
 import { useCanEdit } from '../../app/session'
@@ -15,6 +16,9 @@ import { StateBadge, stateTone } from '../../kit/StateBadge'
 import { toast } from '../../kit/toast'
 import { useStream } from '../../kit/useStream'
 import classes from './Components.module.css'
+
+type Restartable = ApiPaths['/system/service-restart']['post']['requestBody']['content']['application/json']['kind']
+const restartable: string[] = ['reverse-proxy', 'forward-proxy', 'dns', 'ntp'] satisfies Restartable[]
 
 /** One component: what it would write now, against what is live. */
 export default function ComponentDetail() {
@@ -33,7 +37,10 @@ export default function ComponentDetail() {
         title: t('restart.title', { name }),
         text: t('restart.text'),
         verb: t('restart.verb'),
-        act: () => unwrap(http.POST('/system/service-restart', { body: { kind: name } })),
+        act: async () => {
+          const { error } = await unwrap(http.POST('/system/service-restart', { body: { kind: name as Restartable } }))
+          if (error) throw new Error(error)
+        },
       }),
     onSuccess: (yes) => yes && toast('live', t('restart.done', { name })),
   })
@@ -44,7 +51,7 @@ export default function ComponentDetail() {
         {component && (
           <Group gap="md">
             <StateBadge state={component.state} />
-            {canEdit && component.state !== 'not_installed' && (
+            {canEdit && component.state !== 'not_installed' && restartable.includes(name) && (
               <Button size="compact-sm" variant="default" onClick={() => restart.mutate()}>
                 {t('restart.verb')}
               </Button>

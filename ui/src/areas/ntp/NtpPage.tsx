@@ -20,7 +20,8 @@ export default function NtpPage() {
   const queries = useQueryClient()
   const sync = useMutation({
     mutationFn: () => unwrap(http.POST('/ntp/force-sync')),
-    onSuccess: () => toast('live', t('sync.done')),
+    onSuccess: ({ stepped, error }) =>
+      error ? toast('warn', t('sync.refused'), error) : toast('live', t(stepped ? 'sync.stepped' : 'sync.done')),
     onError: toastFault,
     onSettled: () => queries.invalidateQueries({ queryKey: ['ntp'] }),
   })

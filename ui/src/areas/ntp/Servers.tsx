@@ -21,7 +21,7 @@ const fields: FieldSpec[] = [
   { name: 'minpoll', type: 'number', min: -6, max: 24 },
   { name: 'maxpoll', type: 'number', min: -6, max: 24 },
 ]
-const defaults = { kind: 'server', address: '', iburst: true, prefer: false, minpoll: null, maxpoll: null }
+const defaults = { kind: 'server', address: '', iburst: true, prefer: false, minpoll: 6, maxpoll: 10 }
 
 export default function Servers() {
   const { t } = useTranslation('ntp')

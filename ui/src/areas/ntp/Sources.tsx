@@ -2,7 +2,6 @@ import { useQuery } from '@tanstack/react-query'
 import { useTranslation } from 'react-i18next'
 import { http, unwrap } from '../../api/client'
 import type { NtpSource } from '../../api/types'
-import { optionalText } from '../../i18n/i18n'
 import { type Column, DataTable } from '../../kit/DataTable'
 import { duration, offset } from '../../kit/format'
 import { Loaded } from '../../kit/Loaded'
@@ -11,13 +10,14 @@ import { Facts, Panel } from '../../kit/Page'
 import { Badge } from '../../kit/StateBadge'
 import { OffsetPicture, ReachPicture } from './pictures'
 
-const tones: Record<string, Tone> = {
+const tones: Record<NtpSource['state'], Tone> = {
   selected: 'live',
   combined: 'live',
-  not_combined: 'off',
+  'not combined': 'off',
   unreachable: 'bad',
   falseticker: 'bad',
   jittery: 'warn',
+  unusable: 'warn',
 }
 
 /** What chronyd sees now: its own state and each of its sources. */
@@ -106,9 +106,7 @@ function SourceTable({ sources }: { sources: NtpSource[] }) {
       key: 'state',
       header: t('sources.state'),
       width: '120px',
-      cell: (row) => (
-        <Badge tone={tones[row.state] ?? 'off'}>{optionalText(`ntp:sources.states.${row.state}`) ?? row.state}</Badge>
-      ),
+      cell: (row) => <Badge tone={tones[row.state]}>{t(`sources.states.${row.state}`)}</Badge>,
     },
     { key: 'reach', header: t('sources.reach'), width: '84px', cell: (row) => <ReachPicture reach={row.reach} /> },
     {
@@ -133,7 +131,7 @@ function SourceTable({ sources }: { sources: NtpSource[] }) {
       header: t('sources.lastRx'),
       width: '80px',
       align: 'right',
-      cell: (row) => (row.reach > 0 ? duration(row.last_rx_seconds) : '–'),
+      cell: (row) => (row.last_rx_seconds === null ? '–' : duration(row.last_rx_seconds)),
     },
   ]
   return <DataTable label={t('sources.title')} columns={columns} rows={sources} rowKey={(row) => row.address} />

@@ -1,22 +1,22 @@
-import { optionalText } from '../../i18n/i18n'
+import { useTranslation } from 'react-i18next'
+import type { Service } from '../../api/types'
 import type { Tone } from '../../kit/Notice'
 import { Badge } from '../../kit/StateBadge'
 
-const tones: Record<string, Tone> = {
+const tones: Record<Service['active'], Tone> = {
   active: 'live',
-  'kernel-loaded': 'live',
   activating: 'warn',
-  reloading: 'warn',
-  deactivating: 'warn',
-  'no-table': 'warn',
+  inactive: 'off',
   failed: 'bad',
+  not_installed: 'off',
 }
 
-/** The state of a unit in systemd's words, with ours where there is one. */
-export function ServiceBadge({ active, detail }: { active: string; detail?: string | null }) {
+/** What a daemon does, and on hover why it failed. */
+export function ServiceBadge({ active, detail }: Pick<Service, 'active' | 'detail'>) {
+  const { t } = useTranslation('overview')
   return (
-    <span title={detail ?? undefined}>
-      <Badge tone={tones[active] ?? 'off'}>{optionalText(`overview:services.states.${active}`) ?? active}</Badge>
+    <span title={detail || undefined}>
+      <Badge tone={tones[active]}>{t(`services.states.${active}`)}</Badge>
     </span>
   )
 }

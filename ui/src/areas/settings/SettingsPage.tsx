@@ -21,8 +21,8 @@ const flags = {
 }
 const retention = singleton('system.retention', '/system/retention', 'put')
 const retentionFields: FieldSpec[] = [
-  { name: 'audit_days', type: 'number', min: 1, required: true },
-  { name: 'backup_keep', type: 'number', min: 1, required: true },
+  { name: 'audit_days', type: 'number', min: 0, max: 3650 },
+  { name: 'backup_keep', type: 'number', min: 1, max: 1000 },
 ]
 
 export default function SettingsPage() {

@@ -1,0 +1,20 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"edge.internal/gateway/internal/kit/db/dbtest"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"gateway-ctl": main})
+}
+
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:   "testdata",
+		Setup: func(e *testscript.Env) error { e.Setenv("DB", dbtest.URL(t)); return nil },
+	})
+}
