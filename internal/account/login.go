@@ -131,11 +131,11 @@ func (r *Room) find(ctx context.Context, email string) (candidate, error) {
 	who := candidate{Identity: Identity{AuthMethod: byPassword}}
 	err := r.DB.QueryRow(ctx, "SELECT id, email, role, name, totp_enabled, active, password FROM account_users WHERE email = $1", email).
 		Scan(&who.ID, &who.Email, &who.Role, &who.Name, &who.TOTPEnabled, &who.active, &who.hash)
-	switch {
+	switch err = db.Fault(err); {
 	case err == nil:
 		return who, nil
 	case errors.Is(err, pgx.ErrNoRows):
-	case db.Away(err):
+	case fault.Is(err, fault.Unavailable):
 		who.away, who.AuthMethod = true, byStore
 	default:
 		return candidate{}, err

@@ -89,18 +89,18 @@ func (r *Room) Authenticate(req *http.Request) (actor.Actor, error) {
 	err = r.DB.QueryRow(req.Context(), `
 		SELECT u.id, u.email, u.role, u.active, s.method FROM account_sessions s JOIN account_users u ON u.id = s.user_id
 		WHERE s.id = $1 AND s.expires_at > $2`, id, r.Clock.Now()).Scan(&a.UserID, &a.Name, &a.Role, &active, &a.Method)
-	switch {
+	switch err = db.Fault(err); {
 	case errors.Is(err, pgx.ErrNoRows):
 		// The database has answered, so what was good without it is over.
 		r.offline.endAll()
 		return actor.Actor{}, errNoSession
-	case err != nil && db.Away(err):
+	case fault.Is(err, fault.Unavailable):
 		if email, ok := r.offline.find(id, r.Clock.Now()); ok {
 			return actor.Actor{Name: email, Role: actor.Admin, Session: id, Method: byStore, Offline: true}, nil
 		}
-		return actor.Actor{}, db.Fault(err)
+		return actor.Actor{}, err
 	case err != nil:
-		return actor.Actor{}, db.Fault(err)
+		return actor.Actor{}, err
 	case !active:
 		return actor.Actor{}, errInactive
 	}

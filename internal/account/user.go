@@ -94,8 +94,8 @@ func keepAnAdmin(ctx context.Context, tx *db.Tx, leaving uuid.UUID) error {
 	return err
 }
 
-// passwordSet is what follows when somebody else's hand, or the user's own in the list of users, has set a password:
-// whoever logged in with the old one is out, but for the session that does it.
+// passwordSet is what follows a password that was set in the list of users: whoever logged in with the old one is out,
+// but for the session that does it.
 func (r *Room) passwordSet(ctx context.Context, tx *db.Tx, id uuid.UUID, email string) error {
 	if err := endSessions(ctx, tx, id, actor.From(ctx).Session); err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -36,13 +37,10 @@ func TestMain(m *testing.M) {
 		return
 	}
 	if dir := os.Getenv(upHelper); dir != "" {
-		l, err := lab.Up(context.Background(), lab.Options{Dir: dir, UI: "127.0.0.1:0", Programs: os.Getenv("LAB_TEST_PROGRAMS")})
-		if err != nil {
+		if err := keepUp(dir); err != nil {
 			fmt.Println(err)
 			os.Exit(1)
 		}
-		fmt.Println("up")
-		<-l.Done()
 		return
 	}
 	if os.Geteuid() != 0 {
@@ -50,6 +48,22 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	goleak.VerifyTestMain(m)
+}
+
+// keepUp is the body of the helper.
+func keepUp(dir string) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	l, err := lab.Up(ctx, lab.Options{Dir: dir, UI: "127.0.0.1:0", Volatile: true, Programs: os.Getenv("LAB_TEST_PROGRAMS")})
+	if err != nil {
+		return err
+	}
+	fmt.Println("up")
+	select {
+	case <-ctx.Done():
+	case <-l.Done():
+	}
+	return l.Down()
 }
 
 // programs is a folder in which the gateway's programs are this test binary.
@@ -90,7 +104,7 @@ func up(t *testing.T, opts lab.Options) *lab.Lab {
 	if opts.Dir == "" {
 		opts.Dir = stateDir(t)
 	}
-	opts.UI = "127.0.0.1:0"
+	opts.UI, opts.Volatile = "127.0.0.1:0", true
 	opts.Progress = func(step string) { t.Log(step) }
 	l, err := lab.Up(t.Context(), opts)
 	if err != nil {
@@ -467,11 +481,18 @@ func TestDownFromAnotherProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	inside := namespaces(t, l)
-	go cmd.Wait()
+	ended := make(chan error)
+	go func() { ended <- cmd.Wait() }()
 	if err := l.Down(); err != nil {
 		t.Fatal(err)
 	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
 	gone(t, dir, inside)
+	if log, err := os.ReadFile(l.Log(lab.PostgreSQL)); err != nil || !bytes.Contains(log, []byte("database system is shut down")) {
+		t.Errorf("the database was not shut down: %s, %v", log, err)
+	}
 }
 
 // helperUp runs a lab in a process of its own.

@@ -11,6 +11,7 @@ type plan struct {
 	Dir      string   // the state folder
 	Programs string   // the folder of the gateway's programs
 	Env      []string // added to the environment of the gateway's programs
+	Volatile bool     // without fsync
 	Reason   string   // why there are no namespaces; empty when there are
 }
 

@@ -110,7 +110,7 @@ func (s *supervisor) launchDatabase(ctx context.Context, log io.Writer) (running
 	server, err := private.Start(ctx, private.Options{
 		Dir:       filepath.Join(s.plan.path(databaseFolder.Path), "gateway"),
 		SocketDir: s.plan.path(socketFolder),
-		Fsync:     true,
+		Fsync:     !s.plan.Volatile,
 		Log:       log,
 	})
 	if err != nil {

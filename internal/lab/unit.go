@@ -72,6 +72,10 @@ func (u *unit) now() host.UnitState {
 func (u *unit) set(run running, active, detail string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	u.setLocked(run, active, detail)
+}
+
+func (u *unit) setLocked(run running, active, detail string) {
 	u.run = run
 	u.state = host.UnitState{Unit: u.name, Installed: true, Active: active, Since: time.Now(), Detail: detail}
 	if run != nil {
@@ -127,19 +131,20 @@ func (u *unit) stop() error {
 // watch notices when a process dies that was not told to.
 func (u *unit) watch(run running) {
 	<-run.Done()
-	u.mu.Lock()
-	died := u.run == run
-	u.mu.Unlock()
-	if !died {
-		return
-	}
 	why := "ended by itself"
 	if err := run.Err(); err != nil {
 		why = err.Error()
 	}
-	slog.Warn("a unit died", "unit", u.name, "err", why)
-	u.set(nil, "failed", why)
-	u.revive()
+	u.mu.Lock()
+	died := u.run == run
+	if died {
+		u.setLocked(nil, "failed", why)
+	}
+	u.mu.Unlock()
+	if died {
+		slog.Warn("a unit died", "unit", u.name, "err", why)
+		u.revive()
+	}
 }
 
 // revive starts a unit again that failed and must not, sooner at first and later more slowly, until it runs or somebody decides

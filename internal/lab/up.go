@@ -39,6 +39,8 @@ type Options struct {
 	AdminEmail, AdminPassword string
 	// Env is added to the environment of the gateway's programs.
 	Env []string
+	// Volatile does without fsync: a lab for tests, whose data need not survive the machine.
+	Volatile bool
 	// Progress hears of each step that is done.
 	Progress func(step string)
 }
@@ -151,7 +153,7 @@ func (l *Lab) boot(ctx context.Context, opts Options) error {
 	l.UI = listener.Addr().String()
 	opts.Progress("state folder " + l.dir)
 
-	p := plan{Dir: l.dir, Programs: opts.Programs, Env: opts.Env}
+	p := plan{Dir: l.dir, Programs: opts.Programs, Env: opts.Env, Volatile: opts.Volatile}
 	err = l.startInit(ctx, p, opts.Progress)
 	var no *deniedError
 	if errors.As(err, &no) {

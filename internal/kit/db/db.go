@@ -181,6 +181,9 @@ func Fault(err error) error {
 	if _, ok := errors.AsType[*fault.Error](err); ok {
 		return err
 	}
+	if _, unreached := errors.AsType[*pgconn.ConnectError](err); unreached {
+		return fault.Wrap(fault.Unavailable, err, "%s", errAway.Message)
+	}
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		field := func(re *regexp.Regexp) string {
 			m := re.FindStringSubmatch(pg.ConstraintName)
@@ -212,7 +215,7 @@ func Fault(err error) error {
 		return err
 	}
 	if Away(err) {
-		return fault.Wrap(fault.Unavailable, err, "the database is away; the gateway attaches by itself when it returns")
+		return fault.Wrap(fault.Unavailable, err, "%s", errAway.Message)
 	}
 	return err
 }

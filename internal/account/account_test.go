@@ -1,0 +1,264 @@
+package account
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/crypto/bcrypt"
+
+	"edge.internal/gateway/internal/kit/audit"
+	"edge.internal/gateway/internal/kit/clock"
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/kittest"
+	"edge.internal/gateway/internal/kit/password"
+	"edge.internal/gateway/internal/kit/resource"
+	"edge.internal/gateway/internal/kit/value"
+)
+
+const (
+	admin = "admin@example.net"
+	plain = "correct horse battery"
+	other = "another long password"
+	here  = "192.0.2.1:40000"
+	there = "198.51.100.1:40000"
+)
+
+// storeAdmin stands for the setup store, which another room has.
+type storeAdmin struct {
+	mu    sync.Mutex
+	email value.Email
+	hash  password.Hash
+}
+
+func (s *storeAdmin) get() (value.Email, password.Hash) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.email, s.hash
+}
+
+func (s *storeAdmin) replace(was, email value.Email, hash password.Hash) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.email == was {
+		s.email, s.hash = email, hash
+	}
+	return nil
+}
+
+// house is the accounts on a kit, and a setup store with an admin.
+type house struct {
+	*kittest.Bench
+	room   *Room
+	hasher *password.Hasher
+	store  *storeAdmin
+	clock  *clock.Fake
+}
+
+func newHouse(t *testing.T) *house {
+	t.Helper()
+	return newHouseOn(t, kittest.New(t), bcrypt.MinCost)
+}
+
+func newHouseOn(t *testing.T, b *kittest.Bench, cost int) *house {
+	t.Helper()
+	h := &house{Bench: b, hasher: password.New(cost), store: &storeAdmin{email: value.Must[value.Email](admin)}, clock: clock.NewFake(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))}
+	h.Kit.Clock = h.clock
+	turn, err := h.hasher.Turn(t.Context(), "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer turn.End()
+	chosen, err := password.Choose(plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h.store.hash, err = turn.Hash(chosen); err != nil {
+		t.Fatal(err)
+	}
+	h.restart(t)
+	return h
+}
+
+// restart is a new process on the same database and files.
+func (h *house) restart(t *testing.T) {
+	t.Helper()
+	h.Router = httpd.NewRouter(h.Log)
+	h.Resources = resource.NewRegistry(h.DB, h.Audit, h.Engine, h.Router, h.clock, h.Secrets)
+	var err error
+	if h.room, err = New(h.Kit, Deps{Passwords: h.hasher, StoreAdmin: h.store.get, ReplaceStoreAdmin: h.store.replace}); err != nil {
+		t.Fatal(err)
+	}
+	h.Router.SetupDone = func() bool { return true }
+	h.Router.Sessions = h.room
+	h.room.Mount()
+	h.Resources.MountChangeSets()
+	for path, policy := range map[string]httpd.Policy{"/toys": httpd.Read, "/system/toys": httpd.Read.Offline(), "/system/health": httpd.Public} {
+		httpd.Handle(h.Router, http.MethodGet, path, policy, httpd.Doc{ID: path, Tag: "toy", Summary: "a toy"},
+			func(*httpd.Call, struct{}) (string, error) { return "toy", nil })
+	}
+	h.Start(t)
+}
+
+// login tries credentials from an address.
+func (h *house) login(t *testing.T, email, plain, from string) *kittest.Answer {
+	t.Helper()
+	return kittest.Call(t, h.Handler(), http.MethodPost, "/auth/login", map[string]any{"email": email, "password": plain}, "X-Test-Client", from)
+}
+
+// enter logs in and returns the session's cookie.
+func (h *house) enter(t *testing.T, email, plain string) string {
+	t.Helper()
+	return cookieOf(t, h.login(t, email, plain, here).Want(t, http.StatusOK))
+}
+
+func cookieOf(t *testing.T, a *kittest.Answer) string {
+	t.Helper()
+	c, err := http.ParseSetCookie(a.Header.Get("Set-Cookie"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.Name + "=" + c.Value
+}
+
+// do makes a request with a session's cookie.
+func (h *house) do(t *testing.T, session, method, path string, body any) *kittest.Answer {
+	t.Helper()
+	return kittest.Call(t, h.Handler(), method, path, body, "Cookie", session, "X-Test-Client", here)
+}
+
+// add makes a user with the password plain, and returns the id.
+func (h *house) add(t *testing.T, session, email, role string) string {
+	t.Helper()
+	var u struct{ ID string }
+	h.do(t, session, http.MethodPost, "/users", map[string]any{"email": email, "role": role, "password": plain}).Want(t, http.StatusCreated).Into(t, &u)
+	return u.ID
+}
+
+// entries are the audit entries of an action, newest first.
+func (h *house) entries(t *testing.T, action string) []audit.Entry {
+	t.Helper()
+	list, err := h.Audit.Search(t.Context(), audit.Filter{Action: action, Limit: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+func (h *house) me(t *testing.T, session string) *kittest.Answer {
+	t.Helper()
+	return h.do(t, session, http.MethodGet, "/auth/me", nil)
+}
+
+// hashOf is what the database holds for a user.
+func (h *house) hashOf(t *testing.T, email string) (hash string) {
+	t.Helper()
+	if err := h.DB.QueryRow(t.Context(), "SELECT password FROM account_users WHERE email = $1", email).Scan(&hash); err != nil {
+		t.Fatal(err)
+	}
+	return hash
+}
+
+// AU-07 and AU-16 for the routes of this room.
+func TestAU07AU16RoutesByRole(t *testing.T) {
+	h := newHouse(t)
+	root := h.enter(t, admin, plain)
+	h.add(t, root, "viewer@example.net", "viewer")
+	viewer := h.enter(t, "viewer@example.net", plain)
+	before := h.Get(t, "/toys") // a caller without a session of ours
+	before.Want(t, http.StatusUnauthorized)
+	users := string(h.do(t, root, http.MethodGet, "/users", nil).Body)
+	for _, route := range h.Router.Routes() {
+		if route.Policy.IsPublic() {
+			continue
+		}
+		path := strings.ReplaceAll(route.Path, "{id}", uuid.NewString())
+		var body any
+		if route.Method != http.MethodGet {
+			body = `{"bad": `
+		}
+		kittest.Call(t, h.Handler(), route.Method, path, body).Want(t, http.StatusUnauthorized)
+		if route.Policy.IsAdmin() {
+			h.do(t, viewer, route.Method, path, body).Want(t, http.StatusForbidden)
+		}
+		if mutation := route.Method != http.MethodGet; mutation && !route.Policy.IsAdmin() && route.Policy.String() != "own" {
+			t.Errorf("%s %s is open to viewers", route.Method, route.Path)
+		}
+	}
+	for _, path := range []string{"/users", "/toys", "/auth/me"} {
+		h.do(t, viewer, http.MethodGet, path, nil).Want(t, http.StatusOK)
+	}
+	if now := string(h.do(t, root, http.MethodGet, "/users", nil).Body); now != users {
+		t.Errorf("users have changed: %s", now)
+	}
+}
+
+// Nothing that this room says anywhere holds a password, a hash, a token or the signing secret.
+func TestNothingSecretIsTold(t *testing.T) {
+	h := newHouse(t)
+	var told strings.Builder
+	say := func(a *kittest.Answer) *kittest.Answer {
+		told.Write(a.Body)
+		return a
+	}
+	session := cookieOf(t, say(h.login(t, admin, plain, here)))
+	say(h.login(t, admin, "a wrong password", here))
+	say(h.login(t, "nobody@example.net", plain, here))
+	id := h.add(t, session, "b@example.net", "admin")
+	for _, path := range []string{"/users", "/users/" + id, "/auth/me"} {
+		say(h.do(t, session, http.MethodGet, path, nil))
+	}
+	say(h.do(t, session, http.MethodPut, "/users/"+id, map[string]any{"password": other, "name": "B"}).Want(t, http.StatusOK))
+	say(h.do(t, session, http.MethodPut, "/users/"+id, map[string]any{"password": "too short"}).Want(t, http.StatusBadRequest))
+	say(h.do(t, session, http.MethodPost, "/users/"+id+"/password", map[string]any{"password": other}).Want(t, http.StatusOK))
+	say(h.do(t, session, http.MethodPost, "/change-sets", map[string]any{"preview": true, "operations": []any{
+		map[string]any{"kind": "user", "verb": "create", "body": map[string]any{"email": "c@example.net", "password": other}},
+	}}).Want(t, http.StatusOK))
+	say(h.do(t, session, http.MethodPost, "/auth/change-password", map[string]any{"current_password": plain, "new_password": other}).Want(t, http.StatusOK))
+	token, err := CreateResetToken(h.Paths, h.clock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	say(h.reset(t, "wrong", other).Want(t, http.StatusUnauthorized))
+	say(h.reset(t, token, plain).Want(t, http.StatusOK))
+	session = cookieOf(t, say(h.login(t, admin, plain, here)))
+	say(h.do(t, session, http.MethodPost, "/auth/logout", nil).Want(t, http.StatusOK))
+	for _, e := range h.entries(t, "") {
+		fmt.Fprintf(&told, "%s %s %s %s\n", e.Actor, e.Action, e.Subject, e.Details)
+	}
+	told.WriteString(h.Logs.String())
+	for _, canary := range []string{plain, other, "$2a$", token, string(h.room.signer.key), "a wrong password", "too short", strings.TrimPrefix(session, "gateway_session=")} {
+		if strings.Contains(told.String(), canary) {
+			t.Errorf("%q was told", canary)
+		}
+	}
+}
+
+// breakDatabase makes the database go away until the returned function brings it back.
+func breakDatabase(t *testing.T, h *house, from *db.DB) (back func()) {
+	t.Helper()
+	var name string
+	if err := h.DB.QueryRow(t.Context(), "SELECT current_database()").Scan(&name); err != nil {
+		t.Fatal(err)
+	}
+	exec := func(sql string) {
+		t.Helper()
+		// Neither statement may run in a transaction block with parameters, and both are the test's own words.
+		rows, err := from.Query(t.Context(), sql)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows.Close()
+		if rows.Err() != nil {
+			t.Fatal(rows.Err())
+		}
+	}
+	exec("ALTER DATABASE " + name + " ALLOW_CONNECTIONS false")
+	exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '" + name + "'")
+	return func() { exec("ALTER DATABASE " + name + " ALLOW_CONNECTIONS true") }
+}

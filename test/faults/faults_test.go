@@ -1,0 +1,269 @@
+// Package faults kills the gateway at every point of a change and looks at what is left.
+package faults
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"edge.internal/gateway/internal/kit/failpoint"
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/lab"
+	"edge.internal/gateway/internal/lab/labtest"
+)
+
+func TestMain(m *testing.M) { labtest.Main(m) }
+
+const failpoints = "/run/gateway/failpoints"
+
+type pool struct {
+	ID      string `json:"id"`
+	Address string `json:"address"`
+}
+
+// cycles is how many times the gateway is killed; make faults asks for more.
+func cycles() int {
+	if n, err := strconv.Atoi(os.Getenv("GATEWAY_FAULT_CYCLES")); err == nil {
+		return n
+	}
+	return 4 * len(failpoint.All())
+}
+
+func upArmed(t *testing.T) *labtest.Lab {
+	t.Helper()
+	l := labtest.UpAsAdmin(t, lab.Options{Env: []string{"GATEWAY_FAILPOINTS=" + failpoints}})
+	if err := os.MkdirAll(l.Path(failpoints), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	l.WaitState(t, "ntp", "live", 10*time.Second)
+	return l
+}
+
+// whole checks what must hold after every death: the stored rows, the files and the running daemon are the same, and
+// the files are whole.
+func whole(t *testing.T, l *labtest.Lab) []pool {
+	t.Helper()
+	l.WaitState(t, "ntp", "live", 20*time.Second)
+	var stored []pool
+	l.Must(t, http.MethodGet, "/ntp/pools", nil, 200, &stored)
+	var preview struct{ Diff string }
+	l.Must(t, http.MethodGet, "/system/config-preview?generator=ntp", nil, 200, &preview)
+	if preview.Diff != "" {
+		t.Fatalf("what is live is not what is stored:\n%s", preview.Diff)
+	}
+	var want, got []string
+	for _, p := range stored {
+		if strings.HasPrefix(p.Address, "10.") {
+			want = append(want, p.Address)
+		}
+	}
+	for line := range strings.Lines(l.Run(t, lab.Gateway, "chronyc", "-c", "-n", "sources")) {
+		if fields := strings.Split(line, ","); len(fields) > 2 && strings.HasPrefix(fields[2], "10.") {
+			got = append(got, fields[2])
+		}
+	}
+	slices.Sort(want)
+	slices.Sort(got)
+	if !slices.Equal(want, got) {
+		t.Fatalf("stored %v, chronyd has %v", want, got)
+	}
+	left, err := filepath.Glob(l.Path("/etc/chrony/conf.d/*"))
+	if err != nil || len(left) != 1 {
+		t.Fatalf("files beside the drop-in: %v %v", left, err)
+	}
+	return stored
+}
+
+// ready waits until the API answers again, and tells how long it was gone.
+func ready(t *testing.T, l *labtest.Lab, since time.Time) time.Duration {
+	t.Helper()
+	for time.Since(since) < 20*time.Second {
+		if a, err := l.Do(t.Context(), http.MethodGet, "/ntp/pools", nil); err == nil && a.Status == 200 {
+			return time.Since(since)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	t.Fatal("the API does not come back")
+	return 0
+}
+
+// committed tells whether a death at the point comes after the commit.
+func committed(point string) bool {
+	return point != failpoint.TxWritten && point != failpoint.TxChecked
+}
+
+// One lab serves all: what one test leaves behind is what the next has to live with.
+func TestFaults(t *testing.T) {
+	l := upArmed(t)
+	for _, x := range []struct {
+		name string
+		test func(*testing.T, *labtest.Lab)
+	}{
+		{"KillAtEveryFailpoint", killAtEveryFailpoint},
+		{"AcknowledgedWritesSurvive", acknowledgedWritesSurvive},
+		{"DatabaseGoesAndReturns", databaseGoesAndReturns},
+		{"DaemonGoesAndReturns", daemonGoesAndReturns},
+		{"DaemonThatRefusesToStart", daemonThatRefusesToStart},
+		{"AU09SessionSurvivesRestart", sessionSurvivesRestart},
+	} {
+		t.Run(x.name, func(t *testing.T) { x.test(t, l) })
+	}
+}
+
+func killAtEveryFailpoint(t *testing.T, l *labtest.Lab) {
+	var longest time.Duration
+	for i := range cycles() {
+		point := failpoint.All()[i%len(failpoint.All())]
+		if err := os.WriteFile(filepath.Join(l.Path(failpoints), point), []byte("kill"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		address := fmt.Sprintf("10.%d.%d.%d", i>>16&255, i>>8&255, i&255)
+		died := time.Now()
+		a, err := l.Do(t.Context(), http.MethodPost, "/ntp/pools", map[string]any{"kind": "server", "address": address})
+		if err == nil {
+			t.Fatalf("cycle %d: the failpoint %s did not strike: %d %s", i, point, a.Status, a.Body)
+		}
+		gone := ready(t, l, died)
+		if longest = max(longest, gone); gone > 3*time.Second {
+			t.Errorf("cycle %d: ready %s after the death at %s", i, gone, point)
+		}
+		stored := whole(t, l)
+		n := slices.IndexFunc(stored, func(p pool) bool { return p.Address == address })
+		if (n >= 0) != committed(point) {
+			t.Fatalf("cycle %d: after a death at %s the row is stored: %v", i, point, n >= 0)
+		}
+		if n >= 0 {
+			l.Must(t, http.MethodDelete, "/ntp/pools/"+stored[n].ID, nil, 200, nil)
+		}
+	}
+	t.Logf("%d deaths, ready again after at most %s", cycles(), longest.Round(time.Millisecond))
+}
+
+// Whatever was acknowledged is there, whenever the process died.
+func acknowledgedWritesSurvive(t *testing.T, l *labtest.Lab) {
+	var mu sync.Mutex
+	acknowledged := map[string]bool{}
+	next := 0
+	write := func() {
+		mu.Lock()
+		next++
+		address := fmt.Sprintf("10.200.%d.%d", next>>8&255, next&255)
+		mu.Unlock()
+		a, err := l.Do(t.Context(), http.MethodPost, "/ntp/pools", map[string]any{"kind": "server", "address": address})
+		if err == nil && a.Status == 201 {
+			mu.Lock()
+			acknowledged[address] = true
+			mu.Unlock()
+		}
+	}
+	for round := range max(4, cycles()/16) {
+		stop := make(chan struct{})
+		var writers sync.WaitGroup
+		for range 4 {
+			writers.Go(func() {
+				for {
+					select {
+					case <-stop:
+						return
+					default:
+						write()
+					}
+				}
+			})
+		}
+		time.Sleep(time.Duration(60+round*37%200) * time.Millisecond)
+		state, err := l.Units().State(t.Context(), host.API)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The pid is the lab's own: the signal is sent from inside.
+		l.Run(t, lab.Gateway, "kill", "-KILL", strconv.Itoa(state.PID))
+		close(stop)
+		writers.Wait()
+		ready(t, l, time.Now())
+		stored := whole(t, l)
+		for address := range acknowledged {
+			if !slices.ContainsFunc(stored, func(p pool) bool { return p.Address == address }) {
+				t.Fatalf("round %d: %s was acknowledged and is lost", round, address)
+			}
+		}
+	}
+	if len(acknowledged) < 10 {
+		t.Fatalf("only %d writes were acknowledged", len(acknowledged))
+	}
+	t.Logf("%d acknowledged writes survived", len(acknowledged))
+}
+
+func databaseGoesAndReturns(t *testing.T, l *labtest.Lab) {
+	if err := l.Units().Stop(t.Context(), lab.PostgreSQL); err != nil {
+		t.Fatal(err)
+	}
+	if a, err := l.Do(t.Context(), http.MethodGet, "/ntp/pools", nil); err != nil || a.Status != 503 {
+		t.Fatalf("%+v %v", a, err)
+	}
+	l.Must(t, http.MethodGet, "/system/health", nil, 200, nil)
+	if err := l.Units().Start(t.Context(), lab.PostgreSQL); err != nil {
+		t.Fatal(err)
+	}
+	if d := ready(t, l, time.Now()); d > 10*time.Second {
+		t.Errorf("resources answer %s after the database", d)
+	}
+	l.Must(t, http.MethodPost, "/ntp/pools", map[string]any{"kind": "server", "address": "10.9.9.9"}, 201, nil)
+	whole(t, l)
+}
+
+func daemonGoesAndReturns(t *testing.T, l *labtest.Lab) {
+	state, err := l.Units().State(t.Context(), host.Chrony)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Run(t, lab.Gateway, "kill", "-KILL", strconv.Itoa(state.PID))
+	l.Must(t, http.MethodPost, "/system/render-configs", nil, 200, nil)
+	whole(t, l)
+	if after, err := l.Units().State(t.Context(), host.Chrony); err != nil || after.PID == state.PID || after.Active != "active" {
+		t.Fatalf("%+v %v", after, err)
+	}
+}
+
+func daemonThatRefusesToStart(t *testing.T, l *labtest.Lab) {
+	// chronyd refuses a command socket in a folder that others can write, and a pid file that it cannot.
+	const pidFile = "/run/chrony/chronyd.pid"
+	if err := l.Units().Stop(t.Context(), host.Chrony); err != nil {
+		t.Fatal(err)
+	}
+	l.Run(t, lab.Gateway, "mkdir", "-p", pidFile+"/x")
+	a := l.Must(t, http.MethodPost, "/ntp/pools", map[string]any{"kind": "server", "address": "10.8.8.8"}, 201, nil)
+	if got := a.Header.Get("Gateway-Apply"); got != "ntp=degraded" {
+		t.Fatalf("Gateway-Apply: %s", got)
+	}
+	if c := l.WaitState(t, "ntp", "degraded", time.Second); c.LastError == "" {
+		t.Fatalf("%+v", c)
+	}
+	l.Must(t, http.MethodGet, "/system/health", nil, 200, nil)
+	l.Run(t, lab.Gateway, "rm", "-rf", pidFile)
+	whole(t, l) // by itself
+}
+
+// The session's secret and row outlive the process.
+func sessionSurvivesRestart(t *testing.T, l *labtest.Lab) {
+	if err := l.Units().Restart(t.Context(), host.API); err != nil {
+		t.Fatal(err)
+	}
+	ready(t, l, time.Now())
+	l.Must(t, http.MethodGet, "/auth/me", nil, 200, nil)
+	info, err := os.Stat(l.Path("/var/lib/gateway/jwt-secret"))
+	if err != nil || info.Mode().Perm() != 0o600 || info.Size() < 32 {
+		t.Fatalf("%v %v", info, err)
+	}
+	if info.Sys().(*syscall.Stat_t).Uid != 0 {
+		t.Fatal("somebody else owns the secret")
+	}
+}
