@@ -61,7 +61,7 @@ lint: ui/node_modules/.installed ## formatting, vet, linters, generated files up
 	@packaging/lint.sh
 
 bench: run-packages build ## measure, side by side, what the goals name
-	@go test -count=1 -timeout 60m -run '^$$' -bench . ./test/bench
+	@go run ./test/bench
 
 fuzz: test-packages ## the fuzz oracles for longer (RAPID=number of texts)
 	@go test -count=1 -timeout 60m -run 'Hostile' ./internal/... -rapid.checks=$(or $(RAPID),200000)

@@ -8,6 +8,18 @@ export default defineConfig({
     manifest: true,
     // An inlined asset would be a data: URL, which the content security policy allows for images alone.
     assetsInlineLimit: 0,
+    rolldownOptions: {
+      output: {
+        // Two large files instead of sixty small ones: what the login needs, and what every page of the
+        // console needs besides. Each group takes along what its modules import.
+        codeSplitting: {
+          groups: [
+            { name: 'base', test: /src\/(main|door\/Door)\.tsx$/, priority: 2 },
+            { name: 'console', test: /src\/(app|kit)\/(?!Palette|Plot|ChangePreview)\w+\.tsx?$/, priority: 1 },
+          ],
+        },
+      },
+    },
   },
   server: {
     proxy: {

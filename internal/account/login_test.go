@@ -18,6 +18,7 @@ import (
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/db/dbtest"
 	"edge.internal/gateway/internal/kit/kittest"
+	"edge.internal/gateway/internal/kit/password"
 	"edge.internal/gateway/internal/schema"
 )
 
@@ -339,6 +340,16 @@ func TestAU15LongPasswords(t *testing.T) {
 	h.enter(t, "b@example.net", plain)
 }
 
+func TestAU15StoredHashHasCostTwelve(t *testing.T) {
+	h := newHouseOn(t, kittest.New(t), password.Cost)
+	h.add(t, h.enter(t, admin, plain), "a@example.net", "viewer")
+	for _, email := range []string{admin, "a@example.net"} {
+		if hash := h.hashOf(t, email); !strings.HasPrefix(hash, "$2a$12$") {
+			t.Errorf("the hash of %s begins %.7s", email, hash)
+		}
+	}
+}
+
 func TestLogout(t *testing.T) {
 	h := newHouse(t)
 	one, two := h.enter(t, admin, plain), h.enter(t, admin, plain)
@@ -396,7 +407,7 @@ func TestLoginWhileTheDatabaseIsAway(t *testing.T) {
 func TestDatabaseGoesAwayAndReturns(t *testing.T) {
 	h := newHouse(t)
 	users := h.enter(t, admin, plain)
-	back := breakDatabase(t, h, dbtest.New(t))
+	back := breakDatabase(t, h)
 	h.me(t, users).Want(t, http.StatusServiceUnavailable)
 	offline := h.enter(t, admin, plain)
 	h.do(t, offline, http.MethodGet, "/system/toys", nil).Want(t, http.StatusOK)

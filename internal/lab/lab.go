@@ -126,9 +126,8 @@ func (l *Lab) Command(ctx context.Context, side Side, argv ...string) (*exec.Cmd
 const nsenter = "/usr/bin/nsenter"
 
 // Client speaks plain HTTP to the API's control socket, as the local administrator. The host of its URLs does not matter.
-func (l *Lab) Client() *http.Client { return l.client(l.Path(controlSocket)) }
-
-func (l *Lab) client(socket string) *http.Client {
+func (l *Lab) Client() *http.Client {
+	socket := l.Path(controlSocket)
 	return &http.Client{
 		Timeout: 30 * time.Second,
 		Transport: &http.Transport{

@@ -216,6 +216,16 @@ func TestSetupTokenProvesOwnership(t *testing.T) {
 		t.Fatal("completed")
 	}
 	h.clock.Move(time.Hour)
+	// Without a token on the disk, nothing proves ownership.
+	if err := os.Rename(h.Paths.State("setup-token"), h.Paths.State("away")); err != nil {
+		t.Fatal(err)
+	}
+	for _, given := range []string{"", token} {
+		h.post(t, elsewhere, "/setup/complete", gateway("setup_token", given)).Want(t, http.StatusForbidden)
+	}
+	if err := os.Rename(h.Paths.State("away"), h.Paths.State("setup-token")); err != nil {
+		t.Fatal(err)
+	}
 
 	// A restart keeps the token.
 	h = start(t, h.Bench)
@@ -255,15 +265,19 @@ func TestSetupTokenCannotBeGuessed(t *testing.T) {
 
 func TestParallelSetupHasOneWinner(t *testing.T) {
 	h := newHouse(t)
+	token, err := Token(h.Paths)
+	if err != nil {
+		t.Fatal(err)
+	}
 	var won, lost atomic.Int32
 	var all sync.WaitGroup
 	for i := range 20 {
 		all.Go(func() {
-			path, body := "/setup/complete", gateway("admin_email", string(rune('a'+i))+"@example.net")
+			path, body := "/setup/complete", gateway("setup_token", token, "admin_email", string(rune('a'+i))+"@example.net")
 			if i%4 == 0 {
-				path, body = "/setup/complete-node", map[string]any{"fqdn": "node.example.net"}
+				path, body = "/setup/complete-node", map[string]any{"setup_token": token, "fqdn": "node.example.net"}
 			}
-			switch a := h.post(t, onTheBox, path, body); a.Status {
+			switch a := h.post(t, []string{onTheBox, elsewhere}[i%2], path, body); a.Status {
 			case http.StatusOK:
 				won.Add(1)
 			case http.StatusConflict:

@@ -78,13 +78,13 @@ func (r *Room) prove(from netip.Addr, given string) error {
 		return err
 	}
 	token, err := readToken(r.Paths)
-	if err != nil {
-		attempt.Withdraw()
-		return err
-	}
-	if subtle.ConstantTimeCompare([]byte(token), []byte(given)) == 1 {
+	switch {
+	case err == nil && subtle.ConstantTimeCompare([]byte(token), []byte(given)) == 1:
 		attempt.Succeeded()
 		return nil
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		attempt.Withdraw()
+		return err
 	}
 	f := fault.New(fault.Forbidden, "the setup token is missing or wrong")
 	f.Fields = map[string]string{"setup_token": "must be the token that the service printed at start; gateway-ctl setup-token prints it again"}

@@ -5,14 +5,12 @@ import { http, unwrap } from '../api/client'
 import type { paths } from '../api/schema'
 import classes from './ChangePreview.module.css'
 import { Diff } from './Diff'
+import { FieldChanges } from './FieldChanges'
 import { FaultNotice } from './Loaded'
 import { type Model, modelChanges } from './model-changes'
 
 type ChangeSet = paths['/change-sets']['post']['requestBody']['content']['application/json']
 export type Operation = ChangeSet['operations'][number]
-
-const show = (value: unknown) =>
-  value === undefined ? '–' : typeof value === 'string' ? value || '""' : JSON.stringify(value)
 
 /** What would change if this were saved: the fields of the model and the lines of the rendered files. */
 export default function ChangePreview({ operation }: { operation: Operation }) {
@@ -29,16 +27,10 @@ export default function ChangePreview({ operation }: { operation: Operation }) {
     <section className={classes.preview} aria-label={t('preview.title')}>
       <h3>{t('preview.model')}</h3>
       {query.data.changes.map((change) => (
-        <dl key={`${change.kind} ${change.id}`}>
-          {modelChanges(change.before as Model, change.after as Model).map(({ field, before, after }) => (
-            <div key={field}>
-              <dt>{field}</dt>
-              <dd>
-                {change.before != null && <del>{show(before)}</del>} <ins>{show(after)}</ins>
-              </dd>
-            </div>
-          ))}
-        </dl>
+        <FieldChanges
+          key={`${change.kind} ${change.id}`}
+          changes={modelChanges(change.before as Model, change.after as Model)}
+        />
       ))}
       <h3>{t('preview.files')}</h3>
       {query.data.files.length === 0 && <p className="soft">{t('preview.noFiles')}</p>}

@@ -57,7 +57,9 @@ export function EditForm<T extends object>(
   const { resource, id } = props
   const { t } = useTranslation()
   const queries = useQueryClient()
-  const query = useQuery({ queryKey: [resource.kind, id], queryFn: () => resource.read(id) })
+  // The news of our own deletion must not make us ask for what is gone.
+  const [deleting, setDeleting] = useState(false)
+  const query = useQuery({ queryKey: [resource.kind, id], queryFn: () => resource.read(id), enabled: !deleting })
 
   const remove = (loaded: Answer<T>) =>
     confirm({
@@ -66,10 +68,15 @@ export function EditForm<T extends object>(
       verb: t('delete.verb'),
       danger: true,
       act: async () => {
-        const { applied } = await resource.remove(id, loaded.etag)
-        toastApplied(t('delete.done', { name: props.name(loaded.value) }), applied)
-        queries.removeQueries({ queryKey: [resource.kind, id] })
-        await queries.invalidateQueries({ queryKey: [resource.kind] })
+        setDeleting(true)
+        try {
+          const { applied } = await resource.remove(id, loaded.etag)
+          toastApplied(t('delete.done', { name: props.name(loaded.value) }), applied)
+          await queries.invalidateQueries({ queryKey: [resource.kind] })
+        } catch (cause) {
+          setDeleting(false)
+          throw cause
+        }
       },
     }).then((yes) => yes && props.onDone?.())
 
@@ -111,7 +118,12 @@ export function SettingsForm<T extends object>(props: FormProps & { singleton: S
               initial={base.value as Values}
               save={save}
               kind={singleton.kind}
-              operation={(body) => ({ kind: singleton.kind, verb: 'update', body })}
+              operation={(body) => ({
+                kind: singleton.kind,
+                verb: 'update',
+                id: (base.value as { id?: string }).id,
+                body,
+              })}
             />
           )}
         </Baseline>

@@ -7,17 +7,14 @@ import { http, unwrap } from '../../api/client'
 import { auditStream } from '../../api/streams'
 import type { AuditEntry } from '../../api/types'
 import { paths } from '../../app/paths'
-import { DetailDrawer } from '../../kit/DetailDrawer'
-import { Code } from '../../kit/Diff'
-import { exactTime } from '../../kit/format'
 import { LiveMark } from '../../kit/LiveMark'
 import { FaultNotice } from '../../kit/Loaded'
 import type { ListSearch } from '../../kit/list-logic'
-import { Notice } from '../../kit/Notice'
-import { Facts, Page, Panel } from '../../kit/Page'
+import { Page, Panel } from '../../kit/Page'
 import { useStream } from '../../kit/useStream'
 import classes from './Audit.module.css'
 import { AuditList } from './AuditList'
+import { EntryDrawer } from './EntryDrawer'
 import { filters, newerEntries } from './live-entries'
 
 const pageSize = 100
@@ -91,46 +88,7 @@ export default function AuditPage() {
           </div>
         )}
       </Panel>
-      {id && query.data && <EntryDrawer entry={entries.find((one) => one.id === id)} />}
+      {id && <EntryDrawer id={id} known={entries.find((one) => one.id === id)} />}
     </Page>
-  )
-}
-
-function EntryDrawer({ entry }: { entry?: AuditEntry }) {
-  const { t } = useTranslation('audit')
-  if (!entry) {
-    return (
-      <DetailDrawer title={t('id')} back={paths.audit}>
-        <Notice tone="off">{t('notLoaded')}</Notice>
-      </DetailDrawer>
-    )
-  }
-  return (
-    <DetailDrawer title={<span className="mono">{entry.action}</span>} back={paths.audit}>
-      <Facts
-        facts={[
-          [t('at'), exactTime(entry.created_at)],
-          [t('actor'), entry.actor],
-          [t('subject'), entry.subject],
-          [
-            t('node'),
-            <span key="n" className="mono">
-              {entry.node_id}
-            </span>,
-          ],
-          [
-            t('id'),
-            <span key="i" className="mono">
-              {entry.id}
-            </span>,
-          ],
-        ]}
-      />
-      {entry.details != null && (
-        <div className={classes.details}>
-          <Code label={t('details')} text={JSON.stringify(entry.details, null, 2)} />
-        </div>
-      )}
-    </DetailDrawer>
   )
 }

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import type { AuditEntry } from '../../api/types'
-import { newerEntries } from './live-entries'
+import { justAfter, newerEntries } from './live-entries'
 
 const entry = (id: string, second: number, subject = ''): AuditEntry => ({
   id,
@@ -21,4 +21,9 @@ it('takes only what the search would have found', () => {
   const live = [entry('a', 1, 'Time.example.com'), entry('b', 2, 'other')]
   expect(ids(newerEntries(live, [], { subject: 'time', actor: 'ada' }))).toEqual(['a'])
   expect(ids(newerEntries(live, [], { from: '2026-01-01T00:00:02Z' }))).toEqual(['b'])
+})
+
+it('knows the id after an id', () => {
+  expect(justAfter('01a1dd2e-328f-7676-8a59-2a0acebaad9e')).toBe('01a1dd2e-328f-7676-8a59-2a0acebaad9f')
+  expect(justAfter('01a1dd2e-328f-7676-8a59-ffffffffffff')).toBe('01a1dd2e-328f-7676-8a5a-000000000000')
 })

@@ -25,3 +25,9 @@ export function newerEntries(
     .filter((entry) => !known.has(entry.id) && Date.parse(entry.created_at) >= newest && matches(entry, search))
     .reverse()
 }
+
+/** The id right after this one. Later entries have greater ids, so the entry itself is the first one before it. */
+export function justAfter(id: string): string {
+  const digits = (BigInt(`0x${id.replaceAll('-', '')}`) + 1n).toString(16).padStart(32, '0')
+  return digits.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5')
+}

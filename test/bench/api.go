@@ -1,0 +1,318 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/crypto/bcrypt"
+
+	"edge.internal/gateway/internal/kit/db/private"
+)
+
+const (
+	email  = "admin@example.net"
+	secret = "correct horse battery"
+	// proxyHeader says for whom the bench speaks: one address for all.
+	proxyHeader = "PROXY TCP4 127.0.0.1 127.0.0.1 4711 3443\r\n"
+)
+
+// client talks to one server over its unix socket.
+type client struct {
+	http   *http.Client
+	base   string
+	cookie string
+}
+
+func newClient(socket, base, greeting string) *client {
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, "unix", socket)
+		if err == nil && greeting != "" {
+			_, err = io.WriteString(conn, greeting)
+		}
+		return conn, err
+	}
+	return &client{http: &http.Client{Transport: &http.Transport{DialContext: dial, MaxIdleConnsPerHost: 64}, Timeout: 30 * time.Second}, base: base}
+}
+
+func (c *client) do(method, path string, body []byte, headers ...string) (*http.Response, []byte, error) {
+	req, err := http.NewRequest(method, c.base+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, nil, err
+	}
+	if c.cookie != "" {
+		req.Header.Set("Cookie", c.cookie)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	res, err := c.http.Do(req)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	return res, b, err
+}
+
+// rate is how many requests a second n connections get answered with the status.
+func (c *client) rate(n, status int, d time.Duration, method, path string, body []byte, headers ...string) (float64, error) {
+	return load(n, d, func() error {
+		res, b, err := c.do(method, path, body, headers...)
+		if err == nil && res.StatusCode != status {
+			err = fmt.Errorf("%s %s answers %d: %.200s", method, path, res.StatusCode, b)
+		}
+		return err
+	})
+}
+
+// load calls f on n goroutines for a while and answers the rate.
+func load(n int, d time.Duration, f func() error) (float64, error) {
+	var done atomic.Int64
+	var failed error
+	var once sync.Once
+	var workers sync.WaitGroup
+	start := time.Now()
+	for range n {
+		workers.Go(func() {
+			for time.Since(start) < d {
+				if err := f(); err != nil {
+					once.Do(func() { failed = err })
+					return
+				}
+				done.Add(1)
+			}
+		})
+	}
+	workers.Wait()
+	return float64(done.Load()) / time.Since(start).Seconds(), failed
+}
+
+// process is a server of the bench.
+type process struct{ cmd *exec.Cmd }
+
+func start(argv ...string) (*process, error) {
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Stderr = io.Discard
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	return &process{cmd}, cmd.Start()
+}
+
+func (p *process) stop() {
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	_ = p.cmd.Wait()
+}
+
+func (p *process) rss() float64 {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(b)) {
+		var kib float64
+		if _, err := fmt.Sscanf(line, "VmRSS: %f kB", &kib); err == nil {
+			return kib / 1024
+		}
+	}
+	return 0
+}
+
+func measureAPI(ctx context.Context, s settings) (goals []goal, err error) {
+	dir, err := os.MkdirTemp("", "gateway-bench-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return nil, err
+	}
+	fmt.Println("a private PostgreSQL, with fsync")
+	pg, err := private.Start(ctx, private.Options{Dir: filepath.Join(dir, "pg"), SocketDir: filepath.Join(dir, "pg", "run"), Fsync: true})
+	if err != nil {
+		return nil, err
+	}
+	defer pg.Stop() //nolint:errcheck // the bench is over
+	pool, err := pgxpool.New(ctx, pg.URL("postgres"))
+	if err != nil {
+		return nil, err
+	}
+	defer pool.Close()
+
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	api := func() (*process, error) {
+		return start(filepath.Join(s.programs, "gateway-api"), "--db", pg.URL("postgres"), "--root", dir, "--units", "none:the bench has no daemons", "--listen", "", "--metrics", "")
+	}
+	gateway, err := api()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { gateway.stop() }()
+	c := newClient(filepath.Join(dir, "run/gateway/api.sock"), "http://gateway/api/v1", proxyHeader)
+	if err := c.waitReady(); err != nil {
+		return nil, err
+	}
+	setup := fmt.Sprintf(`{"admin_email":%q,"admin_password":%q,"fqdn":"gateway.example.net","acme_email":%q,"acme_enabled":false,"ipv6_enabled":true}`, email, secret, email)
+	if res, b, err := c.do("POST", "/setup/complete", []byte(setup)); err != nil || res.StatusCode != 200 {
+		return nil, fmt.Errorf("setup: %s %w", b, err)
+	}
+	if err := c.login(); err != nil {
+		return nil, err
+	}
+	if _, err := pool.Exec(ctx, `INSERT INTO account_users (id, created_at, updated_at, email, name, role, active, password, totp_enabled, oidc_subject)
+		SELECT gen_random_uuid(), now(), now(), 'user' || n || '@example.net', 'User ' || n, 'viewer', true, '$2a$12$8Hn0rjLrWs0cqJcGkG3vXuR5pQ2mT7bZ1xY4wV9dF6sA3eKiOaNbC', false, '' FROM generate_series(1, 999) n`); err != nil {
+		return nil, err
+	}
+	var id string
+	if err := pool.QueryRow(ctx, `SELECT id::text FROM account_users WHERE email = 'user7@example.net'`).Scan(&id); err != nil {
+		return nil, err
+	}
+	bareServer, err := start(self, "bare", filepath.Join(dir, "bare.sock"), pg.URL("postgres"))
+	if err != nil {
+		return nil, err
+	}
+	defer bareServer.stop()
+	bare := newClient(filepath.Join(dir, "bare.sock"), "http://bare", "")
+	for range 200 {
+		if _, _, err = bare.do("GET", "/empty", nil); err == nil {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if err != nil {
+		return nil, err
+	}
+
+	fmt.Println("lists of 1,000 rows")
+	ours, theirs, err := inTurns(s,
+		func(d time.Duration) (float64, error) { return c.rate(8, 200, d, "GET", "/users", nil) },
+		func(d time.Duration) (float64, error) { return bare.rate(8, 200, d, "GET", "/users", nil) })
+	if err != nil {
+		return nil, err
+	}
+	goals = append(goals, goal{"A2 list of 1,000 rows / bare net/http + pgx", ours / theirs, "x", 0.7, true, perSecond(ours, theirs)})
+
+	res, _, err := c.do("GET", "/users", nil)
+	if err != nil {
+		return nil, err
+	}
+	unchanged, full, err := inTurns(s,
+		func(d time.Duration) (float64, error) {
+			return c.rate(8, 304, d, "GET", "/users", nil, "If-None-Match", res.Header.Get("ETag"))
+		},
+		func(d time.Duration) (float64, error) { return c.rate(8, 200, d, "GET", "/users", nil) })
+	if err != nil {
+		return nil, err
+	}
+	goals = append(goals, goal{"A2 unchanged list answers 304 / the whole list", unchanged / full, "x", 1, true, perSecond(unchanged, full)})
+
+	fmt.Println("mutations with audit, without a daemon")
+	body := []byte(`{"name":"Another Name"}`)
+	for _, n := range []int{1, 8} {
+		ours, direct, err := inTurns(s,
+			func(d time.Duration) (float64, error) { return c.rate(n, 200, d, "PUT", "/users/"+id, body) },
+			func(d time.Duration) (float64, error) {
+				return load(n, d, func() error { return bareUpdate(ctx, pool, id, "Another Name") })
+			})
+		if err != nil {
+			return nil, err
+		}
+		theirs, _, err := inTurns(settings{round: s.round, rounds: 3},
+			func(d time.Duration) (float64, error) { return bare.rate(n, 200, d, "PUT", "/users/"+id, body) },
+			func(time.Duration) (float64, error) { return 0, nil })
+		if err != nil {
+			return nil, err
+		}
+		goals = append(goals,
+			goal{fmt.Sprintf("A1 mutation at %d / bare two-row transaction in net/http", n), ours / theirs, "x", 0.6, true, perSecond(ours, theirs)},
+			goal{fmt.Sprintf("   mutation at %d / bare two-row transaction, no HTTP", n), ours / direct, "x", 0, true, perSecond(ours, direct)})
+	}
+
+	fmt.Println("logins")
+	hash, err := bcrypt.GenerateFromPassword([]byte(secret), 12)
+	if err != nil {
+		return nil, err
+	}
+	login, raw, err := inTurns(settings{round: 0, rounds: 7},
+		func(time.Duration) (float64, error) { return seconds(c.login) },
+		func(time.Duration) (float64, error) {
+			return seconds(func() error { return bcrypt.CompareHashAndPassword(hash, []byte(secret)) })
+		})
+	if err != nil {
+		return nil, err
+	}
+	goals = append(goals, goal{"A3 login / bare bcrypt at cost 12", login / raw, "x", 1.15, false, fmt.Sprintf("%.0f ms, %.0f ms", login*1000, raw*1000)})
+
+	fmt.Println("start and memory")
+	time.Sleep(2 * time.Second)
+	var starts []float64
+	for range 5 {
+		gateway.stop()
+		took, err := seconds(func() error {
+			if gateway, err = api(); err != nil {
+				return err
+			}
+			return c.waitReady()
+		})
+		if err != nil {
+			return nil, err
+		}
+		starts = append(starts, took)
+	}
+	time.Sleep(3 * time.Second)
+	return append(goals,
+		goal{"ready with the database up", median(starts), "s", 1, false, ""},
+		goal{"idle memory (RSS)", gateway.rss(), "MiB", 60, false, ""}), nil
+}
+
+func seconds(f func() error) (float64, error) {
+	start := time.Now()
+	err := f()
+	return time.Since(start).Seconds(), err
+}
+
+func perSecond(a, b float64) string { return fmt.Sprintf("%.0f/s, %.0f/s", a, b) }
+
+// waitReady waits until the API has its database.
+func (c *client) waitReady() error {
+	for range 6000 {
+		if _, b, err := c.do("GET", "/system/health", nil); err == nil && bytes.Contains(b, []byte(`"database":"up"`)) {
+			return nil
+		}
+		c.http.CloseIdleConnections()
+		time.Sleep(5 * time.Millisecond)
+	}
+	return errors.New("gateway-api does not get ready")
+}
+
+func (c *client) login() error {
+	body, err := json.Marshal(map[string]string{"email": email, "password": secret})
+	if err != nil {
+		return err
+	}
+	res, b, err := c.do("POST", "/auth/login", body)
+	if err != nil {
+		return err
+	}
+	if len(res.Cookies()) == 0 {
+		return fmt.Errorf("login: %d %s", res.StatusCode, b)
+	}
+	c.cookie = res.Cookies()[0].Name + "=" + res.Cookies()[0].Value
+	return nil
+}

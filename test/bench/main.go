@@ -1,0 +1,112 @@
+// Command bench measures, side by side in one run, what the gateway costs over the bare parts it is made of.
+//
+// Machines are noisy: only the ratios are claims. The two sides of each are measured in turns, and the medians compared.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"edge.internal/gateway/internal/lab"
+)
+
+// goal is one line of the table.
+type goal struct {
+	name     string
+	measured float64
+	unit     string
+	bar      float64
+	atLeast  bool
+	detail   string
+}
+
+func (g goal) met() bool {
+	if g.atLeast {
+		return g.measured >= g.bar
+	}
+	return g.measured <= g.bar
+}
+
+// settings of a run.
+type settings struct {
+	programs string
+	round    time.Duration
+	rounds   int
+}
+
+func main() {
+	lab.Init()
+	if len(os.Args) > 2 && os.Args[1] == "bare" {
+		fail(serveBare(os.Args[2], os.Args[3]))
+		return
+	}
+	var s settings
+	flag.StringVar(&s.programs, "programs", "bin", "folder of the built programs")
+	flag.DurationVar(&s.round, "round", time.Second, "how long one side is measured in one turn")
+	flag.IntVar(&s.rounds, "rounds", 7, "turns of each side")
+	flag.Parse()
+	var err error
+	s.programs, err = filepath.Abs(s.programs)
+	fail(err)
+
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	var goals []goal
+	for _, part := range []func(context.Context, settings) ([]goal, error){measureAPI, measureDaemon} {
+		got, err := part(ctx, s)
+		fail(err)
+		goals = append(goals, got...)
+	}
+	missed := 0
+	fmt.Printf("\n%-52s %12s %12s       %s\n", "what", "measured", "bar", "")
+	for _, g := range goals {
+		sign, verdict := "≤", "ok"
+		if g.atLeast {
+			sign = "≥"
+		}
+		if !g.met() {
+			verdict = "MISSED"
+			missed++
+		}
+		fmt.Printf("%-52s %9.2f %-3s %1s %8.2f %-3s  %-7s %s\n", g.name, g.measured, g.unit, sign, g.bar, g.unit, verdict, g.detail)
+	}
+	if missed > 0 {
+		fail(fmt.Errorf("%d goals missed", missed))
+	}
+}
+
+func fail(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(1)
+	}
+}
+
+func median(list []float64) float64 {
+	list = slices.Sorted(slices.Values(list))
+	return list[len(list)/2]
+}
+
+// inTurns measures two sides in turns and answers the medians.
+func inTurns(s settings, a, b func(time.Duration) (float64, error)) (ma, mb float64, err error) {
+	var as, bs []float64
+	for range s.rounds {
+		for _, side := range []struct {
+			f   func(time.Duration) (float64, error)
+			out *[]float64
+		}{{a, &as}, {b, &bs}} {
+			v, err := side.f(s.round)
+			if err != nil {
+				return 0, 0, err
+			}
+			*side.out = append(*side.out, v)
+		}
+	}
+	return median(as), median(bs), nil
+}
