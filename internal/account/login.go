@@ -178,7 +178,7 @@ func (r *Room) begin(c *httpd.Call, who *candidate) (session, error) {
 			return err
 		}
 		r.mirrorAfter(c, tx, who.Email, who.ID)
-		return r.Audit.WriteAs(c, tx, who.Email, "auth.login.success", who.Email, map[string]any{"role": who.Role, "remote_ip": c.Client()})
+		return r.Audit.WriteAs(tx, who.Email, "auth.login.success", who.Email, map[string]any{"role": who.Role, "remote_ip": c.Client()})
 	})
 	return s, err
 }
@@ -203,7 +203,7 @@ func (r *Room) adopt(ctx context.Context, tx *db.Tx, who *candidate) error {
 		return err
 	}
 	if tag.RowsAffected() > 0 {
-		if err := r.Audit.WriteAs(ctx, tx, who.Email, "user.create", who.Email, map[string]any{"id": id, "role": actor.Admin, "source": "setup"}); err != nil {
+		if err := r.Audit.WriteAs(tx, who.Email, "user.create", who.Email, map[string]any{"id": id, "role": actor.Admin, "source": "setup"}); err != nil {
 			return err
 		}
 	}
@@ -225,7 +225,7 @@ func (r *Room) refused(c *httpd.Call, email string, why error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c), 5*time.Second)
 	defer cancel()
 	err := r.DB.Write(ctx, func(tx *db.Tx) error {
-		return r.Audit.WriteAs(ctx, tx, email, "auth.login.failed", email, map[string]any{"reason": reason, "remote_ip": c.Client()})
+		return r.Audit.WriteAs(tx, email, "auth.login.failed", email, map[string]any{"reason": reason, "remote_ip": c.Client()})
 	})
 	if err != nil {
 		r.Log.Warn("failed login is not in the audit log", "err", err)

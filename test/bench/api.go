@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -70,8 +71,9 @@ func (c *client) do(method, path string, body []byte, headers ...string) (*http.
 }
 
 // rate is how many requests a second n connections get answered with the status.
-func (c *client) rate(n, status int, d time.Duration, method, path string, body []byte, headers ...string) (float64, error) {
+func (c *client) rate(n, status int, d time.Duration, method string, path func() string, body []byte, headers ...string) (float64, error) {
 	return load(n, d, func() error {
+		path := path()
 		res, b, err := c.do(method, path, body, headers...)
 		if err == nil && res.StatusCode != status {
 			err = fmt.Errorf("%s %s answers %d: %.200s", method, path, res.StatusCode, b)
@@ -179,10 +181,13 @@ func measureAPI(ctx context.Context, s settings) (goals []goal, err error) {
 		SELECT gen_random_uuid(), now(), now(), 'user' || n || '@example.net', 'User ' || n, 'viewer', true, '$2a$12$8Hn0rjLrWs0cqJcGkG3vXuR5pQ2mT7bZ1xY4wV9dF6sA3eKiOaNbC', false, '' FROM generate_series(1, 999) n`); err != nil {
 		return nil, err
 	}
-	var id string
-	if err := pool.QueryRow(ctx, `SELECT id::text FROM account_users WHERE email = 'user7@example.net'`).Scan(&id); err != nil {
+	var ids []string
+	if err := pool.QueryRow(ctx, `SELECT array_agg(id::text) FROM account_users WHERE role = 'viewer'`).Scan(&ids); err != nil {
 		return nil, err
 	}
+	users := func() string { return "/users" }
+	someID := func() string { return ids[rand.IntN(len(ids))] }
+	someUser := func() string { return "/users/" + someID() }
 	bareServer, err := start(self, "bare", filepath.Join(dir, "bare.sock"), pg.URL("postgres"))
 	if err != nil {
 		return nil, err
@@ -201,8 +206,8 @@ func measureAPI(ctx context.Context, s settings) (goals []goal, err error) {
 
 	fmt.Println("lists of 1,000 rows")
 	ours, theirs, err := inTurns(s,
-		func(d time.Duration) (float64, error) { return c.rate(8, 200, d, "GET", "/users", nil) },
-		func(d time.Duration) (float64, error) { return bare.rate(8, 200, d, "GET", "/users", nil) })
+		func(d time.Duration) (float64, error) { return c.rate(8, 200, d, "GET", users, nil) },
+		func(d time.Duration) (float64, error) { return bare.rate(8, 200, d, "GET", users, nil) })
 	if err != nil {
 		return nil, err
 	}
@@ -214,9 +219,9 @@ func measureAPI(ctx context.Context, s settings) (goals []goal, err error) {
 	}
 	unchanged, full, err := inTurns(s,
 		func(d time.Duration) (float64, error) {
-			return c.rate(8, 304, d, "GET", "/users", nil, "If-None-Match", res.Header.Get("ETag"))
+			return c.rate(8, 304, d, "GET", users, nil, "If-None-Match", res.Header.Get("ETag"))
 		},
-		func(d time.Duration) (float64, error) { return c.rate(8, 200, d, "GET", "/users", nil) })
+		func(d time.Duration) (float64, error) { return c.rate(8, 200, d, "GET", users, nil) })
 	if err != nil {
 		return nil, err
 	}
@@ -226,15 +231,15 @@ func measureAPI(ctx context.Context, s settings) (goals []goal, err error) {
 	body := []byte(`{"name":"Another Name"}`)
 	for _, n := range []int{1, 8} {
 		ours, direct, err := inTurns(s,
-			func(d time.Duration) (float64, error) { return c.rate(n, 200, d, "PUT", "/users/"+id, body) },
+			func(d time.Duration) (float64, error) { return c.rate(n, 200, d, "PUT", someUser, body) },
 			func(d time.Duration) (float64, error) {
-				return load(n, d, func() error { return bareUpdate(ctx, pool, id, "Another Name") })
+				return load(n, d, func() error { return bareUpdate(ctx, pool, someID(), "Another Name") })
 			})
 		if err != nil {
 			return nil, err
 		}
 		theirs, _, err := inTurns(settings{round: s.round, rounds: 3},
-			func(d time.Duration) (float64, error) { return bare.rate(n, 200, d, "PUT", "/users/"+id, body) },
+			func(d time.Duration) (float64, error) { return bare.rate(n, 200, d, "PUT", someUser, body) },
 			func(time.Duration) (float64, error) { return 0, nil })
 		if err != nil {
 			return nil, err

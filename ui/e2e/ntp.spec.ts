@@ -1,11 +1,11 @@
-import { expect, onGateway, test } from './gateway'
+import { expect, expectAccessible, onGateway, test } from './gateway'
 
 const server = '198.51.100.2'
 
 test('an NTP server goes from the browser to chronyd', async ({ page, context }) => {
   const audit = await context.newPage()
   await audit.goto('/operations/audit')
-  await expect(audit.getByText('live', { exact: true })).toBeVisible()
+  await expect(audit.getByText('up to date')).toBeVisible()
 
   await page.goto('/services/ntp/servers')
   await page.getByRole('link', { name: 'Add a server' }).click()
@@ -20,6 +20,8 @@ test('an NTP server goes from the browser to chronyd', async ({ page, context })
 
   await page.getByRole('button', { name: 'Save' }).click()
   await expect(page.getByRole('link', { name: server })).toBeVisible()
+  await expect(page.getByText('The change is live.')).toBeVisible()
+  await expectAccessible(page)
 
   await test.step('the audit entry arrives without a reload', async () => {
     const row = audit.getByRole('row').filter({ hasText: server }).first()
@@ -51,10 +53,10 @@ test.describe('bad input', () => {
     await page.getByLabel('Address').press('Control+Enter')
     await expect(page.getByLabel('Address')).toHaveAttribute('aria-invalid', 'true')
     await expect(page.getByLabel('Address')).toHaveValue('not a host')
-    await page.getByRole('button', { name: 'Close' }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Close' }).click()
     await page.getByRole('button', { name: 'Cancel' }).click()
     await expect(page.getByLabel('Address')).toHaveValue('not a host')
-    await page.getByRole('button', { name: 'Close' }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Close' }).click()
     await page.getByRole('button', { name: 'Leave' }).click()
     await expect(page).toHaveURL(/\/servers$/)
   })
@@ -91,7 +93,10 @@ test('a server can be found by the palette and deleted', async ({ page }) => {
   await page.keyboard.press('Control+K')
   await page.getByPlaceholder('Go to, find, do…').fill(server)
   await page.getByRole('button', { name: server }).click()
+  await expect(page.getByLabel('Address')).toHaveValue(server)
+  await expectAccessible(page)
   await page.getByRole('button', { name: 'Delete' }).click()
+  await expectAccessible(page)
   await page
     .getByRole('dialog', { name: `Delete ${server}?` })
     .getByRole('button', { name: 'Delete' })

@@ -1,28 +1,24 @@
 import { expect, expectAccessible, expectNoSidewaysScroll, pages, schemes, settled, test } from './gateway'
 
+const phone = { width: 390, height: 844 }
+
 for (const colorScheme of schemes) {
   test.describe(colorScheme, () => {
     test.use({ colorScheme })
     for (const [name, path] of Object.entries(pages)) {
-      test(`${name} is accessible and without errors`, async ({ page }) => {
+      test(`${name} is accessible, without errors, and fits a phone`, async ({ page }) => {
         await page.goto(path)
         await settled(page)
         await expectAccessible(page)
+        await page.setViewportSize(phone)
+        await expectNoSidewaysScroll(page)
       })
     }
   })
 }
 
 test.describe('on a phone', () => {
-  test.use({ viewport: { width: 390, height: 844 } })
-
-  for (const [name, path] of Object.entries(pages)) {
-    test(`${name} does not scroll sideways`, async ({ page }) => {
-      await page.goto(path)
-      await settled(page)
-      await expectNoSidewaysScroll(page)
-    })
-  }
+  test.use({ viewport: phone })
 
   test('the navigation folds away', async ({ page }) => {
     await page.goto('/')

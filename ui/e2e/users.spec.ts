@@ -77,4 +77,10 @@ test('the audit search keeps its filters in the address', async ({ page }) => {
   await page.reload()
   await expect(page.getByLabel('Subject')).toHaveValue(viewer.email)
   await expect(page.getByRole('row').nth(1)).toContainText(viewer.email)
+
+  // The address of an entry shows it, whatever list it was found in.
+  await page.getByRole('row').nth(1).getByRole('link').click()
+  await expect(page.getByRole('dialog').getByText(viewer.email).first()).toBeVisible()
+  await page.goto(`${new URL(page.url()).pathname}?actor=nobody`)
+  await expect(page.getByRole('dialog').getByText(viewer.email).first()).toBeVisible()
 })

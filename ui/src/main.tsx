@@ -5,19 +5,26 @@ import './theme/tokens.css'
 import { StrictMode } from 'react'
 import { createRoot } from 'react-dom/client'
 import { reloadOnChunkFailure } from './chunk-reload'
+import i18n from './i18n/i18n'
 import { ThemeProvider } from './theme/ThemeProvider'
 
 reloadOnChunkFailure()
 
+const root = document.getElementById('root')!
+
 // The door (login, reset, setup) and the console are two programs: the door stays small, and crossing
 // it is a page load, which leaves nothing of the former session in memory.
 const atTheDoor = ['/login', '/reset-password', '/setup'].includes(location.pathname)
-const { default: Program } = await (atTheDoor ? import('./door/Door') : import('./app/App'))
+const program = atTheDoor ? import('./door/Door') : import('./app/App')
 
-createRoot(document.getElementById('root')!).render(
-  <StrictMode>
-    <ThemeProvider>
-      <Program />
-    </ThemeProvider>
-  </StrictMode>,
+program.then(
+  ({ default: Program }) =>
+    createRoot(root).render(
+      <StrictMode>
+        <ThemeProvider>
+          <Program />
+        </ThemeProvider>
+      </StrictMode>,
+    ),
+  () => root.append(i18n.t('broken')),
 )

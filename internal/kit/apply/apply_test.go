@@ -271,6 +271,7 @@ func TestBootAfterAKillBeforeTheReload(t *testing.T) {
 func TestDamagedLastGoodIsNotTrusted(t *testing.T) {
 	x := newToy(t, nil)
 	x.want(t, "a", apply.Live)
+	eventually(t, "the configuration is kept", func() bool { _, err := os.Stat(x.Paths.State("good/ntp.json")); return err == nil })
 	if err := os.WriteFile(x.Paths.State("good/ntp.json"), []byte("[{"), 0o600); err != nil {
 		t.Fatal(err)
 	}

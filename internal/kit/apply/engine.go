@@ -17,7 +17,6 @@ import (
 
 	"github.com/aymanbagabas/go-udiff"
 	"github.com/go-json-experiment/json"
-	"github.com/google/renameio/v2"
 
 	"edge.internal/gateway/internal/kit/bus"
 	"edge.internal/gateway/internal/kit/clock"
@@ -25,6 +24,7 @@ import (
 	"edge.internal/gateway/internal/kit/failpoint"
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/secret"
 )
 
 // answerWithin is how long a change waits for its components before it answers "pending".
@@ -190,6 +190,9 @@ func (e *Engine) Preview(ctx context.Context, feeds []ID, write func(tx *db.Tx) 
 	diffs := []FileDiff{}
 	err := e.db.Write(ctx, func(tx *db.Tx) error {
 		if err := e.change(ctx, tx, lanes, make([]int64, len(lanes)), write); err != nil {
+			return err
+		}
+		if err := tx.Flush(ctx); err != nil {
 			return err
 		}
 		for _, l := range lanes {
@@ -359,8 +362,5 @@ func (e *Engine) keepGood(id ID, files []host.File) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(e.dir, 0o700); err != nil {
-		return err
-	}
-	return renameio.WriteFile(e.goodPath(id), b, 0o600)
+	return secret.Save(e.goodPath(id), b)
 }

@@ -105,9 +105,19 @@ func (l *lane) pass(ctx context.Context) {
 	l.mu.Unlock()
 
 	start := l.engine.clock.Now()
-	revision, touched, err := l.converge(ctx, force)
-	now := l.engine.clock.Now()
+	revision, installed, err := l.converge(ctx, force)
+	l.report(start, early, revision, installed != nil, err)
+	// Those who waited have their answer. A death before the file is kept costs a reload at the next start, no more.
+	if err == nil && installed != nil {
+		if err := l.engine.keepGood(l.id, installed); err != nil {
+			l.report(start, 0, revision, false, fmt.Errorf("keeping the last known good configuration: %w", err))
+		}
+	}
+}
 
+// report tells everybody how a pass ended.
+func (l *lane) report(start time.Time, early int, revision int64, touched bool, err error) {
+	now := l.engine.clock.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	before := l.status
@@ -153,8 +163,8 @@ func (l *lane) pass(ctx context.Context) {
 	l.waiters = rest
 }
 
-// converge does the pass and answers which revision it brought about and whether it touched anything.
-func (l *lane) converge(ctx context.Context, force bool) (revision int64, touched bool, err error) {
+// converge does the pass and answers which revision it brought about, and what it installed, if anything.
+func (l *lane) converge(ctx context.Context, force bool) (revision int64, installed []host.File, err error) {
 	var config any
 	err = l.engine.db.Snapshot(ctx, func(tx *db.Tx) error {
 		if err := tx.QueryRow(ctx, `SELECT coalesce(max(revision), 0) FROM apply_revisions WHERE component = $1`, l.id).Scan(&revision); err != nil {
@@ -164,28 +174,28 @@ func (l *lane) converge(ctx context.Context, force bool) (revision int64, touche
 		return err
 	})
 	if err != nil {
-		return 0, false, fmt.Errorf("loading: %w", err)
+		return 0, nil, fmt.Errorf("loading: %w", err)
 	}
 	files, err := l.render(config)
 	if err != nil {
-		return revision, false, fmt.Errorf("rendering: %w", err)
+		return revision, nil, fmt.Errorf("rendering: %w", err)
 	}
 	unit, err := l.engine.host.State(ctx, l.unit)
 	if err != nil {
-		return revision, false, fmt.Errorf("asking for the daemon's state: %w", err)
+		return revision, nil, fmt.Errorf("asking for the daemon's state: %w", err)
 	}
 	if !unit.Installed {
-		return revision, false, fmt.Errorf("%s is %w", l.unit, host.ErrNotInstalled)
+		return revision, nil, fmt.Errorf("%s is %w", l.unit, host.ErrNotInstalled)
 	}
 	good := l.engine.lastGood(l.id)
 	same := l.onDisk(files) && sameFiles(good, files)
 	if same && !force && l.verify(ctx, config) == nil {
 		l.remember(config)
-		return revision, false, nil
+		return revision, nil, nil
 	}
 	if !sameFiles(l.agreed(), files) {
 		if err := l.ask(ctx, files); err != nil {
-			return revision, false, err
+			return revision, nil, err
 		}
 	}
 	l.mu.Lock()
@@ -204,18 +214,13 @@ func (l *lane) converge(ctx context.Context, force bool) (revision int64, touche
 		err = l.verify(ctx, config)
 	}
 	if err != nil {
-		return revision, true, l.fallBack(ctx, config, good, files, err)
+		return revision, nil, l.fallBack(ctx, config, good, files, err)
 	}
 	if err := failpoint.Hit(failpoint.ApplyVerified); err != nil {
-		return revision, true, err
-	}
-	if !same {
-		if err := l.engine.keepGood(l.id, files); err != nil {
-			return revision, true, fmt.Errorf("keeping the last known good configuration: %w", err)
-		}
+		return revision, nil, err
 	}
 	l.remember(config)
-	return revision, true, nil
+	return revision, files, nil
 }
 
 func (l *lane) remember(config any) {

@@ -41,11 +41,11 @@ func New(d *db.DB, c clock.Clock, nodeID string) *Log { return &Log{db: d, clock
 
 // Write adds an entry by the context's actor to the transaction. It reaches the live stream after the commit.
 func (l *Log) Write(ctx context.Context, tx *db.Tx, action, subject string, details any) error {
-	return l.WriteAs(ctx, tx, actor.From(ctx).Name, action, subject, details)
+	return l.WriteAs(tx, actor.From(ctx).Name, action, subject, details)
 }
 
 // WriteAs is Write for somebody who is not (yet) the context's actor, as at a login.
-func (l *Log) WriteAs(ctx context.Context, tx *db.Tx, who, action, subject string, details any) error {
+func (l *Log) WriteAs(tx *db.Tx, who, action, subject string, details any) error {
 	e := Entry{CreatedAt: l.clock.Now(), Actor: who, Action: action, Subject: subject, NodeID: l.nodeID}
 	var err error
 	if e.ID, err = uuid.NewV7(); err != nil {
@@ -56,11 +56,8 @@ func (l *Log) WriteAs(ctx context.Context, tx *db.Tx, who, action, subject strin
 			return fmt.Errorf("encoding audit details: %w", err)
 		}
 	}
-	_, err = tx.Exec(ctx, `INSERT INTO audit_entries (id, created_at, actor, action, subject, node_id, details) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
+	tx.Queue(`INSERT INTO audit_entries (id, created_at, actor, action, subject, node_id, details) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
 		e.ID, e.CreatedAt, e.Actor, e.Action, e.Subject, e.NodeID, []byte(e.Details))
-	if err != nil {
-		return fmt.Errorf("writing audit entry: %w", err)
-	}
 	tx.AfterCommit(func() { l.live.Publish(e) })
 	return nil
 }

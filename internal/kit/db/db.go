@@ -123,41 +123,33 @@ type awayRow struct{}
 
 func (awayRow) Scan(...any) error { return errAway }
 
-// Tx is a transaction that can do something after its commit.
-type Tx struct {
-	pgx.Tx
-	after []func()
-}
-
-// AfterCommit runs f once the transaction is committed, and not at all when it is not.
-func (t *Tx) AfterCommit(f func()) { t.after = append(t.after, f) }
-
 // Write runs f in a transaction, and commits unless f fails.
 func (d *DB) Write(ctx context.Context, f func(tx *Tx) error) error {
-	return d.run(ctx, pgx.TxOptions{}, f)
+	return d.run(ctx, "BEGIN", f)
 }
 
 // Snapshot runs f in a read-only transaction that sees one state.
 func (d *DB) Snapshot(ctx context.Context, f func(tx *Tx) error) error {
-	return d.run(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, f)
+	return d.run(ctx, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", f)
 }
 
-func (d *DB) run(ctx context.Context, opts pgx.TxOptions, f func(tx *Tx) error) error {
+func (d *DB) run(ctx context.Context, begin string, f func(tx *Tx) error) error {
 	if !d.Attached() {
 		return errAway
 	}
-	ptx, err := d.pool.BeginTx(ctx, opts)
+	conn, err := d.pool.Acquire(ctx)
 	if err != nil {
 		return Fault(err)
 	}
-	tx := &Tx{Tx: ptx}
-	// A rollback after the commit does nothing; one with a cancelled request still has to reach the server.
-	defer func() { _ = ptx.Rollback(context.WithoutCancel(ctx)) }()
+	defer conn.Release()
+	tx := &Tx{conn: conn.Conn()}
+	tx.Queue(begin)
 	if err := f(tx); err != nil {
+		tx.rollback(context.WithoutCancel(ctx))
 		return Fault(err)
 	}
 	// Past this point the caller's patience does not matter: the outcome of a commit must be known.
-	if err := ptx.Commit(context.WithoutCancel(ctx)); err != nil {
+	if err := tx.commit(context.WithoutCancel(ctx)); err != nil {
 		return Fault(err)
 	}
 	for _, after := range tx.after {

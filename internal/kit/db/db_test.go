@@ -9,6 +9,8 @@ import (
 	"testing/fstest"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/db/dbtest"
 	"edge.internal/gateway/internal/kit/fault"
@@ -130,17 +132,12 @@ func TestDatabaseThatIsAway(t *testing.T) {
 }
 
 func TestDatabaseThatGoesAwayAndReturns(t *testing.T) {
-	url := dbtest.URL(t)
-	d := open(t, url)
-	if err := d.Attach(t.Context(), schema.Migrations); err != nil {
-		t.Fatal(err)
-	}
-	admin := open(t, url)
-	if err := admin.Attach(t.Context(), schema.Migrations); err != nil {
-		t.Fatal(err)
-	}
+	d := dbtest.New(t)
 	err := d.Write(t.Context(), func(tx *db.Tx) error {
-		dbtest.Exec(t, admin, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`)
+		if err := tx.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		dbtest.Exec(t, d, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`)
 		_, err := tx.Exec(t.Context(), `SELECT 1`)
 		return err
 	})
@@ -149,5 +146,80 @@ func TestDatabaseThatGoesAwayAndReturns(t *testing.T) {
 	}
 	if err := d.Write(t.Context(), func(tx *db.Tx) error { _, err := tx.Exec(t.Context(), `SELECT 1`); return err }); err != nil {
 		t.Fatalf("the pool does not recover: %v", err)
+	}
+}
+
+func TestQueuedStatements(t *testing.T) {
+	d := dbtest.New(t)
+	dbtest.Exec(t, d, `CREATE TABLE things (n int CONSTRAINT things_n_key UNIQUE)`)
+	count := func() (n int) {
+		t.Helper()
+		if err := d.QueryRow(t.Context(), `SELECT count(*) FROM things`).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	add := func(tx *db.Tx, n int) { tx.Queue(`INSERT INTO things VALUES ($1)`, n) }
+
+	// A question sees what was queued before it, and two rows of answers can be read at once after another.
+	err := d.Write(t.Context(), func(tx *db.Tx) error {
+		add(tx, 1)
+		add(tx, 2)
+		for range 2 {
+			var sum int
+			rows, err := tx.Query(t.Context(), `SELECT n FROM things`)
+			if err != nil {
+				return err
+			}
+			for rows.Next() {
+				var n int
+				if err := rows.Scan(&n); err != nil {
+					return err
+				}
+				sum += n
+			}
+			if rows.Err() != nil || sum != 3 {
+				t.Errorf("sum %d, %v", sum, rows.Err())
+			}
+		}
+		return nil
+	})
+	if err != nil || count() != 2 {
+		t.Fatal(count(), err)
+	}
+	for name, f := range map[string]func(tx *db.Tx) error{
+		"at the commit": func(tx *db.Tx) error { add(tx, 3); add(tx, 1); return nil },
+		"at a flush":    func(tx *db.Tx) error { add(tx, 3); add(tx, 1); return tx.Flush(t.Context()) },
+		"at a question": func(tx *db.Tx) error {
+			add(tx, 3)
+			add(tx, 1)
+			var n int
+			return tx.QueryRow(t.Context(), `SELECT 1`).Scan(&n)
+		},
+		"swallowed": func(tx *db.Tx) error { add(tx, 3); add(tx, 1); _ = tx.Flush(t.Context()); return nil },
+	} {
+		err := d.Write(t.Context(), f)
+		if err == nil || count() != 2 {
+			t.Errorf("%s: %v, %d rows", name, err, count())
+		}
+		if name != "swallowed" && !fault.Is(err, fault.Conflict) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	err = d.Write(t.Context(), func(tx *db.Tx) error { add(tx, 3); return errors.New("no") })
+	if err == nil || count() != 2 {
+		t.Fatal("a transaction that failed before it was sent left something")
+	}
+	if err := d.Write(t.Context(), func(*db.Tx) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	var n int
+	err = d.Write(t.Context(), func(tx *db.Tx) error { return tx.QueryRow(t.Context(), `SELECT n FROM things WHERE n = 9`).Scan(&n) })
+	if !errors.Is(err, pgx.ErrNoRows) {
+		t.Fatalf("%v", err)
+	}
+	err = d.Snapshot(t.Context(), func(tx *db.Tx) error { add(tx, 3); return nil })
+	if err == nil || count() != 2 {
+		t.Fatal("a snapshot can be written")
 	}
 }

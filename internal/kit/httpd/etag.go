@@ -15,21 +15,34 @@ func ETag(encoded []byte) string {
 	return `"` + hex.EncodeToString(sum[:12]) + `"`
 }
 
-// ReplyTagged answers with encoded data in the envelope, or with 304 when the caller has it already.
-func (c *Call) ReplyTagged(data []byte) error {
-	tag := ETag(data)
-	c.Header().Set("ETag", tag)
-	// The browser may keep the answer as long as it asks before each use.
-	c.Header().Set("Cache-Control", "private, no-cache")
-	if matches(c.Request.Header.Get("If-None-Match"), tag) {
-		c.response.WriteHeader(http.StatusNotModified)
-		return nil
-	}
+// Encoded is the whole body of an answer, and the tag of its data. It can be kept and sent again.
+type Encoded struct {
+	Tag  string
+	body []byte
+}
+
+// Encode puts encoded data into the envelope.
+func Encode(data []byte) Encoded {
 	body := make([]byte, 0, len(data)+24)
 	body = append(body, `{"data":`...)
 	body = append(body, data...)
 	body = append(body, `,"error":null}`...)
-	return c.ReplyJSON(body)
+	return Encoded{Tag: ETag(data), body: body}
+}
+
+// Size is how many bytes the body has.
+func (e Encoded) Size() int { return len(e.body) }
+
+// ReplyTagged answers with data that is encoded already, or with 304 when the caller has it.
+func (c *Call) ReplyTagged(e Encoded) error {
+	c.Header().Set("ETag", e.Tag)
+	// The browser may keep the answer as long as it asks before each use.
+	c.Header().Set("Cache-Control", "private, no-cache")
+	if matches(c.Request.Header.Get("If-None-Match"), e.Tag) {
+		c.response.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	return c.ReplyJSON(e.body)
 }
 
 // Match refuses a mutation whose If-Match, if it has one, does not name the present state.

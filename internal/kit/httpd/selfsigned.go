@@ -11,13 +11,11 @@ import (
 	"fmt"
 	"math/big"
 	"net"
-	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/google/renameio/v2"
+	"edge.internal/gateway/internal/kit/secret"
 )
 
 // SelfSigned is the certificate of the gateway until it has a better one. It is kept in one file, and made anew when
@@ -60,10 +58,7 @@ func (s *SelfSigned) certificate() (*tls.Certificate, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(filepath.Dir(s.Path), 0o700); err != nil {
-		return nil, err
-	}
-	if err := renameio.WriteFile(s.Path, pemBytes, 0o600); err != nil {
+	if err := secret.Save(s.Path, pemBytes); err != nil {
 		return nil, fmt.Errorf("keeping the certificate: %w", err)
 	}
 	s.cert, s.names = &fresh, names

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -50,10 +51,12 @@ type Kind[T any] struct {
 	// Check looks at a change in its transaction: references, builtins, guards. was is nil for a new row, now is nil for
 	// a delete. It may complete now.
 	Check func(ctx context.Context, tx *db.Tx, was, now *T) error
-	// View completes or masks a row before it is shown.
+	// View completes or masks a row before it is shown, from the row alone: lists are kept as long as the rows are the
+	// same.
 	View func(v *T)
 
-	codec codec
+	codec   codec
+	listing *atomic.Pointer[listing]
 }
 
 // Singleton is a kind with exactly one row, which a migration makes. It has GET and PUT.

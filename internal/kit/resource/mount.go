@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/google/uuid"
 
@@ -66,18 +67,14 @@ func (x route) doc(verb, summary string) httpd.Doc {
 	return d
 }
 
-func (x route) list(path string, in reflect.Type, f func(c *httpd.Call) (any, error)) {
+func (x route) list(path string, in reflect.Type, f func(c *httpd.Call) (httpd.Encoded, error)) {
 	x.registry.Router.Add(httpd.Route{Doc: x.doc("list", "List every "+x.title), Method: http.MethodGet, Path: path, Policy: x.read, In: in,
 		Out: &httpd.SchemaSource{Type: x.typ, List: true}}, func(c *httpd.Call) error {
 		list, err := f(c)
 		if err != nil {
 			return err
 		}
-		b, err := wire.Encode(list)
-		if err != nil {
-			return err
-		}
-		return c.ReplyTagged(b)
+		return c.ReplyTagged(list)
 	})
 }
 
@@ -88,7 +85,7 @@ func (x route) get(path string, in reflect.Type, f func(c *httpd.Call) (wire.Raw
 		if err != nil {
 			return err
 		}
-		return c.ReplyTagged(b)
+		return c.ReplyTagged(httpd.Encode(b))
 	})
 }
 
@@ -108,7 +105,7 @@ func (x route) create(path string, in reflect.Type, parent string) {
 			return err
 		}
 		c.Header().Set("Location", httpd.Prefix+strings.ReplaceAll(path, "{parent}", c.Request.PathValue("parent"))+"/"+change.ID)
-		return c.ReplyTagged(change.After)
+		return c.ReplyTagged(httpd.Encode(change.After))
 	})
 }
 
@@ -123,7 +120,7 @@ func (x route) update(path string, in reflect.Type, find func(c *httpd.Call) (uu
 		if err != nil {
 			return err
 		}
-		return c.ReplyTagged(change.After)
+		return c.ReplyTagged(httpd.Encode(change.After))
 	})
 }
 
@@ -173,7 +170,7 @@ func byID(c *httpd.Call) (uuid.UUID, error) { return httpd.PathID(c.Request, "id
 func (k *Kind[T]) Mount(r *Registry) {
 	k.register(r)
 	x := k.route(r)
-	x.list(k.Path, reflect.TypeFor[struct{}](), func(c *httpd.Call) (any, error) { return k.shown(c, r.DB, "") })
+	x.list(k.Path, reflect.TypeFor[struct{}](), func(c *httpd.Call) (httpd.Encoded, error) { return k.encodedList(c, r.DB) })
 	x.create(k.Path, reflect.TypeFor[struct{}](), "")
 	k.mountItem(x, k.Path+"/{id}")
 }
@@ -183,6 +180,7 @@ func (k *Kind[T]) register(r *Registry) {
 		panic("kind " + k.Name + " is registered twice")
 	}
 	k.codec = newCodec(reflect.TypeFor[T](), k.Table)
+	k.listing = new(atomic.Pointer[listing])
 	metaOf(new(T))
 	r.kinds[k.Name] = k
 	if k.Path != "" && k.priority(new(T)).IsValid() {
@@ -280,12 +278,16 @@ func (k *Child[T]) Mount(r *Registry) {
 	k.register(r)
 	r.kinds[k.Name] = k
 	x := k.route(r)
-	x.list(k.Under, reflect.TypeFor[parentInput](), func(c *httpd.Call) (any, error) {
+	x.list(k.Under, reflect.TypeFor[parentInput](), func(c *httpd.Call) (httpd.Encoded, error) {
 		parent, err := k.parent(c, r.DB)
 		if err != nil {
-			return nil, err
+			return httpd.Encoded{}, err
 		}
-		return k.shown(c, r.DB, " WHERE "+k.Column+" = $1", parent)
+		list, err := k.shown(c, r.DB, " WHERE "+k.Column+" = $1", parent)
+		if err != nil {
+			return httpd.Encoded{}, err
+		}
+		return encode(list)
 	})
 	x.create(k.Under, reflect.TypeFor[parentInput](), k.Column)
 	if k.Path != "" {

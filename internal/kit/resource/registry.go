@@ -141,6 +141,9 @@ func (r *Registry) run(ctx context.Context, tx *db.Tx, set Set) ([]Change, error
 	changes := make([]Change, 0, len(set.Operations))
 	for i, op := range set.Operations {
 		change, err := r.kinds[op.Kind].run(ctx, r, tx, op)
+		if err == nil && len(set.Operations) > 1 {
+			err = tx.Flush(ctx) // or a complaint could not be told to be this operation's
+		}
 		if err != nil {
 			return nil, at(set, i, db.Fault(err))
 		}
@@ -309,9 +312,7 @@ func (k *Kind[T]) store(ctx context.Context, r *Registry, tx *db.Tx, verb, sql s
 	if err != nil {
 		return Change{}, err
 	}
-	if _, err := tx.Exec(ctx, sql, args...); err != nil {
-		return Change{}, err
-	}
+	tx.Queue(sql, args...)
 	change.ID, change.label = m.ID.String(), labelOf(now)
 	change.After, err = k.encode(now)
 	return change, err
@@ -327,8 +328,8 @@ func (k *Kind[T]) remove(ctx context.Context, tx *db.Tx, op Operation) (Change, 
 			return Change{}, err
 		}
 	}
-	_, err = tx.Exec(ctx, k.codec.del, metaOf(was).ID)
-	return change, err
+	tx.Queue(k.codec.del, metaOf(was).ID)
+	return change, nil
 }
 
 // stored reads and locks the row of an operation, and begins its change.

@@ -213,6 +213,54 @@ func TestETags(t *testing.T) {
 	b.Do(t, "admin", http.MethodGet, "/toys", nil, "If-None-Match", stale).Want(t, 200)
 }
 
+// A list that is kept must never be an old one, whoever wrote.
+func TestKeptListFollowsEveryWriter(t *testing.T) {
+	b := bench(t)
+	names := func() string {
+		t.Helper()
+		var list []Toy
+		b.Get(t, "/toys").Want(t, 200).Into(t, &list)
+		var s string
+		for _, x := range list {
+			s += x.Name
+		}
+		return s
+	}
+	create(t, b, `{"name":"a"}`)
+	create(t, b, `{"name":"b"}`)
+	for _, step := range []struct {
+		sql, want string
+	}{
+		{`UPDATE toys SET name = 'c' WHERE name = 'b'`, "ac"},
+		{`UPDATE toys SET name = name`, "ac"},
+		{`DELETE FROM toys WHERE name = 'c'`, "a"},
+		{`INSERT INTO toys SELECT gen_random_uuid(), now(), now(), 'd', 'red', 1, '{}', '{}', null, 90, null`, "ad"},
+		{`TRUNCATE toys CASCADE`, ""},
+	} {
+		names() // so that there is something to keep
+		dbtest.Exec(t, b.DB, step.sql)
+		if got := names(); got != step.want {
+			t.Fatalf("after %s: %q", step.sql, got)
+		}
+	}
+	// A transaction that began earlier and commits later is seen too.
+	create(t, b, `{"name":"x"}`)
+	create(t, b, `{"name":"y"}`)
+	err := b.DB.Write(t.Context(), func(tx *db.Tx) error {
+		if _, err := tx.Exec(t.Context(), `UPDATE toys SET name = 'x2' WHERE name = 'x'`); err != nil {
+			return err
+		}
+		dbtest.Exec(t, b.DB, `UPDATE toys SET name = 'y2' WHERE name = 'y'`)
+		if got := names(); got != "xy2" {
+			t.Fatalf("before the commit: %q", got)
+		}
+		return nil
+	})
+	if got := names(); err != nil || got != "x2y2" {
+		t.Fatalf("after the commit: %q, %v", got, err)
+	}
+}
+
 func TestParallelEditsWithIfMatchHaveOneWinner(t *testing.T) {
 	b := bench(t)
 	toy := create(t, b, `{"name":"a"}`)

@@ -54,16 +54,17 @@ func (t *Text[G]) UnmarshalText(b []byte) error {
 // Value stores the canonical form.
 func (t Text[G]) Value() (driver.Value, error) { return t.s, nil }
 
-// Scan reads what Value stored.
+// Scan reads what Value stored. It was parsed on its way in and is not parsed again: a list of thousands is read often.
 func (t *Text[G]) Scan(src any) error {
 	switch v := src.(type) {
 	case nil:
 		t.s = ""
-		return nil
 	case string:
-		return t.UnmarshalText([]byte(v))
+		t.s = v
+	default:
+		return fmt.Errorf("cannot read %T as text", src)
 	}
-	return fmt.Errorf("cannot read %T as text", src)
+	return nil
 }
 
 // Schema documents the type as a string.

@@ -82,7 +82,7 @@ export default function Palette() {
       actions={groups}
       shortcut={null}
       nothingFound={t('palette.nothing')}
-      highlightQuery={false}
+      limit={40}
       attributes={{ content: { 'aria-label': t('top.search') } }}
       scrollable
       scrollAreaProps={{ viewportProps: { tabIndex: 0 } }}

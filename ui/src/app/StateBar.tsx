@@ -1,5 +1,5 @@
 import { Button } from '@mantine/core'
-import { useMutation } from '@tanstack/react-query'
+import { useMutation, useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
 import { componentStream } from '../api/streams'
@@ -10,14 +10,19 @@ import { reapply } from './actions'
 import { paths } from './paths'
 import classes from './StateBar.module.css'
 import { useCanEdit } from './session'
+import { healthQuery, maintenance } from './state'
 
 /** One green line when everything is live. Otherwise what is not, why, and the button that helps. */
 export function StateBar() {
   const { t } = useTranslation()
   const canEdit = useCanEdit()
   const { items, status, since } = useStream(componentStream)
+  const health = useQuery(healthQuery)
+  const closed = useQuery({ queryKey: [maintenance.kind], queryFn: maintenance.read })
   const again = useMutation({ mutationFn: reapply })
   const troubled = items.filter((component) => component.state !== 'live')
+  const databaseAway = health.data?.database === 'away'
+  const inMaintenance = closed.data?.value.enabled === true
 
   if (status === 'lost') {
     return (
@@ -26,7 +31,7 @@ export function StateBar() {
       </div>
     )
   }
-  if (troubled.length === 0) {
+  if (troubled.length === 0 && !databaseAway && !inMaintenance) {
     return (
       <div className={classes.bar} role="status" aria-label={t('bar.label')}>
         {items.length > 0 ? (
@@ -37,10 +42,16 @@ export function StateBar() {
       </div>
     )
   }
-  const worst = troubled.some(({ state }) => state === 'degraded') ? 'bad' : 'warn'
+  const broken = databaseAway || troubled.some(({ state }) => state === 'degraded')
   return (
-    <div className={classes.bar} data-tone={worst} role="status" aria-label={t('bar.label')}>
+    <div className={classes.bar} data-tone={broken ? 'bad' : 'warn'} role="status" aria-label={t('bar.label')}>
       <ul>
+        {databaseAway && (
+          <li>
+            <Badge tone="bad">{t('bar.database')}</Badge>
+            <span className={classes.reason}>{t('bar.databaseText')}</span>
+          </li>
+        )}
         {troubled.map(({ name, state, last_error }) => (
           <li key={name}>
             <Link to={paths.component(name)}>{name}</Link>
@@ -48,8 +59,15 @@ export function StateBar() {
             <span className={classes.reason}>{last_error || t(`bar.${state}`)}</span>
           </li>
         ))}
+        {inMaintenance && (
+          <li>
+            <Link to={paths.settings}>{t('bar.maintenance')}</Link>
+            <Badge tone="warn">{t('on')}</Badge>
+            <span className={classes.reason}>{t('bar.maintenanceText')}</span>
+          </li>
+        )}
       </ul>
-      {canEdit && (
+      {canEdit && troubled.length > 0 && (
         <Button size="compact-sm" variant="default" loading={again.isPending} onClick={() => again.mutate()}>
           {t('bar.reapply')}
         </Button>

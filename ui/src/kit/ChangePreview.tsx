@@ -12,6 +12,8 @@ import { type Model, modelChanges } from './model-changes'
 type ChangeSet = paths['/change-sets']['post']['requestBody']['content']['application/json']
 export type Operation = ChangeSet['operations'][number]
 
+const intoView = (element: HTMLElement | null) => element?.scrollIntoView({ block: 'nearest' })
+
 /** What would change if this were saved: the fields of the model and the lines of the rendered files. */
 export default function ChangePreview({ operation }: { operation: Operation }) {
   const { t } = useTranslation()
@@ -24,7 +26,7 @@ export default function ChangePreview({ operation }: { operation: Operation }) {
   if (query.isError) return <FaultNotice fault={query.error} />
   if (!query.data) return <Skeleton height={120} />
   return (
-    <section className={classes.preview} aria-label={t('preview.title')}>
+    <section ref={intoView} className={classes.preview} aria-label={t('preview.title')}>
       <h3>{t('preview.model')}</h3>
       {query.data.changes.map((change) => (
         <FieldChanges

@@ -64,7 +64,14 @@ function ConfirmDialog({ question }: { question: Asked }) {
   }
 
   return (
-    <Modal opened onClose={() => question.answer(false)} title={question.title} centered zIndex={400}>
+    <Modal
+      opened
+      onClose={() => question.answer(false)}
+      title={question.title}
+      centered
+      zIndex={400}
+      closeButtonProps={{ 'aria-label': t('close') }}
+    >
       {question.text}
       {fault && (
         <Notice tone="bad" title={fault.message}>

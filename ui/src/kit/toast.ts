@@ -7,9 +7,9 @@ import i18n from '../i18n/i18n'
 import type { Tone } from './Notice'
 
 const looks = {
-  live: { color: 'green', icon: IconCheck },
-  warn: { color: 'yellow', icon: IconAlertTriangle },
-  bad: { color: 'red', icon: IconX },
+  live: { color: 'var(--gw-live)', icon: IconCheck },
+  warn: { color: 'var(--gw-warn)', icon: IconAlertTriangle },
+  bad: { color: 'var(--gw-bad)', icon: IconX },
 }
 
 export function toast(tone: Exclude<Tone, 'off'>, title: string, message = '') {
@@ -18,8 +18,10 @@ export function toast(tone: Exclude<Tone, 'off'>, title: string, message = '') {
     title,
     message,
     color,
+    withBorder: true,
+    closeButtonProps: { 'aria-label': i18n.t('close') },
     icon: createElement(icon, { size: 16 }),
-    autoClose: tone === 'live' ? 4000 : 12_000,
+    autoClose: tone === 'live' ? 4000 : 10_000,
   })
 }
 

@@ -92,10 +92,12 @@ func create(t testing.TB, from string) string {
 // New makes a migrated database and attaches to it.
 func New(t testing.TB) *db.DB {
 	t.Helper()
-	d, err := db.Open(URL(t))
+	url := URL(t)
+	d, err := db.Open(url)
 	if err != nil {
 		t.Fatal(err)
 	}
+	urls.Store(d, url)
 	t.Cleanup(d.Close)
 	if err := d.Attach(t.Context(), schema.Migrations); err != nil {
 		t.Fatal(err)
@@ -103,24 +105,27 @@ func New(t testing.TB) *db.DB {
 	return d
 }
 
-// Exec runs SQL that only a test needs, such as the table of a toy kind.
+// urls remembers where the databases of New are.
+var urls sync.Map
+
+// Exec runs SQL that only a test needs, such as the tables of a toy kind, on a database of New.
 func Exec(t testing.TB, d *db.DB, sql string, args ...any) {
 	t.Helper()
-	err := d.Write(t.Context(), func(tx *db.Tx) error {
-		_, err := tx.Exec(t.Context(), sql, args...)
-		return err
-	})
-	if err != nil {
+	url, ok := urls.Load(d)
+	if !ok {
+		t.Fatal("not a database of New")
+	}
+	if err := execute(t.Context(), url.(string), sql, args...); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func execute(ctx context.Context, url, sql string) error {
+func execute(ctx context.Context, url, sql string, args ...any) error {
 	conn, err := pgx.Connect(ctx, url)
 	if err != nil {
 		return err
 	}
 	defer conn.Close(ctx)
-	_, err = conn.Exec(ctx, sql)
+	_, err = conn.Exec(ctx, sql, args...)
 	return err
 }

@@ -4,6 +4,7 @@ import { useTranslation } from 'react-i18next'
 import { http, unwrap } from '../../api/client'
 import { auditStream, componentStream } from '../../api/streams'
 import { paths } from '../../app/paths'
+import { healthQuery } from '../../app/state'
 import { addTexts } from '../../i18n/i18n'
 import { DataTable } from '../../kit/DataTable'
 import { duration } from '../../kit/format'
@@ -24,7 +25,7 @@ addTexts('overview', en)
 /** Is it well, what changed, what is not live: without a click. */
 export default function OverviewPage() {
   const { t } = useTranslation('overview')
-  const health = useQuery({ queryKey: ['system', 'health'], queryFn: () => unwrap(http.GET('/system/health')) })
+  const health = useQuery(healthQuery)
   const services = useQuery({
     queryKey: ['system', 'services'],
     queryFn: () => unwrap(http.GET('/system/services')),

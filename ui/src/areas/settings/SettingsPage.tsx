@@ -3,6 +3,7 @@ import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useTranslation } from 'react-i18next'
 import { type Singleton, singleton } from '../../api/resource'
 import { useCanEdit } from '../../app/session'
+import { maintenance } from '../../app/state'
 import { addTexts } from '../../i18n/i18n'
 import type { FieldSpec } from '../../kit/fields'
 import { Loaded } from '../../kit/Loaded'
@@ -16,7 +17,7 @@ addTexts('settings', en)
 
 const flags = {
   ipv6: singleton('system.ipv6', '/system/ipv6', 'post'),
-  maintenance: singleton('system.maintenance', '/system/maintenance', 'post'),
+  maintenance,
   autoUpdate: singleton('system.auto-update', '/system/auto-update', 'post'),
 }
 const retention = singleton('system.retention', '/system/retention', 'put')

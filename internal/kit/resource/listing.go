@@ -1,0 +1,62 @@
+package resource
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/wire"
+)
+
+// listing is a whole list as it is sent, and the state of the table that it shows.
+type listing struct {
+	state tableState
+	list  httpd.Encoded
+}
+
+// tableState tells two states of a table apart by which transaction wrote each row. It holds for every writer: this
+// process, another one, replication, a person with psql.
+type tableState struct{ rows, mark int64 }
+
+// keepListing is the largest list that is kept.
+const keepListing = 8 << 20
+
+func (k *Kind[T]) state(ctx context.Context, q db.Querier) (s tableState, err error) {
+	err = q.QueryRow(ctx, "SELECT count(*), coalesce(bit_xor(uuid_hash_extended(id, xmin::text::bigint)), 0) FROM "+pgx.Identifier{k.Table}.Sanitize()).Scan(&s.rows, &s.mark)
+	return s, db.Fault(err)
+}
+
+// encodedList is the list as it is sent. Reading, encoding and hashing is done once for each state of the table; asking
+// for the state costs a small part of that.
+func (k *Kind[T]) encodedList(ctx context.Context, d *db.DB) (httpd.Encoded, error) {
+	state, err := k.state(ctx, d)
+	if err != nil {
+		return httpd.Encoded{}, err
+	}
+	if kept := k.listing.Load(); kept != nil && kept.state == state {
+		return kept.list, nil
+	}
+	fresh := &listing{}
+	err = d.Snapshot(ctx, func(tx *db.Tx) error {
+		if fresh.state, err = k.state(ctx, tx); err != nil {
+			return err
+		}
+		list, err := k.shown(ctx, tx, "")
+		if err != nil {
+			return err
+		}
+		fresh.list, err = encode(list)
+		return err
+	})
+	if err == nil && fresh.list.Size() <= keepListing {
+		k.listing.Store(fresh)
+	}
+	return fresh.list, err
+}
+
+func encode(list any) (httpd.Encoded, error) {
+	b, err := wire.Encode(list)
+	return httpd.Encode(b), err
+}
