@@ -81,13 +81,13 @@ func measureDaemon(ctx context.Context, s settings) ([]goal, error) {
 		}
 		return l.Units().Restart(ctx, host.Chrony)
 	}
-	ours, sum, err := inTurns(settings{rounds: 15},
+	times, err := inTurns(settings{rounds: 15},
 		func(time.Duration) (float64, error) { return seconds(change) },
 		func(time.Duration) (float64, error) { return seconds(parts) })
 	if err != nil {
 		return nil, err
 	}
-	return []goal{{"change that is live in chronyd / sum of its parts", ours / sum, "x", 1.5, false, fmt.Sprintf("%.1f ms, %.1f ms", ours*1000, sum*1000)}}, nil
+	return []goal{{"change that is live in chronyd / sum of its parts", times[0] / times[1], "x", 1.5, false, fmt.Sprintf("%.1f ms, %.1f ms", times[0]*1000, times[1]*1000)}}, nil
 }
 
 func waitDatabase(ctx context.Context, l *lab.Lab) error {

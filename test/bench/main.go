@@ -93,20 +93,21 @@ func median(list []float64) float64 {
 	return list[len(list)/2]
 }
 
-// inTurns measures two sides in turns and answers the medians.
-func inTurns(s settings, a, b func(time.Duration) (float64, error)) (ma, mb float64, err error) {
-	var as, bs []float64
+// inTurns measures several sides in turns and answers the median of each.
+func inTurns(s settings, sides ...func(time.Duration) (float64, error)) ([]float64, error) {
+	all := make([][]float64, len(sides))
 	for range s.rounds {
-		for _, side := range []struct {
-			f   func(time.Duration) (float64, error)
-			out *[]float64
-		}{{a, &as}, {b, &bs}} {
-			v, err := side.f(s.round)
+		for i, side := range sides {
+			v, err := side(s.round)
 			if err != nil {
-				return 0, 0, err
+				return nil, err
 			}
-			*side.out = append(*side.out, v)
+			all[i] = append(all[i], v)
 		}
 	}
-	return median(as), median(bs), nil
+	medians := make([]float64, len(sides))
+	for i, list := range all {
+		medians[i] = median(list)
+	}
+	return medians, nil
 }

@@ -4,8 +4,6 @@ package resource
 
 import (
 	"context"
-	"fmt"
-	"reflect"
 	"sync/atomic"
 	"time"
 
@@ -92,11 +90,7 @@ func (k *Kind[T]) fresh() *T {
 }
 
 func metaOf[T any](v *T) *Meta {
-	m, ok := any(v).(interface{ meta() *Meta })
-	if !ok {
-		panic(fmt.Sprintf("%s does not embed resource.Meta", reflect.TypeFor[T]()))
-	}
-	return m.meta()
+	return any(v).(interface{ meta() *Meta }).meta()
 }
 
 func labelOf[T any](v *T) string {

@@ -181,7 +181,9 @@ func (k *Kind[T]) register(r *Registry) {
 	}
 	k.codec = newCodec(reflect.TypeFor[T](), k.Table)
 	k.listing = new(atomic.Pointer[listing])
-	metaOf(new(T))
+	if first := reflect.TypeFor[T]().Field(0); first.Type != reflect.TypeFor[Meta]() {
+		panic(fmt.Sprintf("%s does not embed resource.Meta first", reflect.TypeFor[T]()))
+	}
 	r.kinds[k.Name] = k
 	if k.Path != "" && k.priority(new(T)).IsValid() {
 		k.mountReorder(r)

@@ -8,8 +8,6 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
 
 	"edge.internal/gateway/internal/kit/apply"
@@ -74,6 +72,7 @@ type Change struct {
 	Before wire.Raw `json:"before" doc:"The row before; null when it is new."`
 	After  wire.Raw `json:"after" doc:"The row after; null when it is gone."`
 	label  string
+	fields map[string][2]wire.Raw // what differs
 }
 
 // handler runs operations on rows of one kind.
@@ -147,7 +146,7 @@ func (r *Registry) run(ctx context.Context, tx *db.Tx, set Set) ([]Change, error
 		if err != nil {
 			return nil, at(set, i, db.Fault(err))
 		}
-		if err := r.Write(ctx, tx, change, set); err != nil {
+		if err := r.record(ctx, tx, change, set); err != nil {
 			return nil, err
 		}
 		changes = append(changes, change)
@@ -175,49 +174,19 @@ func (r *Registry) adminOnly(set Set) bool {
 }
 
 type auditDetails struct {
-	ID        string                       `json:"id"`
-	Fields    map[string][2]jsontext.Value `json:"fields"`
-	ChangeSet string                       `json:"change_set,omitempty"`
-	Reason    string                       `json:"reason,omitempty"`
+	ID        string                 `json:"id"`
+	Fields    map[string][2]wire.Raw `json:"fields"` // before and after
+	ChangeSet string                 `json:"change_set,omitempty"`
+	Reason    string                 `json:"reason,omitempty"`
 }
 
-// Write writes the audit entry of a change.
-func (r *Registry) Write(ctx context.Context, tx *db.Tx, c Change, set Set) error {
-	d := auditDetails{ID: c.ID, Fields: map[string][2]jsontext.Value{}, Reason: set.Reason}
+// record writes the audit entry of a change.
+func (r *Registry) record(ctx context.Context, tx *db.Tx, c Change, set Set) error {
+	d := auditDetails{ID: c.ID, Fields: c.fields, Reason: set.Reason}
 	if set.id != uuid.Nil {
 		d.ChangeSet = set.id.String()
 	}
-	before, after := object(c.Before), object(c.After)
-	for name, was := range before {
-		if now := after[name]; string(now) != string(was) {
-			d.Fields[name] = [2]jsontext.Value{was, orNull(now)}
-		}
-	}
-	for name, now := range after {
-		if _, there := before[name]; !there {
-			d.Fields[name] = [2]jsontext.Value{orNull(nil), now}
-		}
-	}
 	return r.Audit.Write(ctx, tx, c.Kind+"."+c.Verb, c.label, d)
-}
-
-// object is a row's own fields.
-func object(b wire.Raw) map[string]jsontext.Value {
-	var m map[string]jsontext.Value
-	if len(b) > 0 {
-		_ = json.Unmarshal(b, &m) // it was encoded by us
-	}
-	for _, meta := range []string{"id", "created_at", "updated_at"} {
-		delete(m, meta)
-	}
-	return m
-}
-
-func orNull(v jsontext.Value) jsontext.Value {
-	if v == nil {
-		return jsontext.Value("null")
-	}
-	return v
 }
 
 // prepare does what the fields of an operation need before its transaction. Complaints are left to the transaction,
@@ -283,7 +252,7 @@ func (k *Kind[T]) create(ctx context.Context, r *Registry, tx *db.Tx, op Operati
 			return Change{}, err
 		}
 	}
-	return k.store(ctx, r, tx, "create", k.codec.insert, nil, now, Change{Kind: k.Name, Verb: "create"})
+	return k.store(ctx, r, tx, k.codec.insert, nil, now, Change{Kind: k.Name, Verb: "create"})
 }
 
 func (k *Kind[T]) update(ctx context.Context, r *Registry, tx *db.Tx, op Operation) (Change, error) {
@@ -297,11 +266,11 @@ func (k *Kind[T]) update(ctx context.Context, r *Registry, tx *db.Tx, op Operati
 		return Change{}, err
 	}
 	metaOf(now).UpdatedAt = r.Clock.Now()
-	return k.store(ctx, r, tx, "update", k.codec.update, was, now, change)
+	return k.store(ctx, r, tx, k.codec.update, was, now, change)
 }
 
 // store checks and writes a row.
-func (k *Kind[T]) store(ctx context.Context, r *Registry, tx *db.Tx, verb, sql string, was, now *T, change Change) (Change, error) {
+func (k *Kind[T]) store(ctx context.Context, r *Registry, tx *db.Tx, sql string, was, now *T, change Change) (Change, error) {
 	if k.Check != nil {
 		if err := k.Check(ctx, tx, was, now); err != nil {
 			return Change{}, err
@@ -314,7 +283,10 @@ func (k *Kind[T]) store(ctx context.Context, r *Registry, tx *db.Tx, verb, sql s
 	}
 	tx.Queue(sql, args...)
 	change.ID, change.label = m.ID.String(), labelOf(now)
-	change.After, err = k.encode(now)
+	if change.After, err = k.encode(now); err != nil {
+		return Change{}, err
+	}
+	change.fields, err = k.differences(was, now)
 	return change, err
 }
 
@@ -329,7 +301,8 @@ func (k *Kind[T]) remove(ctx context.Context, tx *db.Tx, op Operation) (Change, 
 		}
 	}
 	tx.Queue(k.codec.del, metaOf(was).ID)
-	return change, nil
+	change.fields, err = k.differences(was, nil)
+	return change, err
 }
 
 // stored reads and locks the row of an operation, and begins its change.
@@ -345,17 +318,55 @@ func (k *Kind[T]) stored(ctx context.Context, tx *db.Tx, op Operation) (*T, Chan
 	if change.Before, err = k.encode(was); err != nil {
 		return nil, Change{}, err
 	}
-	return was, change, httpd.Match(op.ifMatch, httpd.ETag(change.Before))
+	if op.ifMatch != "" {
+		err = httpd.Match(op.ifMatch, httpd.ETag(change.Before))
+	}
+	return was, change, err
 }
 
 // encode is a row as it is shown.
-func (k *Kind[T]) encode(v *T) (wire.Raw, error) {
+func (k *Kind[T]) encode(v *T) (wire.Raw, error) { return wire.Encode(k.view(v)) }
+
+func (k *Kind[T]) view(v *T) *T {
 	shown := *v
 	if k.View != nil {
 		k.View(&shown)
 	}
-	return wire.Encode(&shown)
+	return &shown
 }
+
+// differences are the fields that differ between two rows as they are shown, so that no secret is among them.
+func (k *Kind[T]) differences(was, now *T) (map[string][2]wire.Raw, error) {
+	var rows [2]reflect.Value
+	for i, row := range []*T{was, now} {
+		if row != nil {
+			rows[i] = reflect.ValueOf(k.view(row)).Elem()
+		}
+	}
+	differ := map[string][2]wire.Raw{}
+	for _, f := range wire.Fields(reflect.TypeFor[T]())[metaFields:] {
+		if f.Secret {
+			continue
+		}
+		if rows[0].IsValid() && rows[1].IsValid() && reflect.DeepEqual(rows[0].FieldByIndex(f.Index).Interface(), rows[1].FieldByIndex(f.Index).Interface()) {
+			continue
+		}
+		var pair [2]wire.Raw
+		for i, row := range rows {
+			if row.IsValid() {
+				var err error
+				if pair[i], err = wire.Encode(row.FieldByIndex(f.Index).Interface()); err != nil {
+					return nil, err
+				}
+			}
+		}
+		differ[f.Name] = pair
+	}
+	return differ, nil
+}
+
+// metaFields is how many fields come from Meta, which is embedded first.
+var metaFields = reflect.TypeFor[Meta]().NumField()
 
 func (k *Kind[T]) feeds() []apply.ID { return k.Feeds }
 

@@ -1,9 +1,11 @@
 import { Button, Skeleton } from '@mantine/core'
 import type { UseQueryResult } from '@tanstack/react-query'
+import type { TFunction } from 'i18next'
 import type { ReactNode } from 'react'
 import { useTranslation } from 'react-i18next'
 import { toFault } from '../api/fault'
 import { clockTime } from './format'
+import classes from './Loaded.module.css'
 import { Notice } from './Notice'
 
 interface LoadedProps<T> {
@@ -28,20 +30,28 @@ export function Loaded<T>({ query, children, height = 120 }: LoadedProps<T>) {
   return (
     <>
       {query.isError && (
-        <Notice tone="warn" title={t('stale', { time: clockTime(query.dataUpdatedAt) })} action={retry}>
-          {toFault(query.error).message}
-        </Notice>
+        <div className={classes.stale}>
+          <Notice tone="warn" title={t('stale', { time: clockTime(query.dataUpdatedAt) })} action={retry}>
+            {sentence(query.error, t)}
+          </Notice>
+        </div>
       )}
       {children(query.data)}
     </>
   )
 }
 
+/** A gateway that does not answer cannot say so itself. */
+function sentence(cause: unknown, t: TFunction): string {
+  const fault = toFault(cause)
+  return fault.code === 'unreachable' ? t('unreachable') : fault.message
+}
+
 export function FaultNotice({ fault: cause, action }: { fault: unknown; action?: ReactNode }) {
   const { t } = useTranslation()
   const fault = toFault(cause)
   return (
-    <Notice tone="bad" title={fault.code === 'unreachable' ? t('unreachable') : fault.message} action={action}>
+    <Notice tone="bad" title={sentence(fault, t)} action={action}>
       {fault.requestId && (
         <span className="soft">
           {t('requestId')} <span className="mono">{fault.requestId}</span>
