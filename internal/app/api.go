@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"reflect"
+	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -35,6 +36,9 @@ const attachEvery = time.Second
 
 // RunAPI runs gateway-api until the context ends.
 func RunAPI(ctx context.Context, cfg Config) error {
+	// The live heap is a few MiB: letting it grow fivefold before it is collected costs little memory and saves the
+	// collector's share of every request.
+	debug.SetGCPercent(400)
 	k, err := newKit(cfg)
 	if err != nil {
 		return err

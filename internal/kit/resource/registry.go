@@ -1,6 +1,7 @@
 package resource
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -192,7 +193,11 @@ func (r *Registry) record(ctx context.Context, tx *db.Tx, c Change, set Set) err
 // prepare does what the fields of an operation need before its transaction. Complaints are left to the transaction,
 // where an update knows the fields that it does not give.
 func (k *Kind[T]) prepare(ctx context.Context, op *Operation) error {
-	if len(k.codec.prepared) == 0 || op.Verb == "delete" {
+	// Most bodies do not name such a field. One with an escape might name it in disguise.
+	named := func(f wire.Field) bool {
+		return bytes.Contains(op.Body, []byte(`"`+f.Name+`"`)) || bytes.ContainsRune(op.Body, '\\')
+	}
+	if op.Verb == "delete" || !slices.ContainsFunc(k.codec.prepared, named) {
 		return nil
 	}
 	row := k.fresh()
