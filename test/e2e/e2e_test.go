@@ -2,6 +2,7 @@
 package e2e
 
 import (
+	"cmp"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,19 +14,10 @@ import (
 
 func TestMain(m *testing.M) { labtest.Main(m) }
 
-// TestBrowser runs the Playwright tests of the UI against a fresh lab: setup, login, and every page.
-func TestBrowser(t *testing.T) { playwright(t, "e2e") }
-
-// TestScreenshots takes a picture of each page; make screenshots asks for it.
-func TestScreenshots(t *testing.T) {
-	if os.Getenv("GATEWAY_SCREENSHOTS") == "" {
-		return // pictures are made on request, and prove nothing
-	}
-	playwright(t, "screenshots")
-}
-
-func playwright(t *testing.T, script string) {
-	t.Helper()
+// TestBrowser runs the Playwright tests of the UI against a fresh lab: setup, login, and every page. GATEWAY_PLAYWRIGHT
+// names another script, such as the one that takes the screenshots.
+func TestBrowser(t *testing.T) {
+	script := cmp.Or(os.Getenv("GATEWAY_PLAYWRIGHT"), "e2e")
 	l := labtest.Up(t, lab.Options{})
 	l.WaitDatabase(t)
 	token, err := l.SetupToken()

@@ -10,6 +10,7 @@ import {
   lazyRouteComponent,
 } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
+import i18n from '../i18n/i18n'
 import { FaultNotice } from '../kit/Loaded'
 import { listSearch } from '../kit/list-logic'
 import { Page } from '../kit/Page'
@@ -26,7 +27,18 @@ const root = createRootRouteWithContext<{ queries: QueryClient }>()({
 })
 
 type Area = () => Promise<Record<string, unknown>>
-const lazily = (load: Area, name = 'default') => lazyRouteComponent(load as never, name as never)
+
+/**
+ * A failed chunk is the business of chunk-reload: while that reloads the page there is nothing to show,
+ * and when it does not, the sentence of ours keeps the router from reloading a second time.
+ */
+const guarded = (load: Area) => () =>
+  load().then(
+    (area) => area ?? new Promise<never>(() => {}),
+    () => Promise.reject(new Error(i18n.t('codeGone'))),
+  )
+
+const lazily = (load: Area, name = 'default') => lazyRouteComponent(guarded(load) as never, name as never)
 
 const page = (path: string, load: Area) =>
   createRoute({ getParentRoute: () => root, path, validateSearch: listSearch, component: lazily(load) })
