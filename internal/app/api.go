@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -39,7 +40,7 @@ func RunAPI(ctx context.Context, cfg Config) error {
 	// The live heap is a few MiB: letting it grow fivefold before it is collected costs little memory and saves the
 	// collector's share of every request.
 	debug.SetGCPercent(400)
-	k, err := newKit(cfg)
+	k, err := newKit(cfg, slog.LevelInfo)
 	if err != nil {
 		return err
 	}

@@ -41,8 +41,8 @@ func (c *Config) Flags(f *flag.FlagSet) {
 }
 
 // newKit builds the kit on the real machine. It needs no database yet.
-func newKit(cfg Config) (*kit.Kit, error) {
-	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+func newKit(cfg Config, level slog.Level) (*kit.Kit, error) {
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
 	paths := kit.Paths{Root: cfg.Root}
 	units, err := host.ParseUnits(cfg.Units)
 	if err != nil {

@@ -29,8 +29,8 @@ test.describe('the door', () => {
 
     await page.getByLabel('Join a cluster now').check()
     if (status.setup_token_required) await page.getByLabel('Setup token').fill(setupToken)
-    await page.getByLabel('Primary node').fill('gw1.example.com')
-    await page.getByLabel('Join token').fill('a-token')
+    await page.getByRole('textbox', { name: 'Primary node' }).fill('gw1.example.com')
+    await page.getByRole('textbox', { name: 'Join token' }).fill('a-token')
     await page.getByRole('button', { name: 'Join the cluster' }).click()
     await expect(page.getByRole('alert')).toContainText('cannot join a cluster yet')
     await page.getByLabel('A new gateway').check()
