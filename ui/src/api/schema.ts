@@ -55,6 +55,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/audit/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One audit entry */
+        get: operations["audit.get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/auth/change-password": {
         parameters: {
             query?: never;
@@ -785,7 +802,7 @@ export interface components {
             role?: "admin" | "viewer";
         };
         ApplyFileDiff: {
-            /** @description Unified diff against what is live; empty when nothing changes. */
+            /** @description Unified diff against what is live. */
             diff: string;
             /** @description Where the file is. */
             path: string;
@@ -1011,9 +1028,9 @@ export interface components {
             error_seconds: number;
             /**
              * Format: int64
-             * @description Seconds since the last answer.
+             * @description Seconds since the last answer; null when there was none.
              */
-            last_rx_seconds: number;
+            last_rx_seconds: number | null;
             /**
              * @description What the source is.
              * @enum {string}
@@ -1558,6 +1575,44 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["AuditEntry"][];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "audit.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the entry. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["AuditEntry"];
                         error: null;
                     };
                 };
