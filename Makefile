@@ -29,7 +29,7 @@ test: test-packages build ## set everything up and run all tests
 	@go vet ./...
 	$(call say,UI: types and unit tests)
 	@cd ui && npm run --silent typecheck && npm run --silent lint && npm run --silent test && npm run --silent size
-	$(call say,Go: unit and room tests - programs, lab, faults and browser included)
+	$(call say,Go: all tests - rooms and programs and lab and faults and browser)
 	@go test -count=1 -p 2 -timeout 20m ./...
 
 build: ui/dist/index.html programs ## build the UI and the programs into bin/

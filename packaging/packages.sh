@@ -5,7 +5,7 @@ set -euo pipefail
 
 declare -A packages=(
 	[run]="postgresql-15 chrony iproute2 util-linux ca-certificates"
-	[test]="postgresql-15 chrony iproute2 util-linux ca-certificates libcap2-bin chromium fonts-dejavu-core"
+	[test]="postgresql-15 chrony iproute2 util-linux ca-certificates procps curl chromium fonts-dejavu-core"
 )
 wanted=${packages[${1:?run or test}]}
 

@@ -16,11 +16,14 @@ import (
 // fqdn is the name of a gateway in a lab.
 const fqdn = "gateway.lab.internal"
 
-// waitHealthy waits until the API answers at all.
+// waitHealthy waits until the API answers and has its database: who logs in earlier gets no further than the system.
 func (l *Lab) waitHealthy(ctx context.Context) error {
 	for {
-		err := l.call(ctx, http.MethodGet, "/api/v1/system/health", nil, nil)
-		if _, answered := errors.AsType[*refusal](err); err == nil || answered {
+		var health struct {
+			Database string `json:"database"`
+		}
+		err := l.call(ctx, http.MethodGet, "/api/v1/system/health", nil, &health)
+		if _, answered := errors.AsType[*refusal](err); answered || err == nil && health.Database == "up" {
 			return nil
 		}
 		select {

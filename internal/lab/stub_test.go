@@ -54,7 +54,7 @@ func stubAPI(db, units, root string) error {
 	mux := http.NewServeMux()
 	answer := func(w http.ResponseWriter, data any) { json.NewEncoder(w).Encode(map[string]any{"data": data}) }
 	mux.HandleFunc("GET /api/v1/system/health", func(w http.ResponseWriter, r *http.Request) {
-		answer(w, map[string]any{"client": r.RemoteAddr, "units": units, "root": root})
+		answer(w, map[string]any{"client": r.RemoteAddr, "units": units, "root": root, "database": "up"})
 	})
 	mux.HandleFunc("GET /api/v1/setup/status", func(w http.ResponseWriter, r *http.Request) {
 		answer(w, map[string]any{"completed": setup.Load()})

@@ -19,7 +19,6 @@ func TestMain(m *testing.M) { labtest.Main(m) }
 func TestBrowser(t *testing.T) {
 	script := cmp.Or(os.Getenv("GATEWAY_PLAYWRIGHT"), "e2e")
 	l := labtest.Up(t, lab.Options{})
-	l.WaitDatabase(t)
 	token, err := l.SetupToken()
 	if err != nil {
 		t.Fatal(err)

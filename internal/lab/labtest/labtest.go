@@ -117,7 +117,6 @@ func UpAsAdmin(t testing.TB, opts lab.Options) *Lab {
 	t.Helper()
 	opts.AdminEmail, opts.AdminPassword = AdminEmail, AdminPassword
 	l := Up(t, opts)
-	l.WaitDatabase(t)
 	l.Login(t)
 	return l
 }
