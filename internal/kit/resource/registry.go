@@ -260,7 +260,7 @@ func (k *Kind[T]) create(ctx context.Context, r *Registry, tx *db.Tx, op Operati
 			return Change{}, err
 		}
 	}
-	return k.store(ctx, r, tx, k.codec.insert, nil, now, Change{Kind: k.Name, Verb: "create"})
+	return k.store(ctx, r, tx, nil, now, Change{Kind: k.Name, Verb: "create"})
 }
 
 func (k *Kind[T]) update(ctx context.Context, r *Registry, tx *db.Tx, op Operation) (Change, error) {
@@ -274,22 +274,24 @@ func (k *Kind[T]) update(ctx context.Context, r *Registry, tx *db.Tx, op Operati
 		return Change{}, err
 	}
 	metaOf(now).UpdatedAt = r.Clock.Now()
-	return k.store(ctx, r, tx, k.codec.update, was, now, change)
+	return k.store(ctx, r, tx, was, now, change)
 }
 
 // store checks and writes a row.
-func (k *Kind[T]) store(ctx context.Context, r *Registry, tx *db.Tx, sql string, was, now *T, change Change) (Change, error) {
+func (k *Kind[T]) store(ctx context.Context, r *Registry, tx *db.Tx, was, now *T, change Change) (Change, error) {
 	if k.Check != nil {
 		if err := k.Check(ctx, tx, was, now); err != nil {
 			return Change{}, err
 		}
 	}
 	m := metaOf(now)
-	args, err := k.codec.args(r.Secrets, k.Table, reflect.ValueOf(now).Elem(), m.ID)
+	sql, args, err := k.codec.statement(r.Secrets, reflect.ValueOf(was).Elem(), reflect.ValueOf(now).Elem(), m.ID)
 	if err != nil {
 		return Change{}, err
 	}
-	tx.Queue(sql, args...)
+	if sql != "" {
+		tx.Queue(sql, args...)
+	}
 	change.ID, change.label = m.ID.String(), labelOf(now)
 	if change.After, err = k.encode(now); err != nil {
 		return Change{}, err

@@ -101,6 +101,20 @@ func TestPutKeepsWhatIsAbsentAndNullClears(t *testing.T) {
 	b.Do(t, "admin", http.MethodPut, path, `{"name":null}`).WantField(t, "name")
 }
 
+func TestAuditTellsBeforeAndAfter(t *testing.T) {
+	b := bench(t)
+	toy := create(t, b, `{"name":"a","tags":["x","y"],"home":"192.0.2.0/24"}`)
+	b.Do(t, "admin", http.MethodPut, "/toys/"+toy.ID.String(), `{"tags":["z"],"home":"198.51.100.0/24","count":3}`).Want(t, 200)
+	var details string
+	if err := b.DB.QueryRow(t.Context(), `SELECT details::text FROM audit_entries WHERE action = 'toy.update'`).Scan(&details); err != nil {
+		t.Fatal(err)
+	}
+	want := `{"id": "` + toy.ID.String() + `", "fields": {"home": ["192.0.2.0/24", "198.51.100.0/24"], "tags": [["x", "y"], ["z"]]}}`
+	if details != want {
+		t.Fatalf("%s instead of %s", details, want)
+	}
+}
+
 func TestReadCanBeSentBack(t *testing.T) {
 	b := bench(t)
 	toy := create(t, b, `{"name":"a","secret":"s3cr3t-canary"}`)

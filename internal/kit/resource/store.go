@@ -18,9 +18,10 @@ import (
 
 // codec is the SQL of a kind, written once from its struct.
 type codec struct {
-	fields                         []wire.Field
-	prepared                       []wire.Field // those of fields that are Prepared
-	selectAll, insert, update, del string
+	fields                 []wire.Field
+	prepared               []wire.Field // those of fields that are Prepared
+	table                  string
+	selectAll, insert, del string
 }
 
 // Prepared is a field that takes its time to become what is stored, such as the hash of a password. Prepare runs before
@@ -31,8 +32,8 @@ type Prepared interface {
 }
 
 func newCodec(t reflect.Type, table string) codec {
-	var c codec
-	var columns, values, sets []string
+	c := codec{table: table}
+	var columns, values []string
 	for _, f := range wire.Fields(t) {
 		if !f.Stored {
 			continue
@@ -44,12 +45,10 @@ func newCodec(t reflect.Type, table string) codec {
 		name := pgx.Identifier{f.Name}.Sanitize()
 		columns = append(columns, name)
 		values = append(values, fmt.Sprintf("$%d", len(columns)))
-		sets = append(sets, fmt.Sprintf("%s = $%d", name, len(columns)))
 	}
 	list, from := strings.Join(columns, ", "), pgx.Identifier{table}.Sanitize()
 	c.selectAll = "SELECT " + list + " FROM " + from
 	c.insert = "INSERT INTO " + from + " (" + list + ") VALUES (" + strings.Join(values, ", ") + ")"
-	c.update = "UPDATE " + from + " SET " + strings.Join(sets, ", ") + " WHERE id = $1"
 	c.del = "DELETE FROM " + from + " WHERE id = $1"
 	return c
 }
@@ -81,26 +80,34 @@ func (c *codec) scan(row pgx.Row, into reflect.Value) error {
 	return nil
 }
 
-// args are the values of a row in the order of the columns.
-func (c *codec) args(box *secret.Box, table string, row reflect.Value, id uuid.UUID) ([]any, error) {
-	args := make([]any, len(c.fields))
-	for i, f := range c.fields {
-		v := row.FieldByIndex(f.Index)
+// statement writes a row: whole when it is new, and otherwise the columns that differ; it is empty when none does.
+func (c *codec) statement(box *secret.Box, was, now reflect.Value, id uuid.UUID) (sql string, args []any, err error) {
+	var sets []string
+	for _, f := range c.fields {
+		v := now.FieldByIndex(f.Index)
+		if was.IsValid() && f.Name != "id" && reflect.DeepEqual(was.FieldByIndex(f.Index).Interface(), v.Interface()) {
+			continue
+		}
+		arg := v.Interface()
 		switch {
 		case isSealed(f):
-			sealed, err := v.Interface().(secret.Text).Sealed(box, table, f.Name, id.String())
-			if err != nil {
-				return nil, fmt.Errorf("sealing %s: %w", f.Name, err)
+			if arg, err = v.Interface().(secret.Text).Sealed(box, c.table, f.Name, id.String()); err != nil {
+				return "", nil, fmt.Errorf("sealing %s: %w", f.Name, err)
 			}
-			args[i] = sealed
 		case v.Kind() == reflect.Slice && v.IsNil():
 			// The driver would send NULL for it.
-			args[i] = reflect.MakeSlice(v.Type(), 0, 0).Interface()
-		default:
-			args[i] = v.Interface()
+			arg = reflect.MakeSlice(v.Type(), 0, 0).Interface()
 		}
+		args = append(args, arg)
+		sets = append(sets, fmt.Sprintf("%s = $%d", pgx.Identifier{f.Name}.Sanitize(), len(args)))
 	}
-	return args, nil
+	switch {
+	case !was.IsValid():
+		return c.insert, args, nil
+	case len(args) == 1:
+		return "", nil, nil
+	}
+	return "UPDATE " + pgx.Identifier{c.table}.Sanitize() + " SET " + strings.Join(sets[1:], ", ") + " WHERE id = $1", args, nil
 }
 
 func errNotFound(title string) error { return fault.New(fault.NotFound, "there is no such %s", title) }

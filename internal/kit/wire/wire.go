@@ -192,6 +192,11 @@ func (f *Field) decode(raw jsontext.Value, v reflect.Value) error {
 		v.SetZero()
 		return nil
 	}
+	switch v.Kind() {
+	case reflect.Slice, reflect.Map, reflect.Pointer:
+		// The base may share what these refer to with the value it was copied from.
+		v.SetZero()
+	}
 	err := json.Unmarshal(raw, v.Addr().Interface(), json.RejectUnknownMembers(true))
 	if err == nil {
 		return nil
