@@ -72,7 +72,7 @@ func exitReason(err error, said *child.Tail) error {
 	if err == nil {
 		err = errors.New("ended by itself")
 	}
-	if words := said.LastLines(); words != "" {
+	if words := said.LastWords(); words != "" {
 		return fmt.Errorf("%w: %s", err, words)
 	}
 	return err

@@ -17,7 +17,7 @@ import (
 
 const (
 	// tick is how often a lane looks whether its component is still what is stored.
-	tick = 30 * time.Second
+	tick = 10 * time.Second
 	// A failed apply is tried again, at first soon and then ever more rarely.
 	retryFirst = 2 * time.Second
 	retryMost  = time.Minute
@@ -290,6 +290,9 @@ func (l *lane) fallBack(ctx context.Context, config any, good, tried []host.File
 		return fmt.Errorf("%w; and the last known good configuration could not be put back: %w", cause, err)
 	}
 	if err := l.apply(ctx, config); err != nil {
+		if err.Error() == cause.Error() {
+			return fmt.Errorf("%w (and so it is with the last known good configuration)", cause)
+		}
 		return fmt.Errorf("%w; and the daemon did not take the last known good configuration back: %w", cause, err)
 	}
 	return fmt.Errorf("%w; the last known good configuration runs", cause)

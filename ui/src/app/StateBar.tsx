@@ -56,7 +56,9 @@ export function StateBar() {
           <li key={name}>
             <Link to={paths.component(name)}>{name}</Link>
             <StateBadge state={state} />
-            <span className={classes.reason}>{last_error || t(`bar.${state}`)}</span>
+            <span className={classes.reason} title={last_error}>
+              {last_error || t(`bar.${state}`)}
+            </span>
           </li>
         ))}
         {inMaintenance && (

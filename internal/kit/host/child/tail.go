@@ -2,6 +2,7 @@ package child
 
 import (
 	"io"
+	"regexp"
 	"strings"
 	"sync"
 )
@@ -37,4 +38,15 @@ func (t *Tail) LastLines() string {
 	defer t.mu.Unlock()
 	lines := strings.Split(strings.TrimSpace(string(t.kept)), "\n")
 	return strings.Join(lines[max(0, len(lines)-5):], "; ")
+}
+
+// stamp is the time that many daemons put before what they say.
+var stamp = regexp.MustCompile(`^\d{4}-\d\d-\d\d[T ][0-9:.,]+(Z|[+-]\d\d:?\d\d)? *`)
+
+// LastWords is the last thing the child said, without the time, for people.
+func (t *Tail) LastWords() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	text := strings.TrimSpace(string(t.kept))
+	return stamp.ReplaceAllString(text[strings.LastIndexByte(text, '\n')+1:], "")
 }
