@@ -4,7 +4,6 @@ package e2e
 import (
 	"cmp"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -23,16 +22,34 @@ func TestBrowser(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), "npm", "run", "--silent", script)
-	cmd.Dir = filepath.Join("..", "..", "ui")
+	ui, err := filepath.Abs(filepath.Join("..", "..", "ui"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The browser is a machine on the LAN: it needs the setup token, and crosses a network to get here.
+	cmd, err := l.Command(t.Context(), lab.Lan, "npm", "--prefix", ui, "run", "--silent", script)
+	if err != nil {
+		t.Fatal(err)
+	}
 	cmd.Env = append(os.Environ(),
-		"GATEWAY_URL="+l.URL(),
+		"GATEWAY_URL=https://10.10.0.1:3443",
 		"GATEWAY_SETUP_TOKEN="+token,
-		"GATEWAY_EXEC="+filepath.Join(labtest.Programs(t), "gateway-lab")+" exec --dir "+l.Dir(),
+		"GATEWAY_EXEC="+onGateway(t),
 	)
 	out, err := cmd.CombinedOutput()
 	t.Logf("%s", out)
 	if err != nil {
 		t.Fatalf("playwright: %v", err)
 	}
+}
+
+// onGateway is a program for the browser's side that runs a command on the gateway, called as gateway-lab exec is. They
+// share everything but the network.
+func onGateway(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "exec")
+	if err := os.WriteFile(path, []byte("#!/bin/sh\nshift 2\nexec nsenter --target 1 --net -- \"$@\"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
