@@ -14,6 +14,7 @@ import (
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/outbound"
 	"edge.internal/gateway/internal/kit/resource"
 	"edge.internal/gateway/internal/kit/secret"
 )
@@ -73,7 +74,7 @@ func NewKit(d *db.DB, m host.Machine, c clock.Clock, log *slog.Logger, box *secr
 	engine := apply.New(d, m, c, log, paths.State("good"))
 	router := httpd.NewRouter(log)
 	return &kit.Kit{
-		DB: d, Audit: auditLog, Engine: engine, Router: router, Host: m, Clock: c, Secrets: box, Log: log, Paths: paths, Version: Version,
+		DB: d, Audit: auditLog, Engine: engine, Router: router, Host: m, Clock: c, Secrets: box, Outbound: outbound.New(m), Log: log, Paths: paths, Version: Version,
 		Resources: resource.NewRegistry(d, auditLog, engine, router, c, box),
 	}
 }

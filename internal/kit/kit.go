@@ -11,6 +11,7 @@ import (
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/outbound"
 	"edge.internal/gateway/internal/kit/resource"
 	"edge.internal/gateway/internal/kit/secret"
 )
@@ -25,6 +26,7 @@ type Kit struct {
 	Host      host.Machine
 	Clock     clock.Clock
 	Secrets   *secret.Box
+	Outbound  *outbound.Door
 	Log       *slog.Logger
 	Paths     Paths
 	// Version is the version of the running program.

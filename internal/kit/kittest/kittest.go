@@ -25,6 +25,7 @@ import (
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/host/hosttest"
 	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/outbound"
 	"edge.internal/gateway/internal/kit/resource"
 	"edge.internal/gateway/internal/kit/secret"
 )
@@ -61,7 +62,7 @@ func NewOn(t testing.TB, d *db.DB) *Bench {
 	router.Sessions = Roles{}
 	return &Bench{
 		Kit: &kit.Kit{
-			DB: d, Audit: auditLog, Engine: engine, Router: router, Host: machine, Clock: clock.Real, Secrets: box, Log: log, Paths: paths, Version: "1.0.0",
+			DB: d, Audit: auditLog, Engine: engine, Router: router, Host: machine, Clock: clock.Real, Secrets: box, Outbound: outbound.New(machine), Log: log, Paths: paths, Version: "1.0.0",
 			Resources: resource.NewRegistry(d, auditLog, engine, router, clock.Real, box),
 		},
 		Machine: machine, Logs: logs,
