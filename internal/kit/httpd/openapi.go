@@ -79,6 +79,9 @@ func operation(registry huma.Registry, route *Route, failure *huma.Response) *hu
 	if !route.Policy.public {
 		op.Security = []map[string][]string{{"session": {}}, {"bearer": {}}}
 	}
+	if route.Policy.bySession {
+		op.Extensions["x-by-session"] = true
+	}
 	if route.Audit != "" {
 		op.Extensions["x-audit"] = route.Audit
 	}
