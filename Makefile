@@ -70,7 +70,7 @@ faults: run-packages build ## kill -9 at every failpoint, 1,000 times
 	@GATEWAY_FAULT_CYCLES=$(or $(CYCLES),1000) go test -count=1 -timeout 4h -v ./test/faults
 
 screenshots: test-packages build ## a picture of each page, in both themes, into docs/screenshots
-	@GATEWAY_SCREENSHOTS=1 go test -count=1 -timeout 20m -run Screenshots ./test/e2e
+	@GATEWAY_PLAYWRIGHT=screenshots go test -count=1 -timeout 20m ./test/e2e
 
 clean: ## remove what was built
 	rm -rf bin ui/node_modules ui/test-results ui/playwright-report

@@ -8,14 +8,9 @@ import (
 	"os"
 
 	"edge.internal/gateway/internal/kit"
-	"edge.internal/gateway/internal/kit/apply"
-	"edge.internal/gateway/internal/kit/audit"
 	"edge.internal/gateway/internal/kit/clock"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/host"
-	"edge.internal/gateway/internal/kit/httpd"
-	"edge.internal/gateway/internal/kit/outbound"
-	"edge.internal/gateway/internal/kit/resource"
 	"edge.internal/gateway/internal/kit/secret"
 )
 
@@ -46,8 +41,8 @@ func (c *Config) Flags(f *flag.FlagSet) {
 }
 
 // newKit builds the kit on the real machine. It needs no database yet.
-func newKit(cfg Config) (*kit.Kit, error) {
-	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+func newKit(cfg Config, level slog.Level) (*kit.Kit, error) {
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
 	paths := kit.Paths{Root: cfg.Root}
 	units, err := host.ParseUnits(cfg.Units)
 	if err != nil {
@@ -65,18 +60,7 @@ func newKit(cfg Config) (*kit.Kit, error) {
 	if err != nil {
 		return nil, err
 	}
-	return NewKit(d, machine, clock.Real, log, box, paths), nil
-}
-
-// NewKit puts a kit together from its outer parts.
-func NewKit(d *db.DB, m host.Machine, c clock.Clock, log *slog.Logger, box *secret.Box, paths kit.Paths) *kit.Kit {
-	auditLog := audit.New(d, c, m.Facts().MachineID)
-	engine := apply.New(d, m, c, log, paths.State("good"))
-	router := httpd.NewRouter(log)
-	return &kit.Kit{
-		DB: d, Audit: auditLog, Engine: engine, Router: router, Host: m, Clock: c, Secrets: box, Outbound: outbound.New(m), Log: log, Paths: paths, Version: Version,
-		Resources: resource.NewRegistry(d, auditLog, engine, router, c, box),
-	}
+	return kit.New(d, machine, clock.Real, log, box, paths, Version), nil
 }
 
 // Main runs a program's body and exits.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -129,7 +130,7 @@ func askAPI(ctx context.Context, paths kit.Paths) (out system.Rendered, err erro
 
 // renderHere does what gateway-api would do, under the lock that keeps it from starting meanwhile.
 func renderHere(ctx context.Context, cfg Config) (system.Rendered, error) {
-	k, err := newKit(cfg)
+	k, err := newKit(cfg, slog.LevelError)
 	if err != nil {
 		return system.Rendered{}, err
 	}

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
@@ -31,7 +32,7 @@ func jobs(k *kit.Kit, store *setup.Store) []job {
 
 // RunScheduler runs gateway-scheduler until the context ends.
 func RunScheduler(ctx context.Context, cfg Config) error {
-	k, err := newKit(cfg)
+	k, err := newKit(cfg, slog.LevelInfo)
 	if err != nil {
 		return err
 	}

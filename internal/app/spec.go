@@ -43,7 +43,7 @@ func WriteSpec(w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	h, err := Build(NewKit(d, machine, clock.Real, slog.New(slog.DiscardHandler), box, paths), store, password.New(password.Cost))
+	h, err := Build(kit.New(d, machine, clock.Real, slog.New(slog.DiscardHandler), box, paths, Version), store, password.New(password.Cost))
 	if err != nil {
 		return err
 	}

@@ -33,6 +33,17 @@ type Kit struct {
 	Version string
 }
 
+// New puts a kit together from its outer parts. It needs no database yet.
+func New(d *db.DB, m host.Machine, c clock.Clock, log *slog.Logger, box *secret.Box, paths Paths, version string) *Kit {
+	auditLog := audit.New(d, c, m.Facts().MachineID)
+	engine := apply.New(d, m, c, log, paths.State("good"))
+	router := httpd.NewRouter(log)
+	return &Kit{
+		DB: d, Audit: auditLog, Engine: engine, Router: router, Host: m, Clock: c, Secrets: box, Outbound: outbound.New(m), Log: log, Paths: paths, Version: version,
+		Resources: resource.NewRegistry(d, auditLog, engine, router, c, box),
+	}
+}
+
 // Paths are the folders of the gateway itself. Root is "/" but where the machine permits no namespaces.
 type Paths struct{ Root string }
 

@@ -61,7 +61,7 @@ func launchDaemon(ctx context.Context, spec host.UnitSpec, root string, env []st
 		close(d.done)
 	}()
 	if err := d.waitReady(ctx, ready); err != nil {
-		d.Stop()
+		_ = d.Stop()
 		return nil, err
 	}
 	return d, nil

@@ -81,9 +81,9 @@ func (f *forwarder) carry(client net.Conn) error {
 
 // pipe copies one way, and passes its end on.
 func pipe(to, from net.Conn) {
-	io.Copy(to, from)
+	_, _ = io.Copy(to, from)
 	if half, ok := to.(interface{ CloseWrite() error }); ok {
-		half.CloseWrite()
+		_ = half.CloseWrite()
 	}
 }
 

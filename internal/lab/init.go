@@ -39,7 +39,7 @@ func Init() {
 	}
 	reports := json.NewEncoder(os.NewFile(reportFD, "reports"))
 	if err := runInit(reports); err != nil {
-		reports.Encode(report{Error: err.Error()})
+		_ = reports.Encode(report{Error: err.Error()})
 		slog.Error("the lab's init ends", "err", err)
 		os.Exit(1)
 	}
@@ -63,7 +63,7 @@ func runInit(reports *json.Encoder) error {
 		if err != nil {
 			return reports.Encode(report{Denied: err.Error()})
 		}
-		reports.Encode(report{Step: "namespaces: wan — gateway — lan"})
+		_ = reports.Encode(report{Step: "namespaces: wan — gateway — lan"})
 	}
 	s := newSupervisor(p)
 	defer s.stopAll()
@@ -73,10 +73,10 @@ func runInit(reports *json.Encoder) error {
 	}
 	served := make(chan error, 1)
 	go func() { served <- host.ServeUnits(ctx, socket, s) }()
-	if err := s.startAll(ctx, func(step string) { reports.Encode(report{Step: step}) }); err != nil {
+	if err := s.startAll(ctx, func(step string) { _ = reports.Encode(report{Step: step}) }); err != nil {
 		return err
 	}
-	reports.Encode(report{Ready: true})
+	_ = reports.Encode(report{Ready: true})
 	return <-served
 }
 
@@ -89,7 +89,7 @@ func readPlan(f *os.File) (p plan, err error) {
 		return plan{}, fmt.Errorf("reading the plan: %w", err)
 	}
 	go func() {
-		io.Copy(io.Discard, r)
+		_, _ = io.Copy(io.Discard, r)
 		os.Exit(1)
 	}()
 	return p, json.Unmarshal(line, &p)
@@ -97,7 +97,7 @@ func readPlan(f *os.File) (p plan, err error) {
 
 // reapOrphans collects the dead whose parents died before them.
 func reapOrphans() {
-	unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) // where init is not the first process of its namespace
+	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) // where init is not the first process of its namespace
 	died := make(chan os.Signal, 1)
 	signal.Notify(died, syscall.SIGCHLD)
 	go func() {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -19,7 +20,7 @@ const fqdn = "gateway.lab.internal"
 func (l *Lab) waitHealthy(ctx context.Context) error {
 	for {
 		err := l.call(ctx, http.MethodGet, "/api/v1/system/health", nil, nil)
-		if _, answered := err.(*refusal); err == nil || answered {
+		if _, answered := errors.AsType[*refusal](err); err == nil || answered {
 			return nil
 		}
 		select {

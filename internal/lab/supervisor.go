@@ -117,7 +117,7 @@ func (s *supervisor) launchDatabase(ctx context.Context, log io.Writer) (running
 		return nil, err
 	}
 	if err := server.CreateDatabase(ctx, database); err != nil {
-		server.Stop()
+		_ = server.Stop()
 		return nil, fmt.Errorf("creating the database: %w", err)
 	}
 	return server, nil

@@ -72,7 +72,7 @@ func Up(ctx context.Context, opts Options) (*Lab, error) {
 		up:     &upkeep{lock: lock, done: make(chan struct{})},
 	}
 	if err := l.boot(ctx, opts); err != nil {
-		l.Down()
+		_ = l.Down()
 		return nil, err
 	}
 	return l, nil
@@ -292,12 +292,12 @@ func (u *upkeep) stop(l *Lab) (err error) {
 		u.forward.close()
 	}
 	if u.plan != nil {
-		l.Init.signal(terminate)
+		_ = l.Init.signal(terminate)
 		select {
 		case <-u.done:
 		case <-time.After(downGrace):
 			err = fmt.Errorf("the lab did not stop within %s and was killed", downGrace)
-			l.Init.signal(kill)
+			_ = l.Init.signal(kill)
 			<-u.done
 		}
 		u.plan.Close()

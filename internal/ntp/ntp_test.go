@@ -227,6 +227,18 @@ func TestPreviewStoresNothing(t *testing.T) {
 	b.Do(t, "viewer", http.MethodPost, "/change-sets", `{"operations":[{"kind":"ntp.pool","verb":"create","body":{"address":"x.example"}}]}`).Want(t, 403)
 }
 
+func TestSettingsInAChangeSet(t *testing.T) {
+	b, _ := bench(t)
+	b.Do(t, "admin", http.MethodPost, "/change-sets", `{"operations":[{"kind":"ntp.settings","verb":"update","body":{"rtcsync":false}}]}`).Want(t, 200)
+	if strings.Contains(dropIn(t, b), "rtcsync") {
+		t.Fatal("not applied")
+	}
+	for _, verb := range []string{"create", "delete"} {
+		b.Do(t, "admin", http.MethodPost, "/change-sets", `{"operations":[{"kind":"ntp.settings","verb":"`+verb+`","body":{}}]}`).WantField(t, "operations")
+	}
+	b.Get(t, "/ntp/settings").Want(t, 200)
+}
+
 func TestStatusAndSources(t *testing.T) {
 	b, _ := bench(t)
 	b.Machine.Say(host.ChronyTracking, "C6336402,198.51.100.2,9,1763172000.1,0.000012,-0.00001,0.00002,-12.3,0.01,0.5,0.0003,0.0001,64.2,Normal\n")

@@ -4,6 +4,7 @@ package setup
 import (
 	"fmt"
 	"net/http"
+	"sync/atomic"
 
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/httpd"
@@ -20,8 +21,9 @@ type Deps struct {
 // Room is the setup.
 type Room struct {
 	*kit.Kit
-	deps    Deps
-	guesses *throttle.Throttle
+	deps      Deps
+	guesses   *throttle.Throttle
+	completed atomic.Bool
 }
 
 // New builds the room. While the setup is not complete it makes the setup token and prints it.
@@ -38,8 +40,13 @@ func New(k *kit.Kit, d Deps) (*Room, error) {
 	return r, nil
 }
 
-// Completed tells whether the setup is complete.
-func (r *Room) Completed() bool { return r.deps.Store.View().Completed }
+// Completed tells whether the setup is complete. Every request asks, and it never becomes incomplete again.
+func (r *Room) Completed() bool {
+	if !r.completed.Load() && r.deps.Store.View().Completed {
+		r.completed.Store(true)
+	}
+	return r.completed.Load()
+}
 
 // Status is where the setup stands.
 type Status struct {

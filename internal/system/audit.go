@@ -39,6 +39,12 @@ func (r *Room) mountAudit() {
 		}) ([]audit.Entry, error) {
 			return r.search(c, audit.Filter{Actor: in.Actor, Action: in.Action, Subject: in.Subject, From: in.From, To: in.To, Limit: in.Limit, Before: in.Before})
 		})
+	httpd.Handle(r.Router, http.MethodGet, "/audit/{id}", httpd.Read, tagged("audit.get", "One audit entry"),
+		func(c *httpd.Call, in struct {
+			ID uuid.UUID `path:"id" doc:"Id of the entry."`
+		}) (audit.Entry, error) {
+			return r.Audit.Get(c, in.ID)
+		})
 	httpd.Stream(r.Router, "/audit/live", httpd.Read, tagged("audit.live", "The newest audit entries, oldest first, and then each new one"),
 		func(ctx context.Context, send func(audit.Entry) error) error {
 			return r.Audit.Follow(ctx, liveSnapshot, send)

@@ -62,19 +62,19 @@ export async function expectNoSidewaysScroll(page: Page) {
 }
 
 interface Fixtures {
-  /** Answers that a test provokes; the browser reports each as a console error. */
-  expectedStatus: number[]
+  /** What a test provokes and the browser reports as a console error: an HTTP status, or a part of its text. */
+  expected: (number | string)[]
   watched: undefined
 }
 
 /** Every test fails on a console error, an uncaught exception or a violation of the content security policy. */
 export const test = base.extend<Fixtures>({
-  expectedStatus: [[], { option: true }],
+  expected: [[], { option: true }],
   watched: [
-    async ({ page, expectedStatus }, use) => {
+    async ({ page, expected }, use) => {
       const problems: string[] = []
-      const expected = (message: ConsoleMessage) =>
-        expectedStatus.some((status) => message.text().includes(`responded with a status of ${status}`))
+      const provoked = (message: ConsoleMessage) =>
+        expected.some((one) => message.text().includes(typeof one === 'number' ? `a status of ${one}` : one))
       await page.addInitScript(() => {
         document.addEventListener('securitypolicyviolation', ({ violatedDirective, blockedURI, sourceFile }) => {
           console.error(`content security policy: ${violatedDirective} ${blockedURI} ${sourceFile}`)
@@ -85,7 +85,7 @@ export const test = base.extend<Fixtures>({
         if (dialog.type() === 'alert') problems.push(`alert: ${dialog.message()}`)
       })
       page.on('console', (message) => {
-        if (message.type() === 'error' && !expected(message)) problems.push(`${page.url()} ${message.text()}`)
+        if (message.type() === 'error' && !provoked(message)) problems.push(`${page.url()} ${message.text()}`)
       })
       await use(undefined)
       expect(problems).toEqual([])

@@ -45,7 +45,7 @@ test('the files on the gateway can be read', async ({ page }) => {
 })
 
 test.describe('bad input', () => {
-  test.use({ expectedStatus: [400] })
+  test.use({ expected: [400] })
 
   test('is complained about at its field, and nothing is lost', async ({ page }) => {
     await page.goto('/services/ntp/servers/new')
@@ -63,7 +63,7 @@ test.describe('bad input', () => {
 })
 
 test.describe('two people', () => {
-  test.use({ expectedStatus: [412] })
+  test.use({ expected: [412] })
 
   test('do not overwrite each other', async ({ page, context }) => {
     await page.goto('/services/ntp/servers')

@@ -49,3 +49,30 @@ test('a page that does not exist says so', async ({ page }) => {
   await page.goto('/no/such/page')
   await expect(page.getByRole('heading', { level: 1, name: 'There is no such page.' })).toBeVisible()
 })
+
+test.describe('after an upgrade', () => {
+  test.use({ expected: ['net::ERR_FAILED', 'code could not be loaded'] })
+
+  test('a page whose code is gone reloads once and goes on', async ({ page }) => {
+    await page.goto('/')
+    await settled(page)
+    let loads = 0
+    page.on('load', () => loads++)
+    await page.route('**/assets/SettingsPage-*.js', (route) => (loads === 0 ? route.abort() : route.continue()))
+    await page.getByRole('link', { name: 'Settings' }).click()
+    await expect(page.getByRole('heading', { level: 1, name: 'Settings' })).toBeVisible()
+    expect(loads).toBe(1)
+  })
+
+  test('code that stays away is an error after one reload, not a loop', async ({ page }) => {
+    await page.goto('/')
+    await settled(page)
+    let loads = 0
+    page.on('load', () => loads++)
+    await page.route('**/assets/SettingsPage-*.js', (route) => route.abort())
+    await page.getByRole('link', { name: 'Settings' }).click()
+    await expect(page.getByRole('heading', { level: 1, name: 'This page failed to load.' })).toBeVisible()
+    await page.waitForTimeout(1500)
+    expect(loads).toBe(1)
+  })
+})

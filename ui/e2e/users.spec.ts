@@ -42,7 +42,7 @@ test.describe('a viewer', () => {
 })
 
 test.describe('accounts', () => {
-  test.use({ expectedStatus: [400, 401] })
+  test.use({ expected: [400, 401] })
 
   test('one cannot delete oneself', async ({ page }) => {
     await page.goto('/system/users?q=admin')

@@ -4,6 +4,7 @@ package audit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"edge.internal/gateway/internal/kit/bus"
 	"edge.internal/gateway/internal/kit/clock"
 	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/wire"
 )
 
@@ -95,6 +97,19 @@ func (l *Log) Search(ctx context.Context, f Filter) ([]Entry, error) {
 	}
 	entries, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Entry])
 	return entries, db.Fault(err)
+}
+
+// Get returns one entry.
+func (l *Log) Get(ctx context.Context, id uuid.UUID) (Entry, error) {
+	rows, err := l.db.Query(ctx, `SELECT id, created_at, actor, action, subject, node_id, details FROM audit_entries WHERE id = $1`, id)
+	if err != nil {
+		return Entry{}, db.Fault(err)
+	}
+	e, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[Entry])
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Entry{}, fault.New(fault.NotFound, "there is no such audit entry")
+	}
+	return e, db.Fault(err)
 }
 
 func absent[T comparable](v T) *T {

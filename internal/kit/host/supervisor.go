@@ -145,7 +145,7 @@ func serveVerb(ctx context.Context, conn net.Conn, units Supervised) error {
 	go func() { // the client says nothing more: what comes is its going away
 		defer close(gone)
 		defer cancel()
-		conn.Read(make([]byte, 1))
+		_, _ = conn.Read(make([]byte, 1))
 	}()
 	states, err := dispatch(ctx, units, req)
 	if ctx.Err() != nil { // nobody waits for the answer

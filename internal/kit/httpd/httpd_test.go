@@ -150,7 +150,7 @@ func TestGA03SinglePageApp(t *testing.T) {
 			t.Errorf("%s: nonce %q in %q", path, nonce, csp)
 		}
 	}
-	if get("/").Body.String() == get("/").Body.String() {
+	if first := get("/").Body.String(); first == get("/").Body.String() {
 		t.Error("the nonce repeats")
 	}
 	w := get("/assets/a-1234.js")

@@ -5,6 +5,7 @@ package httpd
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -345,7 +346,7 @@ func (r *Router) guard(next http.Handler) http.Handler {
 		}
 		defer func() {
 			if p := recover(); p != nil {
-				if p == http.ErrAbortHandler {
+				if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 					panic(p)
 				}
 				r.Log.Error("panic", "method", req.Method, "path", req.URL.Path, "request_id", h.Get("X-Request-ID"), "err", p, "stack", string(debug.Stack()))

@@ -17,7 +17,6 @@ import (
 
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/actor"
-	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/audit"
 	"edge.internal/gateway/internal/kit/clock"
 	"edge.internal/gateway/internal/kit/db"
@@ -25,8 +24,6 @@ import (
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/host/hosttest"
 	"edge.internal/gateway/internal/kit/httpd"
-	"edge.internal/gateway/internal/kit/outbound"
-	"edge.internal/gateway/internal/kit/resource"
 	"edge.internal/gateway/internal/kit/secret"
 )
 
@@ -54,19 +51,10 @@ func NewOn(t testing.TB, d *db.DB) *Bench {
 	logs := new(bytes.Buffer)
 	log := slog.New(slog.NewTextHandler(&lockedWriter{w: logs}, nil))
 	machine := hosttest.New()
-	paths := kit.Paths{Root: t.TempDir()}
-	auditLog := audit.New(d, clock.Real, machine.Facts().MachineID)
-	engine := apply.New(d, machine, clock.Real, log, paths.State("good"))
-	router := httpd.NewRouter(log)
-	router.SetupDone = func() bool { return true }
-	router.Sessions = Roles{}
-	return &Bench{
-		Kit: &kit.Kit{
-			DB: d, Audit: auditLog, Engine: engine, Router: router, Host: machine, Clock: clock.Real, Secrets: box, Outbound: outbound.New(machine), Log: log, Paths: paths, Version: "1.0.0",
-			Resources: resource.NewRegistry(d, auditLog, engine, router, clock.Real, box),
-		},
-		Machine: machine, Logs: logs,
-	}
+	k := kit.New(d, machine, clock.Real, log, box, kit.Paths{Root: t.TempDir()}, "1.0.0")
+	k.Router.SetupDone = func() bool { return true }
+	k.Router.Sessions = Roles{}
+	return &Bench{Kit: k, Machine: machine, Logs: logs}
 }
 
 // Start serves what is mounted, and runs the lanes until the test ends.

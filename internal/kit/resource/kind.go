@@ -53,6 +53,7 @@ type Kind[T any] struct {
 	// same.
 	View func(v *T)
 
+	single  bool // it has one row, which nobody makes or deletes
 	codec   codec
 	listing *atomic.Pointer[listing]
 }

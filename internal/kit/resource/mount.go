@@ -109,14 +109,14 @@ func (x route) create(path string, in reflect.Type, parent string) {
 	})
 }
 
-func (x route) update(path string, in reflect.Type, find func(c *httpd.Call) (uuid.UUID, error)) {
+func (x route) update(path string, in reflect.Type, find func(c *httpd.Call) (*uuid.UUID, error)) {
 	x.registry.Router.Add(httpd.Route{Doc: x.doc("update", "Change a "+x.title), Method: http.MethodPut, Path: path, Policy: httpd.Write, In: in,
 		Body: &httpd.SchemaSource{Type: x.typ, Suffix: "Update"}, Out: &httpd.SchemaSource{Type: x.typ}}, func(c *httpd.Call) error {
 		id, err := find(c)
 		if err != nil {
 			return err
 		}
-		change, err := x.commit(c, Operation{Kind: x.name, Verb: "update", ID: &id})
+		change, err := x.commit(c, Operation{Kind: x.name, Verb: "update", ID: id})
 		if err != nil {
 			return err
 		}
@@ -124,14 +124,14 @@ func (x route) update(path string, in reflect.Type, find func(c *httpd.Call) (uu
 	})
 }
 
-func (x route) delete(path string, in reflect.Type, find func(c *httpd.Call) (uuid.UUID, error)) {
+func (x route) delete(path string, in reflect.Type, find func(c *httpd.Call) (*uuid.UUID, error)) {
 	x.registry.Router.Add(httpd.Route{Doc: x.doc("delete", "Delete a "+x.title), Method: http.MethodDelete, Path: path, Policy: httpd.Write, In: in,
 		Out: &httpd.SchemaSource{Type: reflect.TypeFor[Deleted]()}}, func(c *httpd.Call) error {
 		id, err := find(c)
 		if err != nil {
 			return err
 		}
-		change, err := x.commit(c, Operation{Kind: x.name, Verb: "delete", ID: &id})
+		change, err := x.commit(c, Operation{Kind: x.name, Verb: "delete", ID: id})
 		if err != nil {
 			return err
 		}
@@ -164,7 +164,11 @@ func Applied(c *httpd.Call, o apply.Outcome) {
 	}
 }
 
-func byID(c *httpd.Call) (uuid.UUID, error) { return httpd.PathID(c.Request, "id") }
+// byID is the id of the request's path.
+func byID(c *httpd.Call) (*uuid.UUID, error) {
+	id, err := httpd.PathID(c.Request, "id")
+	return &id, err
+}
 
 // Mount gives the kind its routes.
 func (k *Kind[T]) Mount(r *Registry) {
@@ -196,7 +200,7 @@ func (k *Kind[T]) mountItem(x route, path string) {
 		if err != nil {
 			return nil, err
 		}
-		v, err := k.Get(c, x.registry.DB, id)
+		v, err := k.Get(c, x.registry.DB, *id)
 		if err != nil {
 			return nil, err
 		}
@@ -258,7 +262,7 @@ func (k *Kind[T]) reorder(ctx context.Context, r *Registry, tx *db.Tx, ids []uui
 
 // Mount gives the singleton its routes.
 func (s *Singleton[T]) Mount(r *Registry) {
-	s.kind = Kind[T]{Name: s.Name, Title: s.Title, Table: s.Table, Feeds: s.Feeds, Local: s.Local, AdminOnly: s.AdminOnly, Check: s.Check, View: s.View}
+	s.kind = Kind[T]{single: true, Name: s.Name, Title: s.Title, Table: s.Table, Feeds: s.Feeds, Local: s.Local, AdminOnly: s.AdminOnly, Check: s.Check, View: s.View}
 	s.kind.register(r)
 	x := s.kind.route(r)
 	none := reflect.TypeFor[struct{}]()
@@ -269,10 +273,7 @@ func (s *Singleton[T]) Mount(r *Registry) {
 		}
 		return s.kind.encode(v)
 	})
-	x.update(s.Path, none, func(c *httpd.Call) (id uuid.UUID, err error) {
-		err = r.DB.QueryRow(c, "SELECT id FROM "+s.Table).Scan(&id)
-		return id, db.Fault(err)
-	})
+	x.update(s.Path, none, func(*httpd.Call) (*uuid.UUID, error) { return nil, nil })
 }
 
 // Mount gives the child kind its routes.
@@ -296,17 +297,17 @@ func (k *Child[T]) Mount(r *Registry) {
 		k.mountItem(x, k.Path+"/{id}")
 		return
 	}
-	owned := func(c *httpd.Call) (uuid.UUID, error) {
+	owned := func(c *httpd.Call) (*uuid.UUID, error) {
 		parent, err := httpd.PathID(c.Request, "parent")
 		if err != nil {
-			return uuid.Nil, err
+			return nil, err
 		}
 		id, err := byID(c)
 		if err != nil {
-			return uuid.Nil, err
+			return nil, err
 		}
 		var found bool
-		err = r.DB.QueryRow(c, "SELECT EXISTS (SELECT FROM "+k.Table+" WHERE id = $1 AND "+k.Column+" = $2)", id, parent).Scan(&found)
+		err = r.DB.QueryRow(c, "SELECT EXISTS (SELECT FROM "+k.Table+" WHERE id = $1 AND "+k.Column+" = $2)", *id, parent).Scan(&found)
 		if err == nil && !found {
 			err = errNotFound(k.Title)
 		}
@@ -318,7 +319,7 @@ func (k *Child[T]) Mount(r *Registry) {
 		if err != nil {
 			return nil, err
 		}
-		v, err := k.Get(c, r.DB, id)
+		v, err := k.Get(c, r.DB, *id)
 		if err != nil {
 			return nil, err
 		}

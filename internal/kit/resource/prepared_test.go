@@ -74,4 +74,6 @@ func TestPreparedFieldsAreWorkedOnBeforeTheTransaction(t *testing.T) {
 	expect("worked on two", 2)
 	b.Do(t, "admin", http.MethodPost, "/change-sets", fmt.Sprintf(set, false)).Want(t, 200)
 	expect("worked on three", 3)
+	b.Do(t, "admin", http.MethodPut, "/lamps/"+lamp.ID, `{"sl\u006fw":"four"}`).Want(t, 200)
+	expect("worked on four", 4)
 }

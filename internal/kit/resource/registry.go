@@ -1,6 +1,7 @@
 package resource
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -192,7 +193,11 @@ func (r *Registry) record(ctx context.Context, tx *db.Tx, c Change, set Set) err
 // prepare does what the fields of an operation need before its transaction. Complaints are left to the transaction,
 // where an update knows the fields that it does not give.
 func (k *Kind[T]) prepare(ctx context.Context, op *Operation) error {
-	if len(k.codec.prepared) == 0 || op.Verb == "delete" {
+	// Most bodies do not name such a field. One with an escape might name it in disguise.
+	named := func(f wire.Field) bool {
+		return bytes.Contains(op.Body, []byte(`"`+f.Name+`"`)) || bytes.ContainsRune(op.Body, '\\')
+	}
+	if op.Verb == "delete" || !slices.ContainsFunc(k.codec.prepared, named) {
 		return nil
 	}
 	row := k.fresh()
@@ -224,6 +229,9 @@ func (k *Kind[T]) decode(op Operation, row *T) (given map[string]bool, err error
 
 // run is one operation on a row of the kind.
 func (k *Kind[T]) run(ctx context.Context, r *Registry, tx *db.Tx, op Operation) (Change, error) {
+	if k.single && op.Verb != "update" {
+		return Change{}, fault.Field("operations", "there is always exactly one %s: it can only be updated", k.Name)
+	}
 	switch op.Verb {
 	case "create":
 		return k.create(ctx, r, tx, op)
@@ -307,14 +315,18 @@ func (k *Kind[T]) remove(ctx context.Context, tx *db.Tx, op Operation) (Change, 
 
 // stored reads and locks the row of an operation, and begins its change.
 func (k *Kind[T]) stored(ctx context.Context, tx *db.Tx, op Operation) (*T, Change, error) {
-	if op.ID == nil {
+	where, args := " FOR UPDATE", []any(nil)
+	switch {
+	case op.ID != nil:
+		where, args = " WHERE id = $1 FOR UPDATE", []any{*op.ID}
+	case !k.single:
 		return nil, Change{}, fault.Field("operations", "%s %s needs an id", op.Verb, k.Name)
 	}
-	was, err := k.get(ctx, tx, " WHERE id = $1 FOR UPDATE", *op.ID)
+	was, err := k.get(ctx, tx, where, args...)
 	if err != nil {
 		return nil, Change{}, err
 	}
-	change := Change{Kind: k.Name, Verb: op.Verb, ID: op.ID.String(), label: labelOf(was)}
+	change := Change{Kind: k.Name, Verb: op.Verb, ID: metaOf(was).ID.String(), label: labelOf(was)}
 	if change.Before, err = k.encode(was); err != nil {
 		return nil, Change{}, err
 	}

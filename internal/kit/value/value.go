@@ -3,7 +3,6 @@
 package value
 
 import (
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -13,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
 // Grammar parses one kind of text. The error is a sentence for the person who typed it.
@@ -51,19 +51,15 @@ func (t *Text[G]) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// Value stores the canonical form.
-func (t Text[G]) Value() (driver.Value, error) { return t.s, nil }
+// TextValue stores the canonical form.
+func (t Text[G]) TextValue() (pgtype.Text, error) {
+	return pgtype.Text{String: t.s, Valid: true}, nil
+}
 
-// Scan reads what Value stored. It was parsed on its way in and is not parsed again: a list of thousands is read often.
-func (t *Text[G]) Scan(src any) error {
-	switch v := src.(type) {
-	case nil:
-		t.s = ""
-	case string:
-		t.s = v
-	default:
-		return fmt.Errorf("cannot read %T as text", src)
-	}
+// ScanText reads what TextValue stored. It was parsed on its way in and is not parsed again: a list of thousands is
+// read often.
+func (t *Text[G]) ScanText(v pgtype.Text) error {
+	t.s = v.String
 	return nil
 }
 

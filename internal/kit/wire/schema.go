@@ -39,6 +39,7 @@ func Output(r huma.Registry, t reflect.Type) *huma.Schema {
 		for _, f := range Fields(t) {
 			if f.Secret {
 				delete(full.Properties, f.Name)
+				full.Required = slices.DeleteFunc(full.Required, func(name string) bool { return name == f.Name })
 			}
 		}
 	}

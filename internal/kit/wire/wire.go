@@ -180,7 +180,7 @@ func malformed(body []byte, err error) error {
 	case len(body) == 0:
 		return fault.New(fault.Invalid, "the request has no body: send a JSON object")
 	case syntactic && errors.Is(err, jsontext.ErrDuplicateName):
-		return fault.Field(string(se.JSONPointer.LastToken()), "is given twice")
+		return fault.Field(se.JSONPointer.LastToken(), "is given twice")
 	case syntactic:
 		return fault.Wrap(fault.Invalid, err, "the body is not valid JSON (at byte %d)", se.ByteOffset)
 	}

@@ -1,6 +1,7 @@
 import { Button } from '@mantine/core'
 import type { QueryClient } from '@tanstack/react-query'
 import {
+  type AnyRoute,
   createRootRouteWithContext,
   createRoute,
   createRouter,
@@ -9,6 +10,7 @@ import {
   lazyRouteComponent,
 } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
+import i18n from '../i18n/i18n'
 import { FaultNotice } from '../kit/Loaded'
 import { listSearch } from '../kit/list-logic'
 import { Page } from '../kit/Page'
@@ -24,73 +26,53 @@ const root = createRootRouteWithContext<{ queries: QueryClient }>()({
   notFoundComponent: NotFound,
 })
 
-const child = (path: string, load: () => Promise<Record<string, unknown>>, name = 'default') =>
-  createRoute({
-    getParentRoute: () => root,
-    path,
-    validateSearch: listSearch,
-    component: lazyRouteComponent(load as never, name as never),
-  })
+type Area = () => Promise<Record<string, unknown>>
 
-const ntp = child(paths.ntp, () => import('../areas/ntp/NtpPage'))
-const ntpServers = createRoute({
-  getParentRoute: () => ntp,
-  path: 'servers',
-  component: lazyRouteComponent(() => import('../areas/ntp/Servers')),
-})
-const audit = child(paths.audit, () => import('../areas/audit/AuditPage'))
-const users = child(paths.users, () => import('../areas/users/UsersPage'))
-const components = child(paths.components, () => import('../areas/components/ComponentsPage'))
+/**
+ * A failed chunk is the business of chunk-reload: while that reloads the page there is nothing to show,
+ * and when it does not, the sentence of ours keeps the router from reloading a second time.
+ */
+const guarded = (load: Area) => () =>
+  load().then(
+    (area) => area ?? new Promise<never>(() => {}),
+    () => Promise.reject(new Error(i18n.t('codeGone'))),
+  )
+
+const lazily = (load: Area, name = 'default') => lazyRouteComponent(guarded(load) as never, name as never)
+
+const page = (path: string, load: Area) =>
+  createRoute({ getParentRoute: () => root, path, validateSearch: listSearch, component: lazily(load) })
+
+const part = (parent: AnyRoute, path: string, load: Area, name?: string) =>
+  createRoute({ getParentRoute: () => parent, path, component: lazily(load, name) })
+
+/** The drawers of a list: its file exports the list itself, `Create` and `Edit`. */
+const drawers = (list: AnyRoute, load: Area) => [part(list, 'new', load, 'Create'), part(list, '$id', load, 'Edit')]
+
+const ntp = page(paths.ntp, () => import('../areas/ntp/NtpPage'))
+const servers = () => import('../areas/ntp/Servers')
+const ntpServers = part(ntp, 'servers', servers)
+
+const audit = page(paths.audit, () => import('../areas/audit/AuditPage'))
+
+const components = page(paths.components, () => import('../areas/components/ComponentsPage'))
+
+const usersPage = () => import('../areas/users/UsersPage')
+const users = page(paths.users, usersPage)
 
 const tree = root.addChildren([
-  child(paths.overview, () => import('../areas/overview/OverviewPage')),
+  page(paths.overview, () => import('../areas/overview/OverviewPage')),
   ntp.addChildren([
-    createRoute({
-      getParentRoute: () => ntp,
-      path: '/',
-      component: lazyRouteComponent(() => import('../areas/ntp/Sources')),
-    }),
-    ntpServers.addChildren([
-      createRoute({
-        getParentRoute: () => ntpServers,
-        path: 'new',
-        component: lazyRouteComponent(() => import('../areas/ntp/Servers'), 'NewServer'),
-      }),
-      createRoute({
-        getParentRoute: () => ntpServers,
-        path: '$id',
-        component: lazyRouteComponent(() => import('../areas/ntp/Servers'), 'EditServer'),
-      }),
-    ]),
-    createRoute({
-      getParentRoute: () => ntp,
-      path: 'settings',
-      component: lazyRouteComponent(() => import('../areas/ntp/Settings')),
-    }),
+    part(ntp, '/', () => import('../areas/ntp/Sources')),
+    ntpServers.addChildren(drawers(ntpServers, servers)),
+    part(ntp, 'settings', () => import('../areas/ntp/Settings')),
   ]),
-  // An entry is shown by the page itself, which has it already.
+  // An entry is shown by the page itself, which often has it already.
   audit.addChildren([createRoute({ getParentRoute: () => audit, path: '$id' })]),
-  components.addChildren([
-    createRoute({
-      getParentRoute: () => components,
-      path: '$name',
-      component: lazyRouteComponent(() => import('../areas/components/ComponentDetail')),
-    }),
-  ]),
-  child(paths.settings, () => import('../areas/settings/SettingsPage')),
-  users.addChildren([
-    createRoute({
-      getParentRoute: () => users,
-      path: 'new',
-      component: lazyRouteComponent(() => import('../areas/users/UsersPage'), 'NewUser'),
-    }),
-    createRoute({
-      getParentRoute: () => users,
-      path: '$id',
-      component: lazyRouteComponent(() => import('../areas/users/UsersPage'), 'EditUser'),
-    }),
-  ]),
-  child(paths.profile, () => import('../areas/profile/ProfilePage')),
+  components.addChildren([part(components, '$name', () => import('../areas/components/ComponentDetail'))]),
+  page(paths.settings, () => import('../areas/settings/SettingsPage')),
+  users.addChildren(drawers(users, usersPage)),
+  page(paths.profile, () => import('../areas/profile/ProfilePage')),
 ])
 
 export function createAppRouter(queries: QueryClient) {

@@ -17,7 +17,7 @@ export interface Column<T> {
   sortBy?: (row: T) => string | number | boolean | null | undefined
 }
 
-interface DataTableProps<T> {
+export interface DataTableProps<T> {
   label: string
   columns: Column<T>[]
   rows: readonly T[]

@@ -7,10 +7,11 @@ export interface PlotProps {
   /** Seconds since the epoch, and a value for each. */
   times: number[]
   values: number[]
-  /** How many seconds the chart shows: a fixed window, so that it moves without jumping. */
+  /** How many seconds the chart shows. */
   window: number
-  /** The top of the scale; a chart without a natural one grows with its values. */
+  /** The top of the scale; a chart without a natural one grows with its values, but not below `floor`. */
   max?: number
+  floor?: number
   height: number
   label: string
   format: (value: number) => string
@@ -18,7 +19,7 @@ export interface PlotProps {
 
 const color = (name: string) => getComputedStyle(document.documentElement).getPropertyValue(name)
 
-export default function Plot({ times, values, window, max, height, label, format }: PlotProps) {
+export default function Plot({ times, values, window, max, floor = 1, height, label, format }: PlotProps) {
   const host = useRef<HTMLDivElement>(null)
   const plot = useRef<UPlot>(null)
   const scheme = useComputedColorScheme()
@@ -39,7 +40,7 @@ export default function Plot({ times, values, window, max, height, label, format
         legend: { show: false },
         cursor: { show: false },
         padding: [8, 0, 8, 0],
-        scales: { y: { range: (_, __, top) => [0, max ?? Math.max(top * 1.2, 1)] } },
+        scales: { y: { range: (_, __, top) => [0, max ?? Math.max(top * 1.2, floor)] } },
         axes: [
           { ...axis, show: false },
           {
@@ -65,14 +66,14 @@ export default function Plot({ times, values, window, max, height, label, format
       observer.disconnect()
       plot.current?.destroy()
     }
-  }, [height, max, scheme])
+  }, [height, max, floor, scheme])
 
   // biome-ignore lint/correctness/useExhaustiveDependencies: a chart that was drawn anew needs its values again.
   useEffect(() => {
     const now = times.at(-1) ?? Date.now() / 1000
     plot.current?.setData([times, values], true)
     plot.current?.setScale('x', { min: now - window, max: now })
-  }, [times, values, window, height, max, scheme])
+  }, [times, values, window, height, max, floor, scheme])
 
   return <div ref={host} role="img" aria-label={label} />
 }

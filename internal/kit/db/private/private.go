@@ -163,7 +163,7 @@ func launch(ctx context.Context, bin string, who owner, data string, lock *os.Fi
 		close(s.done)
 	}()
 	if err := s.waitReady(ctx, pidFile); err != nil {
-		s.Stop()
+		_ = s.Stop()
 		return nil, err
 	}
 	return s, nil

@@ -74,7 +74,7 @@ func Reap() {
 		}
 		for field := range strings.FieldsSeq(string(content)) {
 			if pid, err := strconv.Atoi(field); err == nil && !own.pids[pid] {
-				syscall.Wait4(pid, nil, syscall.WNOHANG, nil)
+				_, _ = syscall.Wait4(pid, nil, syscall.WNOHANG, nil)
 			}
 		}
 	}

@@ -26,7 +26,7 @@ func (t *Tail) Write(p []byte) (int, error) {
 	}
 	t.mu.Unlock()
 	if t.Next != nil {
-		t.Next.Write(p)
+		_, _ = t.Next.Write(p)
 	}
 	return len(p), nil
 }

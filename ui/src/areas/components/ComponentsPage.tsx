@@ -8,9 +8,8 @@ import { reapply } from '../../app/actions'
 import { paths } from '../../app/paths'
 import { useCanEdit } from '../../app/session'
 import { addTexts } from '../../i18n/i18n'
-import { DataTable } from '../../kit/DataTable'
-import { LiveMark } from '../../kit/LiveMark'
-import { Page, Panel } from '../../kit/Page'
+import { LiveTable } from '../../kit/LiveTable'
+import { Page } from '../../kit/Page'
 import { StateBadge } from '../../kit/StateBadge'
 import { Time } from '../../kit/Time'
 import { useStream } from '../../kit/useStream'
@@ -41,34 +40,32 @@ export default function ComponentsPage() {
         )
       }
     >
-      <Panel title={t('list')} aside={<LiveMark {...stream} />} flush>
-        <DataTable
-          label={t('title')}
-          rows={stream.items}
-          rowKey={(row) => row.name}
-          rowLink={(row) => paths.component(row.name)}
-          columns={[
-            { key: 'name', header: t('name'), cell: (row) => row.name },
-            { key: 'state', header: t('state'), width: '130px', cell: (row) => <StateBadge state={row.state} /> },
-            {
-              key: 'revision',
-              header: t('revision'),
-              width: '120px',
-              align: 'right',
-              cell: (row) => <span className="mono">{`${row.applied_revision} / ${row.revision}`}</span>,
-            },
-            {
-              key: 'applied',
-              header: t('applied'),
-              width: '110px',
-              align: 'right',
-              cell: (row) => <Time at={row.last_applied_at} />,
-            },
-            { key: 'took', header: t('took'), width: '90px', align: 'right', cell: (row) => `${row.duration_ms} ms` },
-            { key: 'error', header: t('error'), width: 'minmax(0, 2fr)', cell: (row) => row.last_error || '–' },
-          ]}
-        />
-      </Panel>
+      <LiveTable
+        title={t('list')}
+        stream={stream}
+        rowKey={(row) => row.name}
+        rowLink={(row) => paths.component(row.name)}
+        columns={[
+          { key: 'name', header: t('name'), cell: (row) => row.name },
+          { key: 'state', header: t('state'), width: '130px', cell: (row) => <StateBadge state={row.state} /> },
+          {
+            key: 'revision',
+            header: t('revision'),
+            width: '120px',
+            align: 'right',
+            cell: (row) => <span className="mono">{`${row.applied_revision} / ${row.revision}`}</span>,
+          },
+          {
+            key: 'applied',
+            header: t('applied'),
+            width: '110px',
+            align: 'right',
+            cell: (row) => <Time at={row.last_applied_at} />,
+          },
+          { key: 'took', header: t('took'), width: '90px', align: 'right', cell: (row) => `${row.duration_ms} ms` },
+          { key: 'error', header: t('error'), width: 'minmax(0, 2fr)', cell: (row) => row.last_error || '–' },
+        ]}
+      />
       <Outlet />
     </Page>
   )

@@ -77,7 +77,7 @@ export default function Servers() {
   )
 }
 
-export function NewServer() {
+export function Create() {
   const { t } = useTranslation('ntp')
   const navigate = useNavigate()
   return (
@@ -93,7 +93,7 @@ export function NewServer() {
   )
 }
 
-export function EditServer() {
+export function Edit() {
   const { t } = useTranslation('ntp')
   const navigate = useNavigate()
   const { id } = useParams({ strict: false }) as { id: string }

@@ -24,7 +24,7 @@ interface OffsetProps {
   widest: number
 }
 
-/** Where a source's clock stands against ours: the middle is no difference, the bar is its uncertainty. */
+/** Where our clock stands against the source's: the middle is no difference, the bar is the uncertainty. */
 export function OffsetPicture({ offset, error, widest }: OffsetProps) {
   const x = (seconds: number) => 50 + (seconds / widest) * 48
   const left = Math.max(0, x(offset - error))

@@ -9,6 +9,7 @@ import { addTexts } from '../../i18n/i18n'
 import { DataTable } from '../../kit/DataTable'
 import { duration } from '../../kit/format'
 import { LiveMark } from '../../kit/LiveMark'
+import { LiveTable } from '../../kit/LiveTable'
 import { Loaded } from '../../kit/Loaded'
 import { Page, Panel } from '../../kit/Page'
 import { StateBadge } from '../../kit/StateBadge'
@@ -36,27 +37,25 @@ export default function OverviewPage() {
   const { hostname, version, os, kernel } = health.data ?? {}
 
   return (
-    <Page title={hostname ?? t('title')} lead={health.data && `Gateway ${version} · ${os} · ${kernel}`}>
+    <Page title={hostname ?? t('title')} lead={health.data && `${t('common:product')} ${version} · ${os} · ${kernel}`}>
       <ResourceMeters />
       <div className={classes.columns}>
-        <Panel title={t('components.title')} aside={<LiveMark {...components} />} flush>
-          <DataTable
-            label={t('components.title')}
-            rows={components.items}
-            rowKey={(row) => row.name}
-            rowLink={(row) => paths.component(row.name)}
-            columns={[
-              { key: 'name', header: t('components.name'), cell: (row) => row.name },
-              { key: 'state', header: t('components.state'), cell: (row) => <StateBadge state={row.state} /> },
-              {
-                key: 'applied',
-                header: t('components.applied'),
-                align: 'right',
-                cell: (row) => <Time at={row.last_applied_at} />,
-              },
-            ]}
-          />
-        </Panel>
+        <LiveTable
+          title={t('components.title')}
+          stream={components}
+          rowKey={(row) => row.name}
+          rowLink={(row) => paths.component(row.name)}
+          columns={[
+            { key: 'name', header: t('components.name'), cell: (row) => row.name },
+            { key: 'state', header: t('components.state'), cell: (row) => <StateBadge state={row.state} /> },
+            {
+              key: 'applied',
+              header: t('components.applied'),
+              align: 'right',
+              cell: (row) => <Time at={row.last_applied_at} />,
+            },
+          ]}
+        />
         <Panel title={t('services.title')} flush>
           <Loaded query={services} height={120}>
             {({ services: list }) => (

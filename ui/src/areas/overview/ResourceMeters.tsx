@@ -11,14 +11,17 @@ import classes from './Overview.module.css'
 type Sample = Resources & { at: number }
 
 const interval = 3
-const windowSeconds = 300
+const longest = 300
+const shortest = 60
 
 /** The query cache keeps the last five minutes, so the charts survive a visit to another page. */
 async function sample({ client, queryKey }: QueryFunctionContext): Promise<Sample[]> {
   const now = await unwrap(http.GET('/system/resources'))
   const past = client.getQueryData<Sample[]>(queryKey) ?? []
-  return [...past, { ...now, at: Date.now() / 1000 }].slice(-windowSeconds / interval)
+  return [...past, { ...now, at: Date.now() / 1000 }].slice(-longest / interval)
 }
+
+const memoryUsed = (one: Resources) => one.memory_total_bytes - one.memory_available_bytes
 
 /** Load, memory, connections and disk: the number now, and how it came here. */
 export function ResourceMeters() {
@@ -27,31 +30,20 @@ export function ResourceMeters() {
     queryKey: ['system', 'resources'],
     queryFn: sample,
     refetchInterval: interval * 1000,
-    gcTime: windowSeconds * 1000,
+    gcTime: longest * 1000,
   })
 
   return (
     <Loaded query={query} height={150}>
       {(samples) => {
         const now = samples.at(-1)!
-        const used = (one: Resources) => one.memory_total_bytes - one.memory_available_bytes
         const diskUsed = now.disk_total_bytes - now.disk_free_bytes
-        const chart = (
-          label: string,
-          value: (one: Sample) => number,
-          max: number | undefined,
-          format: (value: number) => string,
-        ) => (
-          <Chart
-            label={t('meters.chart', { label })}
-            times={samples.map((one) => one.at)}
-            values={samples.map(value)}
-            window={windowSeconds}
-            max={max}
-            height={72}
-            format={format}
-          />
-        )
+        const common = {
+          times: samples.map((one) => one.at),
+          // The charts widen as they fill, so that a page just opened is not an empty frame.
+          window: Math.min(Math.max(now.at - samples[0]!.at, shortest), longest),
+          height: 72,
+        }
         return (
           <div className={classes.meters}>
             <Meter
@@ -64,25 +56,26 @@ export function ResourceMeters() {
               })}
               warn={now.load1 > 2 * now.num_cpus}
             >
-              {chart(
-                t('meters.load'),
-                (one) => one.load1,
-                undefined,
-                (value) => value.toFixed(1),
-              )}
+              <Chart
+                {...common}
+                label={t('meters.loadChart')}
+                values={samples.map((one) => one.load1)}
+                format={(value) => value.toFixed(1)}
+              />
             </Meter>
             <Meter
               title={t('meters.memory')}
-              value={percent(used(now), now.memory_total_bytes)}
-              note={t('meters.of', { used: bytes(used(now)), total: bytes(now.memory_total_bytes) })}
-              warn={used(now) > 0.9 * now.memory_total_bytes}
+              value={percent(memoryUsed(now), now.memory_total_bytes)}
+              note={t('meters.of', { used: bytes(memoryUsed(now)), total: bytes(now.memory_total_bytes) })}
+              warn={memoryUsed(now) > 0.9 * now.memory_total_bytes}
             >
-              {chart(
-                t('meters.memory'),
-                (one) => (100 * used(one)) / one.memory_total_bytes,
-                100,
-                (value) => `${value} %`,
-              )}
+              <Chart
+                {...common}
+                label={t('meters.memoryChart')}
+                values={samples.map((one) => (100 * memoryUsed(one)) / one.memory_total_bytes)}
+                max={100}
+                format={(value) => `${value} %`}
+              />
             </Meter>
             <Meter
               title={t('meters.conntrack')}
@@ -92,12 +85,13 @@ export function ResourceMeters() {
               }
               warn={now.conntrack_max > 0 && now.conntrack_count > 0.8 * now.conntrack_max}
             >
-              {chart(
-                t('meters.conntrack'),
-                (one) => one.conntrack_count,
-                undefined,
-                (value) => count(value),
-              )}
+              <Chart
+                {...common}
+                label={t('meters.conntrackChart')}
+                values={samples.map((one) => one.conntrack_count)}
+                floor={10}
+                format={count}
+              />
             </Meter>
             <Meter
               title={t('meters.disk')}

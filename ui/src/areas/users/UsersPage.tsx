@@ -96,7 +96,7 @@ export default function UsersPage() {
   )
 }
 
-export function NewUser() {
+export function Create() {
   const { t } = useTranslation('users')
   const navigate = useNavigate()
   return (
@@ -113,7 +113,7 @@ export function NewUser() {
   )
 }
 
-export function EditUser() {
+export function Edit() {
   const { t } = useTranslation('users')
   const navigate = useNavigate()
   const me = useMe()

@@ -1,0 +1,170 @@
+// Package machine tests the whole gateway on a machine of its own: real daemons, packets between namespaces.
+package machine
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/lab"
+	"edge.internal/gateway/internal/lab/labtest"
+)
+
+func TestMain(m *testing.M) { labtest.Main(m) }
+
+// One lab serves all.
+func TestMachine(t *testing.T) {
+	l := labtest.UpAsAdmin(t, lab.Options{})
+	l.WaitState(t, "ntp", "live", 10*time.Second)
+	for _, x := range []struct {
+		name string
+		test func(*testing.T, *labtest.Lab)
+	}{
+		{"TimeIsSynchronised", timeIsSynchronised},
+		{"NT01ServesTimeOnlyWhenTold", servesTimeOnlyWhenTold},
+		{"ControlTool", controlTool},
+		{"PR01PasswordReset", passwordReset},
+		{"SchedulerPrunes", schedulerPrunes},
+		{"Metrics", metrics},
+	} {
+		t.Run(x.name, func(t *testing.T) { x.test(t, l) })
+	}
+}
+
+type status struct {
+	Synchronised bool
+	Stratum      int
+	Source       string
+	Error        string
+}
+
+func timeIsSynchronised(t *testing.T, l *labtest.Lab) {
+	a := l.Must(t, http.MethodPost, "/ntp/pools", map[string]any{"kind": "server", "address": "198.51.100.2", "minpoll": 0, "maxpoll": 4}, 201, nil)
+	if a.Header.Get("Gateway-Apply") != "ntp=live" {
+		t.Fatal(a.Header.Get("Gateway-Apply"))
+	}
+	if sources := l.Run(t, lab.Gateway, "chronyc", "-c", "-n", "sources"); !strings.Contains(sources, ",198.51.100.2,") {
+		t.Fatalf("chronyd has %s", sources)
+	}
+	var s status
+	for range 150 {
+		if l.Must(t, http.MethodGet, "/ntp/status", nil, 200, &s); s.Synchronised {
+			break
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	if !s.Synchronised || s.Stratum != 9 || s.Source != "198.51.100.2" || s.Error != "" {
+		t.Fatalf("%+v", s)
+	}
+}
+
+// asks tells whether a machine on the LAN gets the time from the gateway.
+func asks(t *testing.T, l *labtest.Lab, address string) bool {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	// -Q measures once and sets nothing; the folder keeps it apart from the gateway's own daemon.
+	cmd, err := l.Command(ctx, lab.Lan, "chronyd", "-Q", "-t", "3", "server "+address+" iburst maxsamples 1", "pidfile /run/lan-chronyd.pid", "cmdport 0", "bindcmdaddress /")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.CombinedOutput()
+	t.Logf("%s", out)
+	return err == nil && strings.Contains(string(out), "System clock wrong by")
+}
+
+func servesTimeOnlyWhenTold(t *testing.T, l *labtest.Lab) {
+	if asks(t, l, "10.10.0.1") {
+		t.Fatal("a client-only daemon serves time")
+	}
+	if ports := l.Run(t, lab.Gateway, "ss", "-Hlun", "sport", "=", ":123"); ports != "" {
+		t.Fatalf("something listens on 123: %s", ports)
+	}
+	l.Must(t, http.MethodPut, "/ntp/settings", map[string]any{"serve_clients": true, "listen_addresses": []string{"10.10.0.1", "fd00:10::1"}, "allow_acl": []string{"10.10.0.0/24", "fd00:10::/64"}}, 200, nil)
+	for _, address := range []string{"10.10.0.1", "fd00:10::1"} {
+		ok := false
+		for range 5 { // until the gateway itself is synchronised again
+			if ok = asks(t, l, address); ok {
+				break
+			}
+		}
+		if !ok {
+			t.Fatalf("no time from %s", address)
+		}
+	}
+	l.Must(t, http.MethodPut, "/ntp/settings", map[string]any{"serve_clients": false}, 200, nil)
+	if asks(t, l, "10.10.0.1") {
+		t.Fatal("still serves time")
+	}
+}
+
+func controlTool(t *testing.T, l *labtest.Lab) {
+	if out := l.Run(t, lab.Gateway, "gateway-ctl", "render-config"); out != "ntp live\n" {
+		t.Fatalf("through gateway-api: %q", out)
+	}
+	if err := l.Units().Stop(t.Context(), host.API); err != nil {
+		t.Fatal(err)
+	}
+	if out := l.Run(t, lab.Gateway, "gateway-ctl", "render-config", "--units", "lab"); out != "ntp live\n" {
+		t.Fatalf("by itself: %q", out)
+	}
+	if err := l.Units().Start(t.Context(), host.API); err != nil {
+		t.Fatal(err)
+	}
+	l.WaitDatabase(t)
+	var entries []struct{ Actor, Action string }
+	l.Must(t, http.MethodGet, "/audit?action=render-configs", nil, 200, &entries)
+	if len(entries) != 2 || entries[0].Actor != "gateway-ctl" {
+		t.Fatalf("%+v", entries)
+	}
+}
+
+func passwordReset(t *testing.T, l *labtest.Lab) {
+	token := strings.TrimSpace(l.Run(t, lab.Gateway, "sh", "-c", "gateway-ctl reset-password 2>/dev/null"))
+	if len(token) != 32 {
+		t.Fatalf("token %q", token)
+	}
+	const fresh = "another horse battery"
+	l.Must(t, http.MethodPost, "/auth/reset-password", map[string]string{"token": token, "new_password": fresh}, 200, nil)
+	l.Must(t, http.MethodPost, "/auth/reset-password", map[string]string{"token": token, "new_password": fresh}, 401, nil)
+	l.Must(t, http.MethodGet, "/auth/me", nil, 401, nil) // every session died with the old password
+	old := map[string]string{"email": labtest.AdminEmail, "password": labtest.AdminPassword}
+	l.Must(t, http.MethodPost, "/auth/login", old, 401, nil)
+	if err := l.Units().Restart(t.Context(), host.API); err != nil {
+		t.Fatal(err)
+	}
+	l.WaitDatabase(t)
+	l.Must(t, http.MethodPost, "/auth/login", old, 401, nil)
+	l.Must(t, http.MethodPost, "/auth/login", map[string]string{"email": labtest.AdminEmail, "password": fresh}, 200, nil)
+}
+
+func schedulerPrunes(t *testing.T, l *labtest.Lab) {
+	l.Must(t, http.MethodPut, "/system/retention", map[string]any{"audit_days": 1}, 200, nil)
+	l.Run(t, lab.Gateway, "psql", "-h", "/run/postgresql", "-U", "gateway", "-d", "gateway", "-c",
+		"INSERT INTO audit_entries VALUES (gen_random_uuid(), now() - interval '2 days', 'ancient', 'x', '', '', null)")
+	l.Must(t, http.MethodPost, "/system/service-restart", map[string]any{"kind": "scheduler"}, 200, nil) // a job's first turn is at once
+	var ancient []struct{ Actor string }
+	for range 100 {
+		if l.Must(t, http.MethodGet, "/audit?actor=ancient", nil, 200, &ancient); len(ancient) == 0 {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	t.Fatal("an entry older than the retention is still there")
+}
+
+func metrics(t *testing.T, l *labtest.Lab) {
+	out := l.Run(t, lab.Gateway, "curl", "-s", "http://127.0.0.1:9464/metrics")
+	for _, name := range []string{`gateway_component_live{component="ntp",state="live"} 1`, "gateway_http_request_seconds_count", "go_goroutines"} {
+		if !strings.Contains(out, name) {
+			t.Errorf("no %s", name)
+		}
+	}
+	if _, err := os.Stat(l.Path("/run/gateway/control.sock")); err != nil {
+		t.Error(err)
+	}
+}
