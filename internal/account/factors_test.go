@@ -101,9 +101,9 @@ func rounds() int {
 const parallel = 20
 
 // race lets many try at once, round by round, and fails unless exactly one of each round wins. prepare makes the round.
-func (h *house) race(t *testing.T, prepare func() (try func(i int) bool)) {
+func race(t *testing.T, rounds int, prepare func() (try func(i int) bool)) {
 	t.Helper()
-	for round := range rounds() {
+	for round := range rounds {
 		try := prepare()
 		var won atomic.Int32
 		var all sync.WaitGroup

@@ -136,7 +136,6 @@ func TestOI07MutatedTokens(t *testing.T) {
 		"number":           {jane(admin).with("sub", 7), "failed"},
 		"subject's case":   {jane(admin).with("sub", nil).with("Sub", "jane"), "failed"},
 		"endless subject":  {jane(admin).with("sub", strings.Repeat("x", 256)), "failed"},
-		"subject of two":   {jane(admin).with("Sub", "another"), "failed"},
 		"nonce's own case": {jane(admin).with("nonce", nil).with("NONCE", "another"), "nonce_mismatch"},
 	} {
 		if _, reason := h.sso(t, p, x.who); reason != x.want {
@@ -511,7 +510,7 @@ func TestRoundsOfOneCallback(t *testing.T) {
 	h := newHouse(t)
 	p := newIDP(t, h)
 	h.trust(t, h.enter(t, admin, plain), p)
-	h.race(t, func() func(int) bool {
+	race(t, rounds(), func() func(int) bool {
 		query, flow := h.signOn(t, p, jane(admin))
 		return func(int) bool { session, _ := h.callback(t, query, flow); return session != "" }
 	})
@@ -527,7 +526,7 @@ func TestRoundsOfOneSubject(t *testing.T) {
 	}
 	p := newIDP(t, h)
 	h.trust(t, root, p)
-	h.race(t, func() func(int) bool {
+	race(t, (rounds()+9)/10, func() func(int) bool { // each round has many to prepare
 		dbtest.Exec(t, h.DB, "UPDATE account_users SET oidc_subject = ''")
 		var queries [parallel]string
 		var flows [parallel]*http.Cookie

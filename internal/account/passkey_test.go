@@ -288,7 +288,7 @@ func TestRoundsOfOnePasskeyAnswer(t *testing.T) {
 	h := newHouse(t)
 	d := newDevice(fqdn)
 	h.register(t, h.enter(t, admin, plain), d).Want(t, http.StatusCreated)
-	h.race(t, func() func(int) bool {
+	race(t, rounds(), func() func(int) bool {
 		h.clock.Move(25 * time.Hour)
 		challenge := h.challenges(t, admin, 1)[0]
 		answer := d.sign(t, options(t, h.askFor(t, d, challenge)))
@@ -299,7 +299,7 @@ func TestRoundsOfOnePasskeyAnswer(t *testing.T) {
 func TestRoundsOfOneRegistration(t *testing.T) {
 	h := newHouse(t)
 	session := h.enter(t, admin, plain)
-	h.race(t, func() func(int) bool {
+	race(t, rounds(), func() func(int) bool {
 		dbtest.Exec(t, h.DB, "DELETE FROM account_passkeys")
 		d := newDevice(fqdn)
 		credential := d.make(t, options(t, d.at(t, h, session, "/auth/passkeys/register/begin", nil)))

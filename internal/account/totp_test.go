@@ -318,7 +318,7 @@ func TestSecondFactorComesOnMeanwhile(t *testing.T) {
 func TestRoundsOfOneCode(t *testing.T) {
 	h := newHouse(t)
 	a := h.enrol(t, h.enter(t, admin, plain))
-	h.race(t, func() func(int) bool {
+	race(t, rounds(), func() func(int) bool {
 		h.clock.Move(25 * time.Hour)
 		code, challenges := a.code(t, h, 0), h.challenges(t, admin, parallel)
 		return func(i int) bool {
@@ -330,7 +330,7 @@ func TestRoundsOfOneCode(t *testing.T) {
 func TestRoundsOfOneChallenge(t *testing.T) {
 	h := newHouse(t)
 	a := h.enrol(t, h.enter(t, admin, plain))
-	h.race(t, func() func(int) bool {
+	race(t, rounds(), func() func(int) bool {
 		h.clock.Move(25 * time.Hour)
 		code, challenge := a.code(t, h, 0), h.challenges(t, admin, 1)[0]
 		return func(i int) bool {
@@ -367,7 +367,7 @@ func TestTriesOfOneChallengeAtOnce(t *testing.T) {
 func TestRoundsOfOneRecoveryCode(t *testing.T) {
 	h := newHouse(t)
 	h.enrol(t, h.enter(t, admin, plain))
-	h.race(t, func() func(int) bool {
+	race(t, rounds(), func() func(int) bool {
 		h.clock.Move(25 * time.Hour)
 		codes, hashes := newRecoveryCodes()
 		dbtest.Exec(t, h.DB, "INSERT INTO account_recovery_codes (user_id, hash) SELECT id, $1 FROM account_users", hashes[0])
@@ -381,7 +381,7 @@ func TestRoundsOfOneRecoveryCode(t *testing.T) {
 func TestRoundsOfOneConfirmation(t *testing.T) {
 	h := newHouse(t)
 	session := h.enter(t, admin, plain)
-	h.race(t, func() func(int) bool {
+	race(t, rounds(), func() func(int) bool {
 		dbtest.Exec(t, h.DB, "DELETE FROM account_totp")
 		var a app
 		var setup struct{ Secret string }
