@@ -228,7 +228,7 @@ func TestOI09Subjects(t *testing.T) {
 	root := h.enter(t, admin, plain)
 	p := newIDP(t, h)
 	h.trust(t, root, p)
-	h.add(t, root, "a@example.net", "viewer")
+	id := h.add(t, root, "a@example.net", "viewer")
 	h.add(t, root, "b@example.net", "viewer")
 	if session, reason := h.sso(t, p, jane("a@example.net")); session == "" {
 		t.Fatal(reason)
@@ -244,6 +244,14 @@ func TestOI09Subjects(t *testing.T) {
 	}
 	if session, reason := h.sso(t, p, jane("b@example.net").with("sub", "bob")); session == "" {
 		t.Error(reason)
+	}
+	// An admin lets a user be linked anew.
+	h.do(t, root, http.MethodDelete, "/users/"+id+"/oidc-subject", nil).Want(t, http.StatusOK)
+	if session, reason := h.sso(t, p, jane("a@example.net").with("sub", "joan")); session == "" {
+		t.Error(reason)
+	}
+	if h.Audited(t, "user.oidc-subject.delete") != 1 {
+		t.Error("not audited")
 	}
 	// A link means nothing at another provider.
 	second := newIDP(t, h)
@@ -485,6 +493,37 @@ func TestProviderChangesItsKeys(t *testing.T) {
 	}
 }
 
+func TestSSOFailsSoOften(t *testing.T) {
+	h := newHouse(t)
+	p := newIDP(t, h)
+	h.trust(t, h.enter(t, admin, plain), p)
+	for range 49 {
+		_, flow := h.signOn(t, p, jane(admin))
+		f, _ := h.room.flows.read(flow.Value)
+		if _, reason := h.callback(t, "error=x&state="+f.State, flow); reason != "failed" {
+			t.Fatal(reason)
+		}
+	}
+	if session, reason := h.sso(t, p, jane(admin)); session == "" {
+		t.Fatal(reason) // and it clears the failures
+	}
+	for range 50 {
+		_, flow := h.signOn(t, p, jane(admin))
+		f, _ := h.room.flows.read(flow.Value)
+		h.callback(t, "error=x&state="+f.State, flow)
+	}
+	if _, reason := h.sso(t, p, jane(admin)); reason != "failed" {
+		t.Error(reason)
+	}
+	if n := h.Rows(t, "account_oidc_states"); n != 100 {
+		t.Errorf("%d states are remembered", n)
+	}
+	h.clock.Move(15 * time.Minute)
+	if session, reason := h.sso(t, p, jane(admin)); session == "" {
+		t.Error(reason)
+	}
+}
+
 func TestSSOWhileTheDatabaseIsAway(t *testing.T) {
 	h := newHouse(t)
 	p := newIDP(t, h)
@@ -511,6 +550,7 @@ func TestRoundsOfOneCallback(t *testing.T) {
 	p := newIDP(t, h)
 	h.trust(t, h.enter(t, admin, plain), p)
 	race(t, rounds(), func() func(int) bool {
+		h.clock.Move(time.Hour)
 		query, flow := h.signOn(t, p, jane(admin))
 		return func(int) bool { session, _ := h.callback(t, query, flow); return session != "" }
 	})
@@ -527,6 +567,7 @@ func TestRoundsOfOneSubject(t *testing.T) {
 	p := newIDP(t, h)
 	h.trust(t, root, p)
 	race(t, (rounds()+9)/10, func() func(int) bool { // each round has many to prepare
+		h.clock.Move(time.Hour)
 		dbtest.Exec(t, h.DB, "UPDATE account_users SET oidc_subject = ''")
 		var queries [parallel]string
 		var flows [parallel]*http.Cookie

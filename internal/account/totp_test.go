@@ -294,7 +294,7 @@ func TestTOTPUnderAnotherMasterKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.Kit.Secrets = box
+	h.Secrets = box
 	h.restart(t)
 	h.secondStep(t, h.firstStep(t, admin), a.code(t, h, 0), here).Want(t, http.StatusConflict)
 	h.secondStep(t, h.firstStep(t, admin), a.codes[0], here).Want(t, http.StatusOK)
