@@ -34,6 +34,7 @@ type Room struct {
 	guesses   *throttle.Throttle // of passwords and second steps
 	codes     *throttle.Throttle // of the codes of each account, wherever they come from
 	resets    *throttle.Throttle // of reset tokens
+	signOns   *throttle.Throttle // by single sign-on
 	mirroring sync.Mutex
 	oidc      resource.Singleton[OIDCSettings]
 	flows     *flows
@@ -48,7 +49,7 @@ func New(k *kit.Kit, d Deps) (*Room, error) {
 	}
 	r := &Room{
 		Kit: k, deps: d, signer: newSigner(key, k.Clock),
-		guesses: throttle.New(k.Clock, throttle.Guessing), resets: throttle.New(k.Clock, throttle.Guessing), codes: throttle.New(k.Clock, codeGuessing),
+		guesses: throttle.New(k.Clock, throttle.Guessing), resets: throttle.New(k.Clock, throttle.Guessing), codes: throttle.New(k.Clock, codeGuessing), signOns: throttle.New(k.Clock, signOnLimits),
 		flows: newFlows(key, k.Clock), providers: newProviders(k),
 	}
 	r.users = r.newUsers()
@@ -69,6 +70,7 @@ func (r *Room) Mount() {
 	r.mountSessions()
 	r.mountAPITokens()
 	r.oidc.Mount(r.Resources)
+	r.mountOIDCLink()
 	r.mountOIDCTest()
 	r.mountOIDC()
 }

@@ -13,6 +13,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/clock"
 	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/throttle"
 )
 
 const (
@@ -20,6 +21,9 @@ const (
 	flowPath   = httpd.Prefix + "/auth/oidc"
 	flowTTL    = 5 * time.Minute
 )
+
+// signOnLimits bound the single sign-ons from one place that come to nothing.
+var signOnLimits = throttle.Limits{Pair: throttle.Guessing.Source, Source: throttle.Guessing.Source, Within: throttle.Guessing.Within}
 
 // flow is a single sign-on that is under way. It lives in a signed cookie, so that whoever begins one stores nothing here.
 type flow struct {
@@ -54,11 +58,15 @@ func (f *flows) begin() (flow, *http.Cookie, error) {
 // of is the flow of a request, if its cookie is one of ours, not too old, and of this state.
 func (f *flows) of(req *http.Request, state string) (x flow, ok bool) {
 	c, err := req.Cookie(flowCookie)
-	if err != nil {
-		return flow{}, false
+	if err == nil {
+		x, err = f.read(c.Value)
 	}
-	_, err = f.parser.ParseWithClaims(c.Value, &x, func(*jwt.Token) (any, error) { return f.key, nil })
 	return x, err == nil && x.State != "" && subtle.ConstantTimeCompare([]byte(x.State), []byte(state)) == 1
+}
+
+func (f *flows) read(token string) (x flow, err error) {
+	_, err = f.parser.ParseWithClaims(token, &x, func(*jwt.Token) (any, error) { return f.key, nil })
+	return x, err
 }
 
 // flowCookieOf carries a flow; a negative age takes it away.

@@ -41,14 +41,15 @@ const (
 
 func (e ssoError) Error() string { return string(e) }
 
-// failure is where the browser goes with an error. What nobody has foreseen is logged.
+// failure is where the browser goes with an error. More than the reason is for the log alone, and in short: some of it
+// may be the provider's words.
 func (r *Room) failure(err error) string {
-	reason := ssoFailed
-	if known, ok := errors.AsType[ssoError](err); ok {
-		reason = known
+	reason, known := errors.AsType[ssoError](err)
+	if !known {
+		reason = ssoFailed
 	}
-	if err != error(reason) {
-		r.Log.Warn("single sign-on failed", "reason", string(reason), "err", err)
+	if text := strings.Map(printable, err.Error()); text != string(reason) {
+		r.Log.Warn("single sign-on failed", "reason", string(reason), "err", text[:min(len(text), 300)])
 	}
 	return "/login?sso_error=" + string(reason)
 }
@@ -133,6 +134,11 @@ func (r *Room) fromProvider(c *httpd.Call, in Callback) error {
 	if !ok {
 		return ssoState
 	}
+	// Whoever has a cookie has it for the asking, and what follows costs a row and a request: not for ever from one place.
+	attempt, err := r.signOns.Begin("", c.Client())
+	if err != nil {
+		return err
+	}
 	if err := r.spendState(ctx, f); err != nil {
 		return err
 	}
@@ -158,6 +164,7 @@ func (r *Room) fromProvider(c *httpd.Call, in Callback) error {
 	if err != nil {
 		return err
 	}
+	attempt.Succeeded()
 	_, err = r.enter(c, opened, Identity{}, false)
 	return err
 }
@@ -182,7 +189,7 @@ func (r *Room) exchangeCode(ctx context.Context, s *OIDCSettings, p *provider, f
 	token, err := p.oauth(s, clientSecret, r.callbackURL()).Exchange(oidc.ClientContext(ctx, p.client), code, oauth2.VerifierOption(f.Verifier))
 	if err != nil {
 		if answered, ok := errors.AsType[*oauth2.RetrieveError](err); ok && answered.Response.StatusCode < 500 {
-			return nil, errors.New("the provider does not take the code: " + strings.Map(printable, answered.ErrorCode))
+			return nil, errors.New("the provider does not take the code: " + answered.ErrorCode)
 		}
 		return nil, errors.Join(ssoUnavailable, unreached(err))
 	}

@@ -3,6 +3,7 @@ package account
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net"
 	"net/http"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/go-webauthn/webauthn/protocol"
 	"github.com/go-webauthn/webauthn/webauthn"
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/fault"
@@ -157,7 +159,11 @@ func (h *holder) WebAuthnDisplayName() string {
 
 func (r *Room) holder(ctx context.Context, id uuid.UUID, rpID string) (*holder, error) {
 	h := &holder{id: id}
-	if err := r.DB.QueryRow(ctx, "SELECT email, name FROM account_users WHERE id = $1", id).Scan(&h.email, &h.name); err != nil {
+	err := r.DB.QueryRow(ctx, "SELECT email, name FROM account_users WHERE id = $1", id).Scan(&h.email, &h.name)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, errNoSession
+	}
+	if err != nil {
 		return nil, db.Fault(err)
 	}
 	rows, err := r.DB.Query(ctx, "SELECT credential FROM account_passkeys WHERE user_id = $1 AND rp_id = $2 ORDER BY created_at, id", id, rpID)

@@ -85,9 +85,12 @@ func (s *signer) session(token string) (uuid.UUID, error) {
 
 // Authenticate tells whose session or API token a request has. Role and state are the database's at this moment.
 func (r *Room) Authenticate(req *http.Request) (actor.Actor, error) {
-	token := tokenOf(req)
-	if strings.HasPrefix(token, apiTokenPrefix) {
+	token, isBearer := bearer(req)
+	if isBearer && strings.HasPrefix(token, apiTokenPrefix) {
 		return r.tokenActor(req.Context(), token)
+	}
+	if c, err := req.Cookie(httpd.SessionCookie); err == nil && !isBearer {
+		token = c.Value
 	}
 	id, err := r.signer.session(token)
 	if err != nil {
@@ -116,15 +119,10 @@ func (r *Room) Authenticate(req *http.Request) (actor.Actor, error) {
 	return a, nil
 }
 
-// tokenOf is the token that a request carries: as Bearer, or in the cookie.
-func tokenOf(req *http.Request) string {
-	if scheme, token, ok := strings.Cut(req.Header.Get("Authorization"), " "); ok && strings.EqualFold(scheme, "Bearer") {
-		return strings.TrimSpace(token)
-	}
-	if c, err := req.Cookie(httpd.SessionCookie); err == nil {
-		return c.Value
-	}
-	return ""
+// bearer is the token in the header of a request, if it has one. The cookie does not count then.
+func bearer(req *http.Request) (token string, ok bool) {
+	scheme, token, ok := strings.Cut(req.Header.Get("Authorization"), " ")
+	return strings.TrimSpace(token), ok && strings.EqualFold(scheme, "Bearer")
 }
 
 // userAgent is what the caller says about the program it uses, as far as the database takes it.

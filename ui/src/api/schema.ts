@@ -969,6 +969,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/users/{id}/oidc-subject": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Forget who a user is at the identity provider, as when the provider has given the user another identity; the next single sign-on links the user anew */
+        delete: operations["user.oidc-subject.delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/users/{id}/passkeys": {
         parameters: {
             query?: never;
@@ -4634,6 +4651,44 @@ export interface operations {
             header?: never;
             path: {
                 /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ResourceDeleted"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "user.oidc-subject.delete": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the user. */
                 id: string;
             };
             cookie?: never;
