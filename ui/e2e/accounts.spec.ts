@@ -2,6 +2,7 @@ import type { Page } from '@playwright/test'
 import {
   baseURL,
   byAPI,
+  enrol,
   expect,
   expectAccessible,
   expectNoSidewaysScroll,
@@ -33,6 +34,7 @@ test.describe('an authenticator app', () => {
   test.use({ expected: [400, 401] })
 
   test('is enrolled, asked for at the login, replaced by a recovery code, and switched off', async ({ page }) => {
+    test.slow()
     const user = await makeUser('totp')
     await logIn(page, user)
     await page.goto('/profile/two-factor')
@@ -94,6 +96,7 @@ test.describe('an authenticator app', () => {
       expect((await page.request.get('/api/v1/auth/me')).status()).toBe(401)
       await page.getByLabel('Code', { exact: true }).fill(totp(secret, 1))
       await page.getByRole('button', { name: 'Continue' }).click()
+      await page.waitForURL((url) => url.pathname !== '/login')
       await page.goto('/profile')
       await expect(page.getByText('password and app')).toBeVisible()
     })
@@ -107,6 +110,7 @@ test.describe('an authenticator app', () => {
       }
       await logOut(page)
       await enter()
+      await page.waitForURL((url) => url.pathname !== '/login')
       await page.goto('/profile')
       await expect(page.getByText('password and recovery code')).toBeVisible()
       await logOut(page)
@@ -132,11 +136,7 @@ test.describe('an authenticator app', () => {
 
   test('five wrong codes end the login', async ({ page }) => {
     const user = await makeUser('guesser')
-    await logIn(page, user)
-    const made = await page.request.post('/api/v1/auth/totp/setup')
-    const { secret } = (await made.json()).data
-    expect((await page.request.post('/api/v1/auth/totp/enable', { data: { code: totp(secret) } })).ok()).toBe(true)
-    await page.context().clearCookies()
+    await enrol(user)
     await typePassword(page, user)
     for (let tries = 5; tries > 0; tries--) {
       await page.getByLabel('Code', { exact: true }).fill(wrongCode)
@@ -153,12 +153,7 @@ test.describe('an administrator', () => {
   test('lets somebody in who has lost the phone', async ({ page }) => {
     const boss = await makeUser('boss', 'admin')
     const loser = await makeUser('loser')
-    await logIn(page, loser)
-    const made = await page.request.post('/api/v1/auth/totp/setup')
-    const { secret } = (await made.json()).data
-    await page.request.post('/api/v1/auth/totp/enable', { data: { code: totp(secret) } })
-    await page.context().clearCookies()
-
+    await enrol(loser)
     await logIn(page, boss)
     await page.goto('/system/users?second=yes')
     const row = page.getByRole('row').filter({ hasText: loser.email })
@@ -173,7 +168,8 @@ test.describe('an administrator', () => {
     await expect(page.getByRole('region', { name: 'Second factor' })).toContainText('none')
     // One's own change is no reason to warn of somebody else's.
     await expect(page.getByText('Somebody else changed this')).toHaveCount(0)
-    await page.context().clearCookies()
+    await page.getByRole('dialog').getByRole('button', { name: 'Close' }).click()
+    await logOut(page)
     await logIn(page, loser)
   })
 })
@@ -229,10 +225,7 @@ test.describe('sessions', () => {
     for (const other of others) await logIn(other, user)
 
     await page.goto('/profile/sessions')
-    const rows = page
-      .getByRole('row')
-      .filter({ hasText: '127.0.0.1' })
-      .or(page.getByRole('row').filter({ hasText: 'on ' }))
+    const rows = page.getByRole('row').filter({ has: page.getByRole('button') })
     await expect(rows).toHaveCount(4)
     const own = page.getByRole('row').filter({ hasText: 'this one' })
     await expect(own).toContainText('Chrome on Linux')
@@ -323,9 +316,8 @@ test.describe('a passkey', () => {
 })
 
 test('the audit log names what was done', async () => {
-  const { data } = await byAPI(async (api) => (await api.get('/api/v1/audit?limit=200')).json())
-  const actions = new Set((data.entries ?? data).map(({ action }: { action: string }) => action))
-  for (const action of ['auth.totp.enable', 'user.totp.disable', 'api-token.create', 'auth.passkey.add']) {
-    expect(actions).toContain(action)
+  for (const action of ['auth.totp.enable', 'user.totp.disable', 'api-token.create', 'auth.session.end']) {
+    const { data } = await byAPI(async (api) => (await api.get('/api/v1/audit', { params: { action } })).json())
+    expect(data, action).not.toHaveLength(0)
   }
 })

@@ -1,6 +1,7 @@
 import { execFileSync } from 'node:child_process'
 import AxeBuilder from '@axe-core/playwright'
 import { type APIRequestContext, test as base, type ConsoleMessage, expect, type Page, request } from '@playwright/test'
+import { totp } from './totp'
 
 export const baseURL = process.env.GATEWAY_URL ?? 'https://127.0.0.1:3443'
 export const setupToken = process.env.GATEWAY_SETUP_TOKEN ?? ''
@@ -65,6 +66,22 @@ export async function makeUser(name: string, role: 'admin' | 'viewer' = 'viewer'
     expect(answer.ok(), await answer.text()).toBe(true)
   })
   return user
+}
+
+/** Gives a user an authenticator app, and answers its secret. The code of this moment is spent. */
+export async function enrol({ email, password }: typeof admin): Promise<string> {
+  const api = await request.newContext({ baseURL, ignoreHTTPSErrors: true })
+  const post = async (path: string, data?: object) => {
+    const answer = await api.post(`/api/v1/auth/${path}`, { data })
+    expect(answer.ok(), await answer.text()).toBe(true)
+    return (await answer.json()).data
+  }
+  await post('login', { email, password })
+  const { secret } = await post('totp/setup')
+  await post('totp/enable', { code: totp(secret) })
+  await post('logout')
+  await api.dispose()
+  return secret
 }
 
 /** The password alone: whether it is enough is seen on the page that follows. */

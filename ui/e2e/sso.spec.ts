@@ -3,13 +3,18 @@ import { admin, baseURL, byAPI, expect, expectAccessible, launch, logIn, test } 
 
 const name = 'gw.example.com'
 const issuer = process.env.GATEWAY_OIDC_ISSUER
+// Where the browser reaches the provider, when that is not the issuer's own address.
+const forwarded = process.env.GATEWAY_OIDC_FORWARD
 const email = process.env.GATEWAY_OIDC_EMAIL ?? 'jane.doe@example.com'
+
+const rules = [`MAP ${name} ${new URL(baseURL).host}`]
+if (issuer && forwarded) rules.push(`MAP ${new URL(issuer).host} ${forwarded}`)
 
 // The provider sends the browser back to the gateway's own name, so that is where the tests are.
 test.use({
   storageState: { cookies: [], origins: [] },
   baseURL: `https://${name}`,
-  launchOptions: { ...launch, args: [...launch.args, `--host-resolver-rules=MAP ${name} ${new URL(baseURL).host}`] },
+  launchOptions: { ...launch, args: [...launch.args, `--host-resolver-rules=${rules.join(',')}`] },
   expected: [400],
 })
 test.describe.configure({ mode: 'serial' })
@@ -64,7 +69,7 @@ if (issuer) {
   test('somebody whom the provider vouches for logs in', async ({ page }) => {
     await test.step('the settings are tried and saved', async () => {
       await logIn(page, admin)
-      await page.goto('/system/sso?')
+      await page.goto('/system/sso')
       await page.getByLabel('Issuer').fill(issuer)
       await page.getByLabel('Client id').fill(process.env.GATEWAY_OIDC_CLIENT_ID ?? '')
       await page.getByLabel('Client secret', { exact: true }).fill(process.env.GATEWAY_OIDC_CLIENT_SECRET ?? '')

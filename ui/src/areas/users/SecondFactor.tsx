@@ -51,11 +51,35 @@ export function SecondFactor({ user }: { user: User }) {
           />
         )}
       </div>
-      {user.oidc_subject && (
-        <p className="soft">
-          {t('user.subject')} <span className="mono">{user.oidc_subject}</span>
-        </p>
-      )}
+    </section>
+  )
+}
+
+/** Who the user is at the identity provider, once a single sign-on has told. */
+export function Subject({ user }: { user: User }) {
+  const { t } = useTranslation('users')
+  const canEdit = useCanEdit()
+  const queries = useQueryClient()
+  if (!user.oidc_subject) return null
+  const { id, email } = user
+  return (
+    <section className={classes.section} aria-label={t('subject.label')}>
+      <h3>{t('subject.label')}</h3>
+      <div className={classes.factors}>
+        <span className="mono">{user.oidc_subject}</span>
+        {canEdit && (
+          <RowButton
+            verb={t('subject.verb')}
+            name={email}
+            question={{ title: t('subject.title', { email }), text: t('subject.text') }}
+            act={async () => {
+              await unwrap(http.DELETE('/users/{id}/oidc-subject', { params: { path: { id } } }))
+              await queries.invalidateQueries({ queryKey: [users.kind] })
+            }}
+            done={t('subject.done', { email })}
+          />
+        )}
+      </div>
     </section>
   )
 }

@@ -14,7 +14,7 @@ import { Badge } from '../../kit/StateBadge'
 import { Time } from '../../kit/Time'
 import en from './en.json'
 import { users } from './resources'
-import { Factors, SecondFactor } from './SecondFactor'
+import { Factors, SecondFactor, Subject } from './SecondFactor'
 import { SetPassword } from './SetPassword'
 
 addTexts('users', en)
@@ -141,6 +141,7 @@ export function Edit() {
         {(user) => (
           <>
             <SecondFactor user={user} />
+            <Subject user={user} />
             <SetPassword user={user} />
           </>
         )}
