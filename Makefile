@@ -66,7 +66,8 @@ bench: run-packages build ## measure, side by side, what the goals name
 fuzz: test-packages ## the fuzz oracles for longer (RAPID=number of texts)
 	@go test -count=1 -timeout 60m -run 'Hostile' ./internal/... -rapid.checks=$(or $(RAPID),200000)
 
-faults: run-packages build ## kill -9 at every failpoint, 1,000 times
+faults: run-packages build ## kill -9 at every failpoint, and race for what is good once, 1,000 times
+	@GATEWAY_ROUNDS=$(or $(CYCLES),1000) go test -count=1 -timeout 1h -v -run Rounds ./internal/account
 	@GATEWAY_FAULT_CYCLES=$(or $(CYCLES),1000) go test -count=1 -timeout 4h -v ./test/faults
 
 screenshots: test-packages build ## a picture of each page, in both themes, into docs/screenshots

@@ -1,5 +1,5 @@
 import { defineConfig } from '@playwright/test'
-import { baseURL, sessionFile } from './e2e/gateway'
+import { baseURL, launch, sessionFile } from './e2e/gateway'
 
 // One gateway, one state: the tests run one after the other, and those behind the door after the door's.
 export default defineConfig({
@@ -13,10 +13,7 @@ export default defineConfig({
     ignoreHTTPSErrors: true,
     viewport: { width: 1280, height: 800 },
     trace: 'retain-on-failure',
-    launchOptions: {
-      executablePath: '/usr/bin/chromium',
-      args: ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage'],
-    },
+    launchOptions: launch,
   },
   projects: [
     { name: 'door', testMatch: 'door.setup.ts' },

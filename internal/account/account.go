@@ -20,6 +20,8 @@ type Deps struct {
 	StoreAdmin func() (email value.Email, hash password.Hash)
 	// ReplaceStoreAdmin gives that admin another address and hash, if the admin still has the address was.
 	ReplaceStoreAdmin func(was, email value.Email, hash password.Hash) error
+	// FQDN is the name of the gateway; empty before the setup.
+	FQDN func() string
 }
 
 // Room is the accounts.
@@ -29,9 +31,14 @@ type Room struct {
 	users     resource.Kind[User]
 	signer    *signer
 	offline   offlineSessions
-	guesses   *throttle.Throttle // of passwords
+	guesses   *throttle.Throttle // of passwords and second steps
+	codes     *throttle.Throttle // of the codes of each account, wherever they come from
 	resets    *throttle.Throttle // of reset tokens
+	signOns   *throttle.Throttle // by single sign-on
 	mirroring sync.Mutex
+	oidc      resource.Singleton[OIDCSettings]
+	flows     *flows
+	providers *providers
 }
 
 // New builds the room. It makes the secret that signs sessions when there is none.
@@ -42,9 +49,11 @@ func New(k *kit.Kit, d Deps) (*Room, error) {
 	}
 	r := &Room{
 		Kit: k, deps: d, signer: newSigner(key, k.Clock),
-		guesses: throttle.New(k.Clock, throttle.Guessing), resets: throttle.New(k.Clock, throttle.Guessing),
+		guesses: throttle.New(k.Clock, throttle.Guessing), resets: throttle.New(k.Clock, throttle.Guessing), codes: throttle.New(k.Clock, codeGuessing), signOns: throttle.New(k.Clock, signOnLimits),
+		flows: newFlows(key, k.Clock), providers: newProviders(k),
 	}
 	r.users = r.newUsers()
+	r.oidc = r.newOIDCSettings()
 	return r, nil
 }
 
@@ -55,4 +64,13 @@ func (r *Room) Mount() {
 	r.mountLogin()
 	r.mountChangePassword()
 	r.mountResetPassword()
+	r.mountTOTP()
+	r.mountPasskeys()
+	r.mountSecondStep()
+	r.mountSessions()
+	r.mountAPITokens()
+	r.oidc.Mount(r.Resources)
+	r.mountOIDCLink()
+	r.mountOIDCTest()
+	r.mountOIDC()
 }

@@ -25,6 +25,7 @@ const (
 	admin = "admin@example.net"
 	plain = "correct horse battery"
 	other = "another long password"
+	fqdn  = "gateway.example.net"
 	here  = "192.0.2.1:40000"
 	there = "198.51.100.1:40000"
 )
@@ -91,7 +92,7 @@ func (h *house) restart(t *testing.T) {
 	h.Router = httpd.NewRouter(h.Log)
 	h.Resources = resource.NewRegistry(h.DB, h.Audit, h.Engine, h.Router, h.clock, h.Secrets)
 	var err error
-	if h.room, err = New(h.Kit, Deps{Passwords: h.hasher, StoreAdmin: h.store.get, ReplaceStoreAdmin: h.store.replace}); err != nil {
+	if h.room, err = New(h.Kit, Deps{Passwords: h.hasher, StoreAdmin: h.store.get, ReplaceStoreAdmin: h.store.replace, FQDN: func() string { return fqdn }}); err != nil {
 		t.Fatal(err)
 	}
 	h.Router.SetupDone = func() bool { return true }

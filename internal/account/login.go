@@ -25,10 +25,14 @@ type Credentials struct {
 	IssueToken bool           `json:"issue_token" doc:"Answer the session's token too, for use as Bearer."`
 }
 
-// Login is the answer to a login. The cookie carries the session.
+// Login is the answer to a login, or to its first step. The cookie carries the session; while a second step is due,
+// there is neither.
 type Login struct {
-	User  Identity `json:"user" doc:"Who logged in."`
-	Token string   `json:"token,omitzero" doc:"The session's token, when it was asked for."`
+	User         *Identity `json:"user,omitzero" doc:"Who logged in; absent while a second step is due."`
+	Token        string    `json:"token,omitzero" doc:"The session's token, when it was asked for."`
+	TOTPRequired bool      `json:"totp_required,omitzero" doc:"Whether a second step is due, by one of the methods."`
+	Challenge    string    `json:"challenge,omitzero" doc:"Names this login in its second step; good for 5 minutes and 5 tries."`
+	Methods      []string  `json:"methods,omitzero" enum:"totp,passkey" doc:"How the second step may be done; where totp is good, a recovery code is too."`
 }
 
 // Identity is who makes a request.
@@ -37,8 +41,9 @@ type Identity struct {
 	Email       string     `json:"email" doc:"Address of the user."`
 	Role        actor.Role `json:"role" enum:"admin,viewer" doc:"Admins do everything, viewers read."`
 	Name        string     `json:"name" doc:"What people call the user."`
-	TOTPEnabled bool       `json:"totp_enabled" doc:"Whether a login takes a second step."`
-	AuthMethod  string     `json:"auth_method" doc:"How the session began: password, or store while the database is away."`
+	TOTPEnabled bool       `json:"totp_enabled" doc:"Whether a login takes a code of an authenticator app."`
+	Passkeys    int        `json:"passkeys" doc:"How many passkeys the user has; with one, a login takes a second step."`
+	AuthMethod  string     `json:"auth_method" enum:"password,totp,recovery-code,passkey,oidc,token,store" doc:"How the caller proved who it is: by the password and nothing else, by a second step after it, by single sign-on, by an API token, or by the setup store while the database is away."`
 }
 
 var (
@@ -49,7 +54,7 @@ var (
 func (r *Room) mountLogin() {
 	httpd.Handle(r.Router, http.MethodPost, "/auth/login", httpd.Public.BeforeSetup(),
 		httpd.Doc{ID: "auth.login", Tag: "auth", Summary: "Log in", Audit: "auth.login.success"}, r.login)
-	httpd.Handle(r.Router, http.MethodPost, "/auth/logout", httpd.Own.BeforeSetup().Offline(),
+	httpd.Handle(r.Router, http.MethodPost, "/auth/logout", httpd.Own.BeforeSetup().Offline().BySession(),
 		httpd.Doc{ID: "auth.logout", Tag: "auth", Summary: "End the session", Audit: "auth.logout"}, r.logout)
 	httpd.Handle(r.Router, http.MethodGet, "/auth/me", httpd.Read.BeforeSetup().Offline(),
 		httpd.Doc{ID: "auth.me", Tag: "auth", Summary: "Who makes the request"},
@@ -65,24 +70,47 @@ type candidate struct {
 	away   bool // the database could not be asked
 }
 
+// methods are the ways of the second step; without any, the password is enough.
+func (who *Identity) methods() (list []string) {
+	if who.TOTPEnabled {
+		list = append(list, byTOTP)
+	}
+	if who.Passkeys > 0 {
+		list = append(list, byPasskey)
+	}
+	return list
+}
+
 func (r *Room) login(c *httpd.Call, in struct{ Body Credentials }) (Login, error) {
 	email := in.Body.Email
 	who, err := r.judge(c, email, in.Body.Password)
-	var s session
-	if err == nil {
-		s, err = r.begin(c, &who)
+	var out Login
+	switch {
+	case err != nil:
+	case len(who.methods()) > 0:
+		out, err = r.challenge(c, who, in.Body.IssueToken)
+	default:
+		var s session
+		if s, err = r.begin(c, &who); err == nil {
+			out, err = r.enter(c, s, who.Identity, in.Body.IssueToken)
+		}
 	}
 	if err != nil {
 		r.refused(c, email, err)
 		return Login{}, err
 	}
+	return out, nil
+}
+
+// enter gives the caller the session.
+func (r *Room) enter(c *httpd.Call, s session, who Identity, issueToken bool) (Login, error) {
 	token, err := r.signer.token(s)
 	if err != nil {
 		return Login{}, err
 	}
 	c.SetCookie(cookie(token, sessionTTL))
-	out := Login{User: who.Identity}
-	if in.Body.IssueToken {
+	out := Login{User: &who}
+	if issueToken {
 		out.Token = token
 	}
 	return out, nil
@@ -129,8 +157,8 @@ func (r *Room) judge(c *httpd.Call, email string, typed password.Typed) (candida
 // find looks the address up, exactly as it was typed. The setup store counts only when no user has the address.
 func (r *Room) find(ctx context.Context, email string) (candidate, error) {
 	who := candidate{Identity: Identity{AuthMethod: byPassword}}
-	err := r.DB.QueryRow(ctx, "SELECT id, email, role, name, totp_enabled, active, password FROM account_users WHERE email = $1", email).
-		Scan(&who.ID, &who.Email, &who.Role, &who.Name, &who.TOTPEnabled, &who.active, &who.hash)
+	err := r.DB.QueryRow(ctx, "SELECT id, email, role, name, totp_enabled, passkeys, active, password FROM account_users WHERE email = $1", email).
+		Scan(&who.ID, &who.Email, &who.Role, &who.Name, &who.TOTPEnabled, &who.Passkeys, &who.active, &who.hash)
 	switch err = db.Fault(err); {
 	case err == nil:
 		return who, nil
@@ -146,7 +174,7 @@ func (r *Room) find(ctx context.Context, email string) (candidate, error) {
 	return who, nil
 }
 
-// begin begins a session.
+// begin begins a session by the password alone.
 func (r *Room) begin(c *httpd.Call, who *candidate) (session, error) {
 	s, err := newSession(who.ID, r.Clock.Now())
 	if err != nil {
@@ -164,23 +192,26 @@ func (r *Room) begin(c *httpd.Call, who *candidate) (session, error) {
 			}
 			s.user = who.ID
 		}
-		// The password that was right a moment ago may have been replaced, with all sessions ended, since.
-		tag, err := tx.Exec(c, "UPDATE account_users SET last_login_at = $3 WHERE id = $1 AND password = $2 AND active", who.ID, who.hash, s.from)
+		// The password that was right a moment ago may have been replaced, with all sessions ended, since; or it may not
+		// be enough any more.
+		tag, err := tx.Exec(c, "UPDATE account_users SET last_login_at = $3 WHERE id = $1 AND password = $2 AND active AND NOT totp_enabled AND passkeys = 0", who.ID, who.hash, s.from)
 		if err != nil {
 			return err
 		}
 		if tag.RowsAffected() == 0 {
 			return errCredentials
 		}
-		_, err = tx.Exec(c, "INSERT INTO account_sessions (id, user_id, created_at, expires_at, address, user_agent, method) VALUES ($1, $2, $3, $4, $5, $6, $7)",
-			s.id, s.user, s.from, s.to, c.Client().String(), browser(c.Request), who.AuthMethod)
-		if err != nil {
-			return err
-		}
 		r.mirrorAfter(c, tx, who.Email, who.ID)
-		return r.Audit.WriteAs(tx, who.Email, "auth.login.success", who.Email, map[string]any{"role": who.Role, "remote_ip": c.Client()})
+		return r.open(c, tx, s, who.Identity)
 	})
 	return s, err
+}
+
+// open stores a session that begins with the transaction.
+func (r *Room) open(c *httpd.Call, tx *db.Tx, s session, who Identity) error {
+	tx.Queue("INSERT INTO account_sessions (id, user_id, created_at, expires_at, address, user_agent, method) VALUES ($1, $2, $3, $4, $5, $6, $7)",
+		s.id, s.user, s.from, s.to, c.Client().String(), userAgent(c.Request), who.AuthMethod)
+	return r.Audit.WriteAs(tx, who.Email, "auth.login.success", who.Email, map[string]any{"role": who.Role, "remote_ip": c.Client(), "method": who.AuthMethod})
 }
 
 // adopt makes the setup store's admin a user at the first login. A reset of the password waits until it is known whether
@@ -207,21 +238,28 @@ func (r *Room) adopt(ctx context.Context, tx *db.Tx, who *candidate) error {
 			return err
 		}
 	}
-	return tx.QueryRow(ctx, "SELECT id, role, name, totp_enabled FROM account_users WHERE email = $1", who.Email).
-		Scan(&who.ID, &who.Role, &who.Name, &who.TOTPEnabled)
+	return tx.QueryRow(ctx, "SELECT id, role, name FROM account_users WHERE email = $1", who.Email).Scan(&who.ID, &who.Role, &who.Name)
 }
 
 // refused writes why a login failed. Who is throttled or cannot be judged leaves no entry: a flood fills no table.
 func (r *Room) refused(c *httpd.Call, email string, why error) {
-	reason := ""
-	switch {
-	case errors.Is(why, errCredentials):
-		reason = "invalid_credentials"
-	case errors.Is(why, errInactive):
-		reason = "account_disabled"
-	default:
-		return
+	for err, reason := range reasons {
+		if errors.Is(why, err) {
+			r.loginFailed(c, email, reason)
+		}
 	}
+}
+
+// reasons are the words of the audit log.
+var reasons = map[error]string{
+	errCredentials: "invalid_credentials",
+	errInactive:    "account_disabled",
+	errCode:        "invalid_totp",
+	errPasskey:     "invalid_passkey",
+	errCloned:      "passkey_cloned",
+}
+
+func (r *Room) loginFailed(c *httpd.Call, email, reason string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c), 5*time.Second)
 	defer cancel()
 	err := r.DB.Write(ctx, func(tx *db.Tx) error {
@@ -257,7 +295,7 @@ func (r *Room) identity(c *httpd.Call) (Identity, error) {
 	if a.UserID == uuid.Nil {
 		return who, nil
 	}
-	err := r.DB.QueryRow(c, "SELECT name, totp_enabled FROM account_users WHERE id = $1", a.UserID).Scan(&who.Name, &who.TOTPEnabled)
+	err := r.DB.QueryRow(c, "SELECT email, name, totp_enabled, passkeys FROM account_users WHERE id = $1", a.UserID).Scan(&who.Email, &who.Name, &who.TOTPEnabled, &who.Passkeys)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Identity{}, errNoSession
 	}

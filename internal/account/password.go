@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"edge.internal/gateway/internal/kit/db"
@@ -20,12 +19,9 @@ type PasswordChange struct {
 }
 
 func (r *Room) mountChangePassword() {
-	httpd.Handle(r.Router, http.MethodPost, "/auth/change-password", httpd.Own.BeforeSetup(),
+	httpd.Handle(r.Router, http.MethodPost, "/auth/change-password", httpd.Own.BeforeSetup().BySession(),
 		httpd.Doc{ID: "auth.change-password", Tag: "auth", Summary: "Change one's own password and end one's other sessions", Audit: "auth.password.change"},
 		func(c *httpd.Call, in struct{ Body PasswordChange }) (Identity, error) {
-			if c.Actor.UserID == uuid.Nil {
-				return Identity{}, fault.New(fault.Invalid, "this caller has no account")
-			}
 			was, now, err := r.exchange(c, in.Body)
 			if err != nil {
 				return Identity{}, err
@@ -44,26 +40,35 @@ func (r *Room) exchange(c *httpd.Call, in PasswordChange) (was, now password.Has
 		return "", "", err
 	}
 	defer turn.End()
-	attempt, err := r.guesses.Begin(c.Actor.Name, c.Client())
-	if err != nil {
+	if was, err = r.prove(c, turn, "current_password", in.Current); err != nil {
 		return "", "", err
 	}
-	err = r.DB.QueryRow(c, "SELECT password FROM account_users WHERE id = $1", c.Actor.UserID).Scan(&was)
+	now, err = turn.Hash(in.New)
+	return was, now, err
+}
+
+// prove makes sure that the caller knows the password of the own account, and answers its hash. The field is where a
+// wrong one is complained about.
+func (r *Room) prove(c *httpd.Call, turn *password.Turn, field string, typed password.Typed) (hash password.Hash, err error) {
+	attempt, err := r.guesses.Begin(c.Actor.Name, c.Client())
+	if err != nil {
+		return "", err
+	}
+	err = r.DB.QueryRow(c, "SELECT password FROM account_users WHERE id = $1", c.Actor.UserID).Scan(&hash)
 	if err != nil {
 		attempt.Withdraw()
 		if errors.Is(err, pgx.ErrNoRows) {
-			return "", "", errNoSession
+			return "", errNoSession
 		}
-		return "", "", db.Fault(err)
+		return "", db.Fault(err)
 	}
-	if !turn.Matches(was, in.Current) {
-		f := fault.New(fault.Unauthenticated, "the current password is wrong")
-		f.Fields = map[string]string{"current_password": "is wrong"}
-		return "", "", f
+	if !turn.Matches(hash, typed) {
+		f := fault.New(fault.Unauthenticated, "the password is wrong")
+		f.Fields = map[string]string{field: "is wrong"}
+		return "", f
 	}
 	attempt.Succeeded()
-	now, err = turn.Hash(in.New)
-	return was, now, err
+	return hash, nil
 }
 
 func (r *Room) changePassword(c *httpd.Call, was, now password.Hash) error {

@@ -24,9 +24,14 @@ const (
 	signingBytes = 32
 )
 
-// How a session began.
+// How a caller proves who it is.
 const (
 	byPassword = "password"
+	byTOTP     = "totp"
+	byRecovery = "recovery-code"
+	byPasskey  = "passkey"
+	byOIDC     = "oidc"
+	byToken    = "token"
 	byStore    = "store"
 )
 
@@ -78,9 +83,16 @@ func (s *signer) session(token string) (uuid.UUID, error) {
 	return c.Session, nil
 }
 
-// Authenticate tells whose session a request has. Role and state are the database's at this moment.
+// Authenticate tells whose session or API token a request has. Role and state are the database's at this moment.
 func (r *Room) Authenticate(req *http.Request) (actor.Actor, error) {
-	id, err := r.signer.session(tokenOf(req))
+	token, isBearer := bearer(req)
+	if isBearer && strings.HasPrefix(token, apiTokenPrefix) {
+		return r.tokenActor(req.Context(), token)
+	}
+	if c, err := req.Cookie(httpd.SessionCookie); err == nil && !isBearer {
+		token = c.Value
+	}
+	id, err := r.signer.session(token)
 	if err != nil {
 		return actor.Actor{}, err
 	}
@@ -107,19 +119,14 @@ func (r *Room) Authenticate(req *http.Request) (actor.Actor, error) {
 	return a, nil
 }
 
-// tokenOf is the token that a request carries: as Bearer, or in the cookie.
-func tokenOf(req *http.Request) string {
-	if scheme, token, ok := strings.Cut(req.Header.Get("Authorization"), " "); ok && strings.EqualFold(scheme, "Bearer") {
-		return strings.TrimSpace(token)
-	}
-	if c, err := req.Cookie(httpd.SessionCookie); err == nil {
-		return c.Value
-	}
-	return ""
+// bearer is the token in the header of a request, if it has one. The cookie does not count then.
+func bearer(req *http.Request) (token string, ok bool) {
+	scheme, token, ok := strings.Cut(req.Header.Get("Authorization"), " ")
+	return strings.TrimSpace(token), ok && strings.EqualFold(scheme, "Bearer")
 }
 
-// browser is what the caller says about the program it uses, as far as the database takes it.
-func browser(req *http.Request) string {
+// userAgent is what the caller says about the program it uses, as far as the database takes it.
+func userAgent(req *http.Request) string {
 	text := req.UserAgent()
 	return strings.ToValidUTF8(text[:min(len(text), 400)], "")
 }
@@ -132,17 +139,21 @@ func cookie(token string, age time.Duration) *http.Cookie {
 	}
 }
 
-// endSessions ends the sessions of a user but one.
+// endSessions ends the sessions of a user but one, and logins that wait for their second step.
 func endSessions(ctx context.Context, tx *db.Tx, user, but uuid.UUID) error {
+	tx.Queue("DELETE FROM account_challenges WHERE user_id = $1", user)
 	_, err := tx.Exec(ctx, "DELETE FROM account_sessions WHERE user_id = $1 AND id <> $2", user, but)
 	return err
 }
 
-// PruneSessions deletes sessions that are over.
-func PruneSessions(ctx context.Context, d *db.DB, c clock.Clock) error {
+// Prune deletes sessions, and steps on the way to one, that are over.
+func Prune(ctx context.Context, d *db.DB, c clock.Clock) error {
 	return d.Write(ctx, func(tx *db.Tx) error {
-		_, err := tx.Exec(ctx, "DELETE FROM account_sessions WHERE expires_at <= $1", c.Now())
-		return err
+		tx.Queue("DELETE FROM account_sessions WHERE expires_at <= $1", c.Now())
+		tx.Queue("DELETE FROM account_challenges WHERE expires_at <= $1", c.Now())
+		tx.Queue("DELETE FROM account_passkey_registrations WHERE expires_at <= $1", c.Now())
+		tx.Queue("DELETE FROM account_oidc_states WHERE expires_at <= $1", c.Now())
+		return nil
 	})
 }
 

@@ -18,13 +18,13 @@ func TestSessionEndsAfterTwelveHours(t *testing.T) {
 	session := h.enter(t, admin, plain)
 	h.clock.Move(12*time.Hour - time.Second)
 	h.me(t, session).Want(t, http.StatusOK)
-	if err := PruneSessions(t.Context(), h.DB, h.clock); err != nil || h.Rows(t, "account_sessions") != 1 {
+	if err := Prune(t.Context(), h.DB, h.clock); err != nil || h.Rows(t, "account_sessions") != 1 {
 		t.Errorf("a live session was pruned: %v", err)
 	}
 	fresh := h.enter(t, admin, plain)
 	h.clock.Move(time.Second)
 	h.me(t, session).Want(t, http.StatusUnauthorized)
-	if err := PruneSessions(t.Context(), h.DB, h.clock); err != nil || h.Rows(t, "account_sessions") != 1 {
+	if err := Prune(t.Context(), h.DB, h.clock); err != nil || h.Rows(t, "account_sessions") != 1 {
 		t.Errorf("%d sessions left, %v", h.Rows(t, "account_sessions"), err)
 	}
 	h.me(t, fresh).Want(t, http.StatusOK)

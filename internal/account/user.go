@@ -25,7 +25,8 @@ type User struct {
 	Role        actor.Role      `json:"role" enum:"admin,viewer" doc:"Admins do everything, viewers read."`
 	Active      bool            `json:"active" doc:"Whether the user may log in."`
 	Password    password.Stored `json:"password,omitzero" required:"true" doc:"At least 12 characters, at most 72 bytes."`
-	TOTPEnabled bool            `json:"totp_enabled" readOnly:"true" doc:"Whether a login takes a second step."`
+	TOTPEnabled bool            `json:"totp_enabled" readOnly:"true" doc:"Whether a login takes a code of an authenticator app."`
+	Passkeys    int             `json:"passkeys" readOnly:"true" doc:"How many passkeys the user has; with one, a login takes a second step."`
 	OIDCSubject string          `json:"oidc_subject" readOnly:"true" doc:"The user at the identity provider."`
 	LastLoginAt *time.Time      `json:"last_login_at" readOnly:"true" doc:"When the user last logged in."`
 }
@@ -62,6 +63,9 @@ func (r *Room) checkUser(ctx context.Context, tx *db.Tx, was, now *User) error {
 		}
 	}
 	if was != nil && now != nil && now.Password.Changed() {
+		if who.Token != uuid.Nil {
+			return fault.New(fault.Forbidden, "an API token cannot set the password of a user")
+		}
 		if err := r.passwordSet(ctx, tx, now.ID, now.Email.String()); err != nil {
 			return err
 		}
@@ -109,7 +113,7 @@ type NewPassword struct {
 }
 
 func (r *Room) mountUserPassword() {
-	httpd.Handle(r.Router, http.MethodPost, "/users/{id}/password", httpd.Write,
+	httpd.Handle(r.Router, http.MethodPost, "/users/{id}/password", httpd.Write.BySession(),
 		httpd.Doc{ID: "user.password", Tag: "user", Summary: "Set the password of a user and end the user's sessions", Audit: "user.password"},
 		func(c *httpd.Call, in struct {
 			ID   uuid.UUID `path:"id" doc:"Id of the user."`

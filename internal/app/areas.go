@@ -30,7 +30,9 @@ func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, 
 	if h.Setup, err = setup.New(k, setup.Deps{Store: store, Passwords: passwords}); err != nil {
 		return nil, err
 	}
-	if h.Account, err = account.New(k, account.Deps{Passwords: passwords, StoreAdmin: store.Admin, ReplaceStoreAdmin: store.ReplaceAdmin}); err != nil {
+	if h.Account, err = account.New(k, account.Deps{
+		Passwords: passwords, StoreAdmin: store.Admin, ReplaceStoreAdmin: store.ReplaceAdmin, FQDN: func() string { return store.View().FQDN.String() },
+	}); err != nil {
 		return nil, err
 	}
 	h.System = system.New(k, systemDeps(store))

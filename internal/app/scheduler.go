@@ -26,7 +26,7 @@ type job struct {
 func jobs(k *kit.Kit, store *setup.Store) []job {
 	return []job{
 		{"audit.prune", time.Hour, func(ctx context.Context) error { return pruneAudit(ctx, k, store) }},
-		{"sessions.prune", time.Hour, func(ctx context.Context) error { return account.PruneSessions(ctx, k.DB, k.Clock) }},
+		{"sessions.prune", time.Hour, func(ctx context.Context) error { return account.Prune(ctx, k.DB, k.Clock) }},
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/outbound"
 	"edge.internal/gateway/internal/kit/resource"
 	"edge.internal/gateway/internal/kit/secret"
 )
@@ -25,6 +26,7 @@ type Kit struct {
 	Host      host.Machine
 	Clock     clock.Clock
 	Secrets   *secret.Box
+	Outbound  *outbound.Door
 	Log       *slog.Logger
 	Paths     Paths
 	// Version is the version of the running program.
@@ -37,7 +39,7 @@ func New(d *db.DB, m host.Machine, c clock.Clock, log *slog.Logger, box *secret.
 	engine := apply.New(d, m, c, log, paths.State("good"))
 	router := httpd.NewRouter(log)
 	return &Kit{
-		DB: d, Audit: auditLog, Engine: engine, Router: router, Host: m, Clock: c, Secrets: box, Log: log, Paths: paths, Version: version,
+		DB: d, Audit: auditLog, Engine: engine, Router: router, Host: m, Clock: c, Secrets: box, Outbound: outbound.New(m), Log: log, Paths: paths, Version: version,
 		Resources: resource.NewRegistry(d, auditLog, engine, router, c, box),
 	}
 }

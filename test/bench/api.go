@@ -28,8 +28,6 @@ import (
 const (
 	email  = "admin@example.net"
 	secret = "correct horse battery"
-	// proxyHeader says for whom the bench speaks: one address for all.
-	proxyHeader = "PROXY TCP4 127.0.0.1 127.0.0.1 4711 3443\r\n"
 )
 
 // client talks to one server over its unix socket.
@@ -166,7 +164,8 @@ func measureAPI(ctx context.Context, s settings) (goals []goal, err error) {
 		return nil, err
 	}
 	defer func() { gateway.stop() }()
-	c := newClient(filepath.Join(dir, "run/gateway/api.sock"), "http://gateway/api/v1", proxyHeader)
+	socket := filepath.Join(dir, "run/gateway/api.sock")
+	c := newClient(socket, "http://gateway/api/v1", proxyFrom("127.0.0.1"))
 	if err := c.waitReady(); err != nil {
 		return nil, err
 	}
@@ -258,6 +257,13 @@ func measureAPI(ctx context.Context, s settings) (goals []goal, err error) {
 		return nil, err
 	}
 	goals = append(goals, goal{"A3 login / bare bcrypt at cost 12", logins[0] / logins[1], "x", 1.15, false, fmt.Sprintf("%.0f ms, %.0f ms", logins[0]*1000, logins[1]*1000)})
+
+	fmt.Println("a flood of bad logins")
+	flooded, err := measureFlood(ctx, socket)
+	if err != nil {
+		return nil, err
+	}
+	goals = append(goals, flooded...)
 
 	fmt.Println("start and memory")
 	time.Sleep(2 * time.Second)

@@ -1,12 +1,17 @@
 import { execFileSync } from 'node:child_process'
 import AxeBuilder from '@axe-core/playwright'
-import { test as base, type ConsoleMessage, expect, type Page } from '@playwright/test'
+import { type APIRequestContext, test as base, type ConsoleMessage, expect, type Page, request } from '@playwright/test'
+import { totp } from './totp'
 
 export const baseURL = process.env.GATEWAY_URL ?? 'https://127.0.0.1:3443'
 export const setupToken = process.env.GATEWAY_SETUP_TOKEN ?? ''
 export const admin = {
   email: process.env.GATEWAY_ADMIN_EMAIL ?? 'admin@example.com',
   password: process.env.GATEWAY_ADMIN_PASSWORD ?? 'correct horse battery',
+}
+export const launch = {
+  executablePath: '/usr/bin/chromium',
+  args: ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage'],
 }
 export const sessionFile = 'test-results/session.json'
 export const screenshots = '../docs/screenshots'
@@ -25,21 +30,70 @@ export const pages = {
   settings: '/system/settings',
   users: '/system/users',
   'user-new': '/system/users/new',
+  sso: '/system/sso',
   profile: '/profile',
+  'profile-two-factor': '/profile/two-factor',
+  'profile-tokens': '/profile/tokens',
+  'profile-token-new': '/profile/tokens/new',
+  'profile-sessions': '/profile/sessions',
 }
 
-/** Runs a command on the gateway under test; null when the tests were not told how. */
-export function onGateway(...command: string[]): string | null {
-  const prefix = process.env.GATEWAY_EXEC?.trim().split(/\s+/)
-  if (!prefix?.[0]) return null
-  return execFileSync(prefix[0], [...prefix.slice(1), 'gateway', '--', ...command], { cwd: '..', encoding: 'utf8' })
+/** Runs a command on the gateway under test. */
+export function onGateway(...command: string[]): string {
+  const [program, ...prefix] = (process.env.GATEWAY_EXEC ?? '').trim().split(/\s+/)
+  if (!program) throw new Error('GATEWAY_EXEC must say how to run a command on the gateway')
+  return execFileSync(program, [...prefix, 'gateway', '--', ...command], { cwd: '..', encoding: 'utf8' })
 }
 
-export async function logIn(page: Page, { email, password }: typeof admin) {
+/** The pictures of the documentation are taken by `npm run screenshots`; a test leaves none behind. */
+export const takingScreenshots = process.env.GATEWAY_SCREENSHOTS === '1'
+
+/** What a test needs and does not test: done by the API, as the admin of the setup. */
+export async function byAPI<T>(act: (api: APIRequestContext) => Promise<T>): Promise<T> {
+  const api = await request.newContext({ baseURL, storageState: sessionFile, ignoreHTTPSErrors: true })
+  try {
+    return await act(api)
+  } finally {
+    await api.dispose()
+  }
+}
+
+/** A user of one test alone. */
+export async function makeUser(name: string, role: 'admin' | 'viewer' = 'viewer') {
+  const user = { email: `${name}@example.com`, password: `the password of ${name}` }
+  await byAPI(async (api) => {
+    const answer = await api.post('/api/v1/users', { data: { ...user, name, role } })
+    expect(answer.ok(), await answer.text()).toBe(true)
+  })
+  return user
+}
+
+/** Gives a user an authenticator app, and answers its secret. The code of this moment is spent. */
+export async function enrol({ email, password }: typeof admin): Promise<string> {
+  const api = await request.newContext({ baseURL, ignoreHTTPSErrors: true })
+  const post = async (path: string, data?: object) => {
+    const answer = await api.post(`/api/v1/auth/${path}`, { data })
+    expect(answer.ok(), await answer.text()).toBe(true)
+    return (await answer.json()).data
+  }
+  await post('login', { email, password })
+  const { secret } = await post('totp/setup')
+  await post('totp/enable', { code: totp(secret) })
+  await post('logout')
+  await api.dispose()
+  return secret
+}
+
+/** The password alone: whether it is enough is seen on the page that follows. */
+export async function typePassword(page: Page, { email, password }: typeof admin) {
   await page.goto('/login')
   await page.getByLabel('E-mail').fill(email)
   await page.getByLabel('Password', { exact: true }).fill(password)
-  await page.getByRole('button', { name: 'Log in' }).click()
+  await page.getByRole('button', { name: 'Log in', exact: true }).click()
+}
+
+export async function logIn(page: Page, who: typeof admin) {
+  await typePassword(page, who)
   await page.waitForURL((url) => url.pathname !== '/login')
 }
 
@@ -55,6 +109,12 @@ export async function expectAccessible(page: Page) {
   const { violations } = await new AxeBuilder({ page }).analyze()
   const serious = violations.filter(({ impact }) => impact === 'serious' || impact === 'critical')
   expect(serious.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html).join(' | ')}`)).toEqual([])
+}
+
+export async function logOut(page: Page) {
+  await page.getByRole('button', { name: 'Your account' }).click()
+  await page.getByRole('menuitem', { name: 'Log out' }).click()
+  await page.waitForURL(/\/login$/)
 }
 
 export async function expectNoSidewaysScroll(page: Page) {

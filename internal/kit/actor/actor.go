@@ -18,14 +18,16 @@ const (
 
 // Actor is who makes a request.
 type Actor struct {
-	// Name is written into the audit log: an e-mail address, or the name of a program.
+	// Name is written into the audit log: an e-mail address, the name of a program, or token:<name> (<address>).
 	Name string
 	// UserID is the row of the user; the nil UUID for programs and while the database is away.
 	UserID uuid.UUID
 	Role   Role
-	// Session is the session of the request, if it has one.
+	// Session is the session of the request, if it has one. Programs and API tokens have none.
 	Session uuid.UUID
-	// Method is how the session began: password, or store while the database is away.
+	// Token is the API token of the request, if it has one.
+	Token uuid.UUID
+	// Method is how the caller proved who it is: how the session began, or that it has a token.
 	Method string
 	// Offline marks the setup store's admin while the database is away: system routes alone.
 	Offline bool

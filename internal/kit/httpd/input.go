@@ -94,6 +94,9 @@ func (Onto[T]) source() *SchemaSource {
 	return &SchemaSource{Type: reflect.TypeFor[T](), Suffix: "Update"}
 }
 
+// Given tells whether there is a body at all.
+func (o Onto[T]) Given() bool { return len(o.body) > 0 }
+
 // Decode reads the body onto what is stored.
 func (o Onto[T]) Decode(stored T) (T, error) {
 	_, err := wire.Decode(o.body, &stored)
@@ -122,6 +125,12 @@ func setParam(v reflect.Value, text string) error {
 			return errors.New("must be a whole number")
 		}
 		v.SetInt(int64(n))
+	case bool:
+		b, err := strconv.ParseBool(text)
+		if err != nil {
+			return errors.New("must be true or false")
+		}
+		v.SetBool(b)
 	case time.Time:
 		t, err := time.Parse(time.RFC3339Nano, text)
 		if err != nil {

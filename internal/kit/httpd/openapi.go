@@ -79,6 +79,9 @@ func operation(registry huma.Registry, route *Route, failure *huma.Response) *hu
 	if !route.Policy.public {
 		op.Security = []map[string][]string{{"session": {}}, {"bearer": {}}}
 	}
+	if route.Policy.bySession {
+		op.Extensions["x-by-session"] = true
+	}
 	if route.Audit != "" {
 		op.Extensions["x-audit"] = route.Audit
 	}
@@ -97,6 +100,9 @@ func operation(registry huma.Registry, route *Route, failure *huma.Response) *hu
 	}
 	ok := &huma.Response{Description: "Done."}
 	switch {
+	case route.Status == http.StatusFound:
+		ok.Description = "The browser goes where Location says."
+		ok.Headers = map[string]*huma.Param{"Location": {Schema: &huma.Schema{Type: huma.TypeString}}}
 	case route.MIME != "":
 		ok.Content = map[string]*huma.MediaType{route.MIME: {}}
 	case route.WebSock:

@@ -1,6 +1,8 @@
 package httpd
 
 import (
+	"github.com/google/uuid"
+
 	"edge.internal/gateway/internal/kit/actor"
 	"edge.internal/gateway/internal/kit/fault"
 )
@@ -12,6 +14,7 @@ type Policy struct {
 	admin       bool
 	beforeSetup bool
 	offline     bool
+	bySession   bool
 }
 
 // The policies.
@@ -34,6 +37,9 @@ func (p Policy) BeforeSetup() Policy { p.beforeSetup = true; return p }
 // Offline lets the setup store's admin in while the database is away.
 func (p Policy) Offline() Policy { p.offline = true; return p }
 
+// BySession is for people who have logged in: neither an API token nor a program may call the route.
+func (p Policy) BySession() Policy { p.bySession = true; return p }
+
 // String names the policy, for the documentation and the tests.
 func (p Policy) String() string { return p.name }
 
@@ -49,11 +55,16 @@ func (p Policy) IsBeforeSetup() bool { return p.beforeSetup }
 // IsOffline tells whether the setup store's admin may call the route while the database is away.
 func (p Policy) IsOffline() bool { return p.offline }
 
+// IsBySession tells whether the route is closed to API tokens and programs.
+func (p Policy) IsBySession() bool { return p.bySession }
+
 // allow says whether an authenticated actor may call the route.
 func (p Policy) allow(a actor.Actor) error {
 	switch {
 	case a.Offline && !p.offline:
 		return fault.New(fault.Unavailable, "the database is away: only system routes answer until it returns")
+	case p.bySession && a.Session == uuid.Nil:
+		return fault.New(fault.Forbidden, "this takes a login: neither an API token nor a program may do it")
 	case p.admin && a.Role != actor.Admin:
 		return fault.New(fault.Forbidden, "only an admin may do this")
 	}

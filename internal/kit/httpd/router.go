@@ -44,6 +44,8 @@ type Doc struct {
 	Audit string
 	// Feeds names the components that a mutation re-renders.
 	Feeds []string
+	// Creates says that a call makes something new, and answers 201.
+	Creates bool
 }
 
 // Route is one registered operation.
@@ -61,6 +63,9 @@ type Route struct {
 	handle   func(c *Call) error
 	mutation bool
 }
+
+// Enveloped tells whether the answers of the route are in the envelope.
+func (r *Route) Enveloped() bool { return r.Out != nil }
 
 // SchemaSource is a type, and how the documentation shows it.
 type SchemaSource struct {
@@ -119,6 +124,9 @@ func (r *Router) Add(route Route, handle func(c *Call) error) {
 func Handle[In, Out any](r *Router, method, path string, p Policy, d Doc, fn func(c *Call, in In) (Out, error)) {
 	plan := planFor(reflect.TypeFor[In]())
 	route := Route{Doc: d, Method: method, Path: path, Policy: p, In: reflect.TypeFor[In](), Out: &SchemaSource{Type: reflect.TypeFor[Out]()}}
+	if d.Creates {
+		route.Status = http.StatusCreated
+	}
 	if plan.body != nil {
 		body := reflect.TypeFor[In]().FieldByIndex(plan.body).Type
 		route.Body = &SchemaSource{Type: body, Suffix: "Input", New: true}
@@ -136,6 +144,21 @@ func Handle[In, Out any](r *Router, method, path string, p Policy, d Doc, fn fun
 			return err
 		}
 		return c.Reply(out)
+	})
+}
+
+// Redirect registers a route that sends the browser elsewhere: fn answers where to. Its failures have a place of their
+// own too, because nobody but a person sees them.
+func Redirect[In any](r *Router, path string, p Policy, d Doc, fn func(c *Call, in In) (location string)) {
+	plan := planFor(reflect.TypeFor[In]())
+	r.Add(Route{Doc: d, Method: http.MethodGet, Path: path, Policy: p, In: reflect.TypeFor[In](), Status: http.StatusFound}, func(c *Call) error {
+		var in In
+		if err := plan.read(c.Request, reflect.ValueOf(&in).Elem()); err != nil {
+			return err
+		}
+		c.Header().Set("Location", fn(c, in))
+		c.response.WriteHeader(c.status)
+		return nil
 	})
 }
 

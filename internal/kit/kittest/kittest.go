@@ -137,6 +137,9 @@ func Call(t testing.TB, h http.Handler, method, path string, body any, headers .
 	if addr := req.Header.Get("X-Test-Client"); addr != "" {
 		req.RemoteAddr = addr
 	}
+	if host := req.Header.Get("Host"); host != "" {
+		req.Host = host
+	}
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, req)
 	a := &Answer{Status: w.Code, Header: w.Header(), Body: w.Body.Bytes()}

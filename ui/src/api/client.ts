@@ -72,7 +72,7 @@ function fail(fault: Fault): Promise<never> {
   return leaving(fault) ? new Promise(() => {}) : Promise.reject(fault)
 }
 
-const asksForCredentials = /\/auth\/(login|change-password|reset-password)/
+const asksForCredentials = /\/auth\/(login|change-password|reset-password|totp\/disable)/
 
 function faultOf(body: unknown, response: Response): Fault {
   const error = (body as { error?: Partial<Fault> } | undefined)?.error

@@ -4,6 +4,41 @@
  */
 
 export interface paths {
+    "/api-tokens": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List one's own API tokens, or everybody's */
+        get: operations["api-token.list"];
+        put?: never;
+        /** Create an API token for oneself */
+        post: operations["api-token.create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api-tokens/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Delete one's own API token; an admin deletes anybody's */
+        delete: operations["api-token.delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/audit": {
         parameters: {
             query?: never;
@@ -106,6 +141,57 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/auth/login/passkey/begin": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Ask for a passkey as the second step of a login */
+        post: operations["auth.login.passkey.begin"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/auth/login/passkey/finish": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Second step of a login, by a passkey */
+        post: operations["auth.login.passkey.finish"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/auth/login/totp": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Second step of a login, by a code */
+        post: operations["auth.login.totp"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/auth/logout": {
         parameters: {
             query?: never;
@@ -140,6 +226,125 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/auth/oidc/callback": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Come back from the identity provider: to the console with a session, or to the login page with an sso_error */
+        get: operations["auth.oidc.callback"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/auth/oidc/login": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Log in by single sign-on: go to the identity provider */
+        get: operations["auth.oidc.login"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/auth/oidc/settings": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Whether there is single sign-on */
+        get: operations["auth.oidc.settings"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/auth/passkeys": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List one's own passkeys */
+        get: operations["auth.passkey.list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/auth/passkeys/register/begin": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Begin to add a passkey */
+        post: operations["auth.passkey.begin"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/auth/passkeys/register/finish": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Add the passkey that the browser has made */
+        post: operations["auth.passkey.add"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/auth/passkeys/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Delete one's own passkey */
+        delete: operations["auth.passkey.delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/auth/reset-password": {
         parameters: {
             query?: never;
@@ -151,6 +356,91 @@ export interface paths {
         put?: never;
         /** Set the admin's password with a token from the machine's console */
         post: operations["auth.reset-password"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/auth/sessions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List one's own sessions, newest first */
+        get: operations["auth.session.list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/auth/sessions/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** End one of one's own sessions */
+        delete: operations["auth.session.end"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/auth/totp/disable": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Log in without codes again */
+        post: operations["auth.totp.disable"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/auth/totp/enable": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Confirm the secret by a code, which logins take from now on */
+        post: operations["auth.totp.enable"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/auth/totp/setup": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Make a secret for an authenticator app; a login stays as it is until a code confirms it */
+        post: operations["auth.totp.setup"];
         delete?: never;
         options?: never;
         head?: never;
@@ -274,6 +564,41 @@ export interface paths {
         get: operations["ntp.status"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/oidc/settings": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read one single sign-on settings */
+        get: operations["oidc.settings.get"];
+        /** Change a single sign-on settings */
+        put: operations["oidc.settings.update"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/oidc/test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Try the connection to the identity provider: as it is stored, with the fields that are given instead */
+        post: operations["oidc.test"];
         delete?: never;
         options?: never;
         head?: never;
@@ -644,6 +969,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/users/{id}/oidc-subject": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Forget who a user is at the identity provider, as when the provider has given the user another identity; the next single sign-on links the user anew */
+        delete: operations["user.oidc-subject.delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/users/{id}/passkeys": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Delete the passkeys of a user, as when the device is lost */
+        delete: operations["user.passkeys.delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/users/{id}/password": {
         parameters: {
             query?: never;
@@ -661,10 +1020,77 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/users/{id}/totp": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Let a user log in without codes again, as when the phone is lost */
+        delete: operations["user.totp.disable"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        AccountAPIToken: {
+            /**
+             * Format: date-time
+             * @description When it was created.
+             */
+            readonly created_at: string;
+            /**
+             * Format: date-time
+             * @description Until when it is good; null means until it is deleted.
+             */
+            expires_at: string | null;
+            /** @description Id, made by the service. */
+            readonly id: string;
+            /**
+             * Format: date-time
+             * @description When it was last used, to the minute.
+             */
+            readonly last_used_at: string | null;
+            /**
+             * @description What it is for; the audit log has it as token:<name>. At most 64 letters, digits, dots, dashes or underscores.
+             * @example ci
+             */
+            name: string;
+            /**
+             * @description What it may do: at most what its user may do, now and later.
+             * @enum {string}
+             */
+            role: "admin" | "viewer";
+            /** @description Address of the user whose it is. */
+            readonly user: string;
+            /** @description Whose it is. */
+            readonly user_id: string;
+        };
+        AccountAPITokenInput: {
+            /**
+             * Format: date-time
+             * @description Until when it is good; null means until it is deleted.
+             */
+            expires_at?: string | null;
+            /**
+             * @description What it is for; the audit log has it as token:<name>. At most 64 letters, digits, dots, dashes or underscores.
+             * @example ci
+             */
+            name: string;
+            /**
+             * @description What it may do: at most what its user may do, now and later.
+             * @enum {string}
+             */
+            role: "admin" | "viewer";
+        };
         AccountCredentialsInput: {
             /** @description The user's address, exactly as it is stored. */
             email: string;
@@ -674,8 +1100,11 @@ export interface components {
             password: string;
         };
         AccountIdentity: {
-            /** @description How the session began: password, or store while the database is away. */
-            auth_method: string;
+            /**
+             * @description How the caller proved who it is: by the password and nothing else, by a second step after it, by single sign-on, by an API token, or by the setup store while the database is away.
+             * @enum {string}
+             */
+            auth_method: "password" | "totp" | "recovery-code" | "passkey" | "oidc" | "token" | "store";
             /** @description Address of the user. */
             email: string;
             /** @description Id of the user; zero while the database is away. */
@@ -683,22 +1112,182 @@ export interface components {
             /** @description What people call the user. */
             name: string;
             /**
+             * Format: int64
+             * @description How many passkeys the user has; with one, a login takes a second step.
+             */
+            passkeys: number;
+            /**
              * @description Admins do everything, viewers read.
              * @enum {string}
              */
             role: "admin" | "viewer";
-            /** @description Whether a login takes a second step. */
+            /** @description Whether a login takes a code of an authenticator app. */
             totp_enabled: boolean;
         };
         AccountLogin: {
+            /** @description Names this login in its second step; good for 5 minutes and 5 tries. */
+            challenge?: string;
+            /** @description How the second step may be done; where totp is good, a recovery code is too. */
+            methods?: ("totp" | "passkey")[];
             /** @description The session's token, when it was asked for. */
             token?: string;
-            /** @description Who logged in. */
-            user: components["schemas"]["AccountIdentity"];
+            /** @description Whether a second step is due, by one of the methods. */
+            totp_required?: boolean;
+            /** @description Who logged in; absent while a second step is due. */
+            user?: components["schemas"]["AccountIdentity"];
+        };
+        AccountNewAPIToken: {
+            /**
+             * Format: date-time
+             * @description When it was created.
+             */
+            readonly created_at: string;
+            /**
+             * Format: date-time
+             * @description Until when it is good; null means until it is deleted.
+             */
+            expires_at: string | null;
+            /** @description Id, made by the service. */
+            readonly id: string;
+            /**
+             * Format: date-time
+             * @description When it was last used, to the minute.
+             */
+            readonly last_used_at: string | null;
+            /**
+             * @description What it is for; the audit log has it as token:<name>. At most 64 letters, digits, dots, dashes or underscores.
+             * @example ci
+             */
+            name: string;
+            /**
+             * @description What it may do: at most what its user may do, now and later.
+             * @enum {string}
+             */
+            role: "admin" | "viewer";
+            /** @description The token, for use as Bearer. It is not shown again. */
+            token: string;
+            /** @description Address of the user whose it is. */
+            readonly user: string;
+            /** @description Whose it is. */
+            readonly user_id: string;
+        };
+        AccountNewPasskeyInput: {
+            /** @description What the browser answered, as a PublicKeyCredential in its JSON form. */
+            credential: unknown;
+            /**
+             * @description What the user calls it.
+             * @example a note
+             */
+            name: string;
         };
         AccountNewPasswordInput: {
             /** @description At least 12 characters, at most 72 bytes. */
             password: string;
+        };
+        AccountOIDCAvailability: {
+            /** @description Whether users may log in by single sign-on. */
+            enabled: boolean;
+            /** @description Host of the identity provider; empty when single sign-on is off. */
+            issuer: string;
+        };
+        AccountOIDCSettings: {
+            /** @description Let the identity provider be at an address of this machine or its links, and without TLS. */
+            allow_internal: boolean;
+            /** @description The gateway's id at the identity provider. */
+            client_id: string;
+            /** @description Whether there is a client secret. */
+            readonly client_secret_configured: boolean;
+            /**
+             * Format: date-time
+             * @description When it was created.
+             */
+            readonly created_at: string;
+            /** @description Whether users may log in by single sign-on. */
+            enabled: boolean;
+            /** @description Id, made by the service. */
+            readonly id: string;
+            /**
+             * @description URL of the identity provider, exactly as it names itself.
+             * @example https://login.example.net/realms/staff
+             */
+            issuer: string;
+            /** @description What the gateway asks the identity provider for; openid is always among it. */
+            scopes: string[];
+            /**
+             * Format: date-time
+             * @description When it was last changed.
+             */
+            readonly updated_at: string;
+        };
+        AccountOIDCSettingsUpdate: {
+            /** @description Let the identity provider be at an address of this machine or its links, and without TLS. */
+            allow_internal?: boolean;
+            /** @description The gateway's id at the identity provider. */
+            client_id?: string;
+            /** @description The gateway's secret at the identity provider. It has to be entered again when the issuer changes. */
+            client_secret?: string;
+            /** @description Whether users may log in by single sign-on. */
+            enabled?: boolean;
+            /**
+             * @description URL of the identity provider, exactly as it names itself.
+             * @example https://login.example.net/realms/staff
+             */
+            issuer?: string;
+            /** @description What the gateway asks the identity provider for; openid is always among it. */
+            scopes?: string[];
+        };
+        AccountOIDCStep: {
+            /** @description What is wrong; empty when nothing is. */
+            error: string;
+            /**
+             * @description Finding the provider's description, that it is the right provider's, and its keys.
+             * @enum {string}
+             */
+            name: "discovery" | "issuer" | "keys";
+            /** @description Whether the step was right. */
+            ok: boolean;
+        };
+        AccountOIDCTest: {
+            /** @description Whether every step was right. */
+            ok: boolean;
+            /** @description The steps in order, up to the first that failed. */
+            steps: components["schemas"]["AccountOIDCStep"][];
+        };
+        AccountOwnPasswordInput: {
+            /** @description The password of the own account. */
+            password: string;
+        };
+        AccountPasskey: {
+            /**
+             * Format: date-time
+             * @description When it was added.
+             */
+            created_at: string;
+            /** @description Name of the gateway under which it is good. */
+            host: string;
+            /** @description Id, made by the service. */
+            id: string;
+            /**
+             * Format: date-time
+             * @description When it last let the user in.
+             */
+            last_used_at: string | null;
+            /** @description What the user calls it. */
+            name: string;
+        };
+        AccountPasskeyBeginInput: {
+            /** @description What the first step answered. */
+            challenge: string;
+        };
+        AccountPasskeyOptions: {
+            /** @description The publicKey options in their JSON form, for navigator.credentials. */
+            options: unknown;
+        };
+        AccountPasskeySecondStepInput: {
+            /** @description What the first step answered. */
+            challenge: string;
+            /** @description What the browser answered, as a PublicKeyCredential in its JSON form. */
+            credential: unknown;
         };
         AccountPasswordChangeInput: {
             /** @description The password until now. */
@@ -712,12 +1301,61 @@ export interface components {
             /** @description The token that gateway-ctl reset-password has printed. */
             token: string;
         };
+        AccountRecoveryCodes: {
+            /** @description Ten codes, each good for one login in place of the app's code. */
+            recovery_codes: string[];
+        };
         AccountResetAccount: {
             /**
              * @description Whose password was set.
              * @example admin@example.net
              */
             email: string;
+        };
+        AccountSecondStepInput: {
+            /** @description What the first step answered. */
+            challenge: string;
+            /** @description The six digits of the authenticator app, or a recovery code. */
+            code: string;
+        };
+        AccountSession: {
+            /** @description Where the user logged in from. */
+            address: string;
+            /** @description What the user logged in with, in short. */
+            browser: string;
+            /**
+             * Format: date-time
+             * @description Since when.
+             */
+            created_at: string;
+            /** @description Whether it is the session of this request. */
+            current: boolean;
+            /**
+             * Format: date-time
+             * @description When it ends by itself.
+             */
+            expires_at: string;
+            /** @description Id of the session. */
+            id: string;
+            /**
+             * @description How the user logged in.
+             * @enum {string}
+             */
+            method: "password" | "totp" | "recovery-code" | "passkey" | "oidc";
+            /** @description What the browser says about itself. */
+            user_agent: string;
+        };
+        AccountTOTPCodeInput: {
+            /** @description The six digits that the app shows. */
+            code: string;
+        };
+        AccountTOTPSetup: {
+            /** @description The same as a URL, for an app on this device. */
+            otpauth_url: string;
+            /** @description The URL as a QR code, to scan: a PNG in base 64. */
+            qr_png: string;
+            /** @description The shared secret in base 32, to type. */
+            secret: string;
         };
         AccountUser: {
             /** @description Whether the user may log in. */
@@ -747,11 +1385,16 @@ export interface components {
             /** @description The user at the identity provider. */
             readonly oidc_subject: string;
             /**
+             * Format: int64
+             * @description How many passkeys the user has; with one, a login takes a second step.
+             */
+            readonly passkeys: number;
+            /**
              * @description Admins do everything, viewers read.
              * @enum {string}
              */
             role: "admin" | "viewer";
-            /** @description Whether a login takes a second step. */
+            /** @description Whether a login takes a code of an authenticator app. */
             readonly totp_enabled: boolean;
             /**
              * Format: date-time
@@ -1473,6 +2116,121 @@ export interface components {
 }
 export type $defs = Record<string, never>;
 export interface operations {
+    "api-token.list": {
+        parameters: {
+            query?: {
+                /** @description The tokens of all users; for admins. */
+                all?: boolean;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["AccountAPIToken"][];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "api-token.create": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AccountAPITokenInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["AccountNewAPIToken"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "api-token.delete": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the token. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ResourceDeleted"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
     "audit.search": {
         parameters: {
             query?: {
@@ -1709,6 +2467,123 @@ export interface operations {
             };
         };
     };
+    "auth.login.passkey.begin": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AccountPasskeyBeginInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["AccountPasskeyOptions"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "auth.login.passkey.finish": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AccountPasskeySecondStepInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["AccountLogin"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "auth.login.totp": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AccountSecondStepInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["AccountLogin"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
     "auth.logout": {
         parameters: {
             query?: never;
@@ -1779,6 +2654,257 @@ export interface operations {
             };
         };
     };
+    "auth.oidc.callback": {
+        parameters: {
+            query?: {
+                /** @description What the gateway gave the browser to bring back. */
+                state?: string;
+                /** @description What the gateway exchanges for a token. */
+                code?: string;
+                /** @description Why the identity provider refuses. */
+                error?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The browser goes where Location says. */
+            302: {
+                headers: {
+                    Location?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "auth.oidc.login": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The browser goes where Location says. */
+            302: {
+                headers: {
+                    Location?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "auth.oidc.settings": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["AccountOIDCAvailability"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "auth.passkey.list": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["AccountPasskey"][];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "auth.passkey.begin": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["AccountPasskeyOptions"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "auth.passkey.add": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AccountNewPasskeyInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["AccountPasskey"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "auth.passkey.delete": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the passkey. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ResourceDeleted"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
     "auth.reset-password": {
         parameters: {
             query?: never;
@@ -1800,6 +2926,192 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["AccountResetAccount"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "auth.session.list": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["AccountSession"][];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "auth.session.end": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the session. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ResourceDeleted"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "auth.totp.disable": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AccountOwnPasswordInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["AccountIdentity"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "auth.totp.enable": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AccountTOTPCodeInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["AccountRecoveryCodes"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "auth.totp.setup": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["AccountTOTPSetup"];
                         error: null;
                     };
                 };
@@ -2210,6 +3522,119 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["NtpStatus"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "oidc.settings.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["AccountOIDCSettings"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "oidc.settings.update": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AccountOIDCSettingsUpdate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["AccountOIDCSettings"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "oidc.test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AccountOIDCSettingsUpdate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["AccountOIDCTest"];
                         error: null;
                     };
                 };
@@ -3258,6 +4683,82 @@ export interface operations {
             };
         };
     };
+    "user.oidc-subject.delete": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the user. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ResourceDeleted"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "user.passkeys.delete": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the user. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ResourceDeleted"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
     "user.password": {
         parameters: {
             query?: never;
@@ -3282,6 +4783,44 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["AccountUser"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "user.totp.disable": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the user. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ResourceDeleted"];
                         error: null;
                     };
                 };

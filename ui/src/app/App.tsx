@@ -4,6 +4,7 @@ import { QueryClient, QueryClientProvider } from '@tanstack/react-query'
 import { RouterProvider } from '@tanstack/react-router'
 import { onFault } from '../api/client'
 import { toFault } from '../api/fault'
+import { takeNext } from '../door/next'
 import { ConfirmHost } from '../kit/confirm'
 import { createAppRouter } from './routes'
 
@@ -26,6 +27,9 @@ const queryClient = new QueryClient({
     mutations: { networkMode: 'always' },
   },
 })
+
+// A single sign-on always comes back to the front page.
+if (location.pathname === '/') history.replaceState(null, '', takeNext())
 
 const router = createAppRouter(queryClient)
 

@@ -28,7 +28,7 @@ export default function Palette() {
     {
       group: t('palette.goTo'),
       actions: [
-        ...navigation.flatMap(({ items }) => items),
+        ...navigation.flatMap(({ items }) => items).filter(({ adminOnly }) => canEdit || !adminOnly),
         { name: 'profile', to: paths.profile, icon: IconUsers },
       ].map(({ name, to, icon: Icon }) => ({
         id: to,

@@ -3,6 +3,7 @@ import {
   IconFileDiff,
   IconHistory,
   IconLayoutDashboard,
+  IconLogin2,
   type IconProps,
   IconSettings,
   IconUsers,
@@ -15,6 +16,8 @@ interface NavItem {
   name: string
   to: string
   icon: ComponentType<IconProps>
+  /** A viewer would be refused there. */
+  adminOnly?: boolean
 }
 
 /** The areas in the words of the trade. What is not built is not here. */
@@ -28,6 +31,7 @@ export const navigation: { area: string | null; items: NavItem[] }[] = [
       { name: 'components', to: paths.components, icon: IconFileDiff },
       { name: 'settings', to: paths.settings, icon: IconSettings },
       { name: 'users', to: paths.users, icon: IconUsers },
+      { name: 'sso', to: paths.sso, icon: IconLogin2, adminOnly: true },
     ],
   },
 ]

@@ -14,5 +14,10 @@ export const paths = {
   users: '/system/users',
   userNew: '/system/users/new',
   user: (id: string) => `/system/users/${encodeURIComponent(id)}`,
+  sso: '/system/sso',
   profile: '/profile',
+  profileSecond: '/profile/two-factor',
+  profileTokens: '/profile/tokens',
+  profileTokenNew: '/profile/tokens/new',
+  profileSessions: '/profile/sessions',
 } as const

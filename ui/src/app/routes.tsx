@@ -60,6 +60,10 @@ const components = page(paths.components, () => import('../areas/components/Comp
 const usersPage = () => import('../areas/users/UsersPage')
 const users = page(paths.users, usersPage)
 
+const profile = page(paths.profile, () => import('../areas/profile/ProfilePage'))
+const tokens = () => import('../areas/profile/Tokens')
+const profileTokens = part(profile, 'tokens', tokens)
+
 const tree = root.addChildren([
   page(paths.overview, () => import('../areas/overview/OverviewPage')),
   ntp.addChildren([
@@ -72,7 +76,13 @@ const tree = root.addChildren([
   components.addChildren([part(components, '$name', () => import('../areas/components/ComponentDetail'))]),
   page(paths.settings, () => import('../areas/settings/SettingsPage')),
   users.addChildren(drawers(users, usersPage)),
-  page(paths.profile, () => import('../areas/profile/ProfilePage')),
+  page(paths.sso, () => import('../areas/sso/SsoPage')),
+  profile.addChildren([
+    part(profile, '/', () => import('../areas/profile/Account')),
+    part(profile, 'two-factor', () => import('../areas/profile/SecondFactor')),
+    profileTokens.addChildren([part(profileTokens, 'new', tokens, 'Create')]),
+    part(profile, 'sessions', () => import('../areas/profile/Sessions')),
+  ]),
 ])
 
 export function createAppRouter(queries: QueryClient) {

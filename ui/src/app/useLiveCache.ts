@@ -6,7 +6,7 @@ import { meQuery } from './session'
 
 /**
  * Every mutation leaves an audit entry, so the audit stream says which lists are out of date, whoever
- * changed them: `ntp.pool.update` makes `ntp.pool` be read again.
+ * changed them: `ntp.pool.update` makes `ntp.pool` be read again, `user.totp.disable` makes `user`.
  */
 export function useLiveCache() {
   const queries = useQueryClient()
@@ -22,8 +22,10 @@ export function useLiveCache() {
   useEffect(
     () =>
       auditStream.onNews(({ action }) => {
-        const kind = action.slice(0, action.lastIndexOf('.'))
-        for (const key of [kind, action]) void queries.invalidateQueries({ queryKey: [key] })
+        const words = action.split('.')
+        for (const end of words.keys()) {
+          void queries.invalidateQueries({ queryKey: [words.slice(0, end + 1).join('.')] })
+        }
       }),
     [queries],
   )

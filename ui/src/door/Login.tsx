@@ -8,27 +8,40 @@ import { placeFault } from '../kit/form-errors'
 import { Notice } from '../kit/Notice'
 import { Password } from '../kit/Password'
 import classes from './Door.module.css'
-import { safeNext } from './next'
+import { rememberNext, safeNext } from './next'
+import { type Pending, SecondStep } from './SecondStep'
+import { ssoErrorText } from './sso'
 
 export function Login() {
   const { t } = useTranslation('door')
-  const [problem, setProblem] = useState('')
-  const { register, handleSubmit, setError, formState } = useForm({ defaultValues: { email: '', password: '' } })
+  const [problem, setProblem] = useState(() => {
+    const text = ssoErrorText(location.search)
+    return text ? t(text) : ''
+  })
+  const [pending, setPending] = useState<Pending | null>(null)
+  const [issuer, setIssuer] = useState('')
+  const form = useForm({ defaultValues: { email: '', password: '' } })
+  const { register, formState } = form
 
   useEffect(() => {
     unwrap(http.GET('/setup/status')).then(
       (status) => status.completed || location.replace('/setup'),
       () => {},
     )
+    unwrap(http.GET('/auth/oidc/settings')).then(
+      (sso) => sso.enabled && setIssuer(sso.issuer),
+      () => {},
+    )
   }, [])
 
-  const submit = handleSubmit(async (body) => {
+  const submit = form.handleSubmit(async (body) => {
     setProblem('')
     // The console's code travels while the server checks the password.
     void import('../app/App')
     try {
-      await unwrap(http.POST('/auth/login', { body }))
-      location.replace(safeNext(location.search))
+      const { totp_required, challenge = '', methods = [] } = await unwrap(http.POST('/auth/login', { body }))
+      if (totp_required) setPending({ challenge, methods })
+      else location.replace(safeNext(location.search))
     } catch (cause) {
       const fault = toFault(cause)
       if (fault.code === 'setup_required') location.replace('/setup')
@@ -38,10 +51,19 @@ export function Login() {
           ? t('login.throttled', { count: minutes })
           : fault.code === 'unreachable'
             ? t('unreachable')
-            : placeFault(fault, ['email', 'password'], setError),
+            : placeFault(fault, ['email', 'password'], form.setError),
       )
     }
   })
+
+  if (pending) {
+    const begin = (why: string) => {
+      form.resetField('password')
+      setProblem(why)
+      setPending(null)
+    }
+    return <SecondStep {...pending} onOver={begin} />
+  }
 
   return (
     <form className={classes.card} onSubmit={submit} noValidate>
@@ -66,6 +88,20 @@ export function Login() {
         <Button type="submit" loading={formState.isSubmitting} fullWidth>
           {t('login.submit')}
         </Button>
+        {issuer && (
+          <>
+            <p className={classes.or}>{t('or')}</p>
+            <Button
+              component="a"
+              href="/api/v1/auth/oidc/login"
+              variant="default"
+              fullWidth
+              onClick={() => rememberNext(location.search)}
+            >
+              {t('sso.verb', { issuer })}
+            </Button>
+          </>
+        )}
       </div>
       <p className={classes.foot}>
         {t('login.forgot')} <a href="/reset-password">{t('login.reset')}</a>

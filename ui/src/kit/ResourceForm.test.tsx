@@ -121,6 +121,19 @@ describe('a form', () => {
     await waitFor(() => expect(things.update).toHaveBeenLastCalledWith('1', { address: 'mine.example.com' }, '"9"'))
   })
 
+  it('follows what somebody else changed while nobody has touched it', async () => {
+    const { input } = await open()
+    expect(input.value).toBe('a.example.com')
+    vi.mocked(things.read).mockResolvedValue({
+      ...stored,
+      value: { id: '1', address: 'theirs.example.com' },
+      etag: '"9"',
+    })
+    await queries.invalidateQueries()
+    await waitFor(() => expect(screen.getByLabelText<HTMLInputElement>(/Address/).value).toBe('theirs.example.com'))
+    expect(screen.queryByRole('button', { name: 'Load the new version' })).toBeNull()
+  })
+
   it('only shows to a viewer', async () => {
     const { input } = await open('viewer')
     expect(input.closest('fieldset')?.disabled).toBe(true)

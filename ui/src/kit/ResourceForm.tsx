@@ -1,7 +1,7 @@
 import { Button } from '@mantine/core'
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useBlocker } from '@tanstack/react-router'
-import { type KeyboardEvent, lazy, type ReactNode, Suspense, useState } from 'react'
+import { type KeyboardEvent, lazy, type ReactNode, Suspense, useEffect, useState } from 'react'
 import { useForm } from 'react-hook-form'
 import { useTranslation } from 'react-i18next'
 import type { Answer } from '../api/client'
@@ -26,10 +26,14 @@ interface FormProps {
   onDone?: () => void
   /** False for what has no rendered files, such as accounts. */
   preview?: boolean
+  /** What belongs to the caller, whom a viewer's role does not keep from changing it. */
+  own?: boolean
+  /** What stands under the form and depends on what it holds. */
+  below?: (values: Values) => ReactNode
 }
 
 /** A new resource. */
-export function CreateForm<T>(props: FormProps & { resource: Resource<T>; defaults: Values }) {
+export function CreateForm<T>(props: FormProps & { resource: Pick<Resource<T>, 'kind' | 'create'>; defaults: Values }) {
   const { resource, defaults } = props
   return (
     <FormBody
@@ -85,11 +89,11 @@ export function EditForm<T extends object>(
       {(loaded) => (
         <>
           <Baseline loaded={loaded} update={(body, etag) => resource.update(id, body, etag)}>
-            {(base, save) => (
+            {(base, form) => (
               <FormBody
                 {...props}
                 initial={base.value as Values}
-                save={save}
+                {...form}
                 kind={resource.kind}
                 operation={(body) => ({ kind: resource.kind, verb: 'update', id, body })}
                 remove={() => remove(base)}
@@ -112,11 +116,11 @@ export function SettingsForm<T extends object>(props: FormProps & { singleton: S
     <Loaded query={query} height={320}>
       {(loaded) => (
         <Baseline loaded={loaded} update={singleton.update}>
-          {(base, save) => (
+          {(base, form) => (
             <FormBody
               {...props}
               initial={base.value as Values}
-              save={save}
+              {...form}
               kind={singleton.kind}
               operation={(body) => ({
                 kind: singleton.kind,
@@ -135,17 +139,27 @@ export function SettingsForm<T extends object>(props: FormProps & { singleton: S
 interface BaselineProps<T> {
   loaded: Answer<T>
   update: (body: Values, etag: string | null) => Promise<Answer<T>>
-  children: (base: Answer<T>, save: (body: Values) => Promise<Answer<T>>) => ReactNode
+  children: (
+    base: Answer<T>,
+    form: { save: (body: Values) => Promise<Answer<T>>; onDirty: (dirty: boolean) => void },
+  ) => ReactNode
 }
 
 /**
  * Holds the version that the form was opened with: its ETag goes with the save. When somebody else
- * changes the resource meanwhile, the typed values stay and the form says so.
+ * changes the resource meanwhile, the typed values stay and the form says so; a form that nobody has
+ * touched follows.
  */
 function Baseline<T>({ loaded, update, children }: BaselineProps<T>) {
   const { t } = useTranslation()
   const [base, setBase] = useState(loaded)
   const [saving, setSaving] = useState(false)
+  const [dirty, setDirty] = useState(false)
+  const [seen, setSeen] = useState(loaded.etag)
+  if (loaded.etag !== seen) {
+    setSeen(loaded.etag)
+    if (!dirty && !saving) setBase(loaded)
+  }
 
   const save = async (body: Values) => {
     // The news of our own change may arrive before the answer to it.
@@ -176,7 +190,7 @@ function Baseline<T>({ loaded, update, children }: BaselineProps<T>) {
           </Notice>
         </div>
       )}
-      {children(base, save)}
+      {children(base, { save, onDirty: setDirty })}
     </div>
   )
 }
@@ -188,6 +202,7 @@ interface BodyProps extends FormProps {
   operation: (body: Values) => Operation
   /** Nothing is stored yet: the values may be saved as they are. */
   fresh?: boolean
+  onDirty?: (dirty: boolean) => void
   remove?: () => void
   keep?: string
 }
@@ -204,15 +219,19 @@ function FormBody({
   remove,
   keep,
   preview = true,
+  own = false,
+  below,
+  onDirty,
 }: BodyProps) {
   const { t } = useTranslation()
   const queries = useQueryClient()
-  const canEdit = useCanEdit()
+  const canEdit = useCanEdit() || own
   const [problem, setProblem] = useState('')
   const [shown, setShown] = useState<Operation | null>(null)
   const names = fields.map((field) => field.name)
-  const form = useForm<Values>({ defaultValues: pick(initial, names) })
+  const form = useForm<Values>({ defaultValues: { ...pick(initial, names), ...emptySecrets(fields) } })
   const { isDirty, isSubmitting } = form.formState
+  useEffect(() => onDirty?.(isDirty), [isDirty, onDirty])
   const values = form.watch()
 
   const bodyOf = (all: Values) => {
@@ -266,6 +285,7 @@ function FormBody({
               spec={field}
               text={text}
               control={form.control}
+              kept={field.configured ? Boolean(initial[field.configured]) : undefined}
               autoFocus={fresh && field === fields.find(({ type }) => type !== 'choice')}
             />
           ))}
@@ -298,6 +318,7 @@ function FormBody({
           )}
         </div>
       )}
+      {below?.(bodyOf(values))}
       {keep && <p className={classes.keep}>{keep}</p>}
       {shown && (
         <Suspense>
@@ -310,4 +331,9 @@ function FormBody({
 
 function pick(values: Values, names: string[]): Values {
   return Object.fromEntries(names.map((name) => [name, values[name]]))
+}
+
+/** A secret is never shown: its field begins empty. */
+function emptySecrets(fields: FieldSpec[]): Values {
+  return Object.fromEntries(fields.filter(({ type }) => type === 'password').map(({ name }) => [name, '']))
 }

@@ -8,6 +8,7 @@ import { useTranslation } from 'react-i18next'
 import type { Resource } from '../api/resource'
 import { useCanEdit } from '../app/session'
 import { type Column, DataTable } from './DataTable'
+import { Empty } from './Empty'
 import { Loaded } from './Loaded'
 import { type Filter, type ListSearch, nextSort, selectRows } from './list-logic'
 import { Panel } from './Page'
@@ -53,15 +54,7 @@ export function ResourceList<T extends { id: string }>(props: ResourceListProps<
     <Loaded query={query} height={240}>
       {(all) => {
         if (all.length === 0) {
-          return (
-            <Panel>
-              <div className={classes.empty}>
-                <h2>{t(`${text}.emptyTitle`)}</h2>
-                <p>{t(`${text}.emptyText`)}</p>
-                {createButton}
-              </div>
-            </Panel>
-          )
+          return <Empty title={t(`${text}.emptyTitle`)} text={t(`${text}.emptyText`)} action={createButton} />
         }
         const rows = selectRows(all, { columns, filters, text: searchText, search })
         return (

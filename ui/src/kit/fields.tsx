@@ -12,6 +12,8 @@ export interface FieldSpec {
   /** For a choice: the values; their texts stand at `<field>.options.<value>`. */
   options?: readonly string[]
   required?: boolean
+  /** For a secret: the field that tells whether there is one. */
+  configured?: string
   min?: number
   max?: number
   /** Whether the field makes sense with what the others say. */
@@ -24,10 +26,12 @@ interface FieldProps {
   control: Control<Values>
   /** The cursor starts here when the form opens in a drawer. */
   autoFocus?: boolean
+  /** Whether there is a secret that an empty field keeps; undefined where there cannot be one. */
+  kept?: boolean
 }
 
 /** One field. Label, help and placeholder come from the texts of the form, by the field's name. */
-export function Field({ spec, text, control, autoFocus }: FieldProps) {
+export function Field({ spec, text, control, autoFocus, kept }: FieldProps) {
   const { t } = useTranslation()
   const key = `${text}.${spec.name}`
   return (
@@ -40,7 +44,8 @@ export function Field({ spec, text, control, autoFocus }: FieldProps) {
           ...field,
           label: t(`${key}.label`),
           description: optionalText(`${key}.help`),
-          placeholder: optionalText(`${key}.placeholder`),
+          placeholder:
+            kept === undefined ? optionalText(`${key}.placeholder`) : t(kept ? 'secret.kept' : 'secret.none'),
           error: fieldState.error?.message,
           withAsterisk: spec.required,
           'data-autofocus': autoFocus || undefined,

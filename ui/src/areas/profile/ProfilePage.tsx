@@ -1,79 +1,27 @@
-import { Button } from '@mantine/core'
-import { useState } from 'react'
-import { useForm } from 'react-hook-form'
+import { Outlet } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
-import { http, unwrap } from '../../api/client'
-import { toFault } from '../../api/fault'
-import { useMe } from '../../app/session'
+import { paths } from '../../app/paths'
 import { addTexts } from '../../i18n/i18n'
-import { placeFault } from '../../kit/form-errors'
-import { Notice } from '../../kit/Notice'
-import { Facts, Page, Panel } from '../../kit/Page'
-import { Password } from '../../kit/Password'
-import { toast } from '../../kit/toast'
+import { Page } from '../../kit/Page'
+import { Tabs } from '../../kit/Tabs'
 import en from './en.json'
-import classes from './Profile.module.css'
 
 addTexts('profile', en)
 
 export default function ProfilePage() {
   const { t } = useTranslation('profile')
-  const me = useMe()
   return (
     <Page title={t('title')}>
-      <Panel title={t('account')}>
-        <Facts
-          facts={[
-            [t('email'), me.email],
-            [t('name'), me.name || '–'],
-            [t('role'), t(`roles.${me.role}`)],
-          ]}
-        />
-      </Panel>
-      <Panel title={t('password.title')}>
-        <ChangePassword />
-      </Panel>
+      <Tabs
+        label={t('title')}
+        tabs={[
+          { to: paths.profile, label: t('account'), exact: true },
+          { to: paths.profileSecond, label: t('second.tab') },
+          { to: paths.profileTokens, label: t('token.title') },
+          { to: paths.profileSessions, label: t('session.title') },
+        ]}
+      />
+      <Outlet />
     </Page>
-  )
-}
-
-function ChangePassword() {
-  const { t } = useTranslation('profile')
-  const [problem, setProblem] = useState('')
-  const { register, handleSubmit, setError, reset, formState } = useForm({
-    defaultValues: { current_password: '', new_password: '' },
-  })
-  const submit = handleSubmit(async (body) => {
-    setProblem('')
-    try {
-      await unwrap(http.POST('/auth/change-password', { body }))
-      toast('live', t('password.done'))
-      reset()
-    } catch (cause) {
-      const fault = toFault(cause)
-      if (fault.status === 401) setError('current_password', { message: t('password.wrong') }, { shouldFocus: true })
-      else setProblem(placeFault(fault, ['current_password', 'new_password'], setError))
-    }
-  })
-  return (
-    <form onSubmit={submit} noValidate className={classes.form}>
-      {problem && <Notice tone="bad">{problem}</Notice>}
-      <Password
-        label={t('password.current')}
-        autoComplete="current-password"
-        error={formState.errors.current_password?.message}
-        {...register('current_password', { required: t('common:required') })}
-      />
-      <Password
-        label={t('password.new')}
-        description={t('password.help')}
-        autoComplete="new-password"
-        error={formState.errors.new_password?.message}
-        {...register('new_password', { required: t('common:required') })}
-      />
-      <Button type="submit" loading={formState.isSubmitting} className={classes.submit}>
-        {t('password.verb')}
-      </Button>
-    </form>
   )
 }

@@ -1,27 +1,21 @@
-import { Button } from '@mantine/core'
 import { Outlet, useNavigate, useParams } from '@tanstack/react-router'
-import { useForm } from 'react-hook-form'
 import { useTranslation } from 'react-i18next'
-import { http, unwrap } from '../../api/client'
-import { toFault } from '../../api/fault'
 import type { User } from '../../api/types'
 import { paths } from '../../app/paths'
-import { useCanEdit, useMe } from '../../app/session'
+import { useMe } from '../../app/session'
 import { addTexts } from '../../i18n/i18n'
 import type { Column } from '../../kit/DataTable'
 import { DetailDrawer } from '../../kit/DetailDrawer'
 import type { FieldSpec } from '../../kit/fields'
-import { placeFault } from '../../kit/form-errors'
 import { Page } from '../../kit/Page'
-import { Password } from '../../kit/Password'
 import { CreateForm, EditForm } from '../../kit/ResourceForm'
 import { ResourceList } from '../../kit/ResourceList'
 import { Badge } from '../../kit/StateBadge'
 import { Time } from '../../kit/Time'
-import { toast, toastFault } from '../../kit/toast'
 import en from './en.json'
 import { users } from './resources'
-import classes from './Users.module.css'
+import { Factors, SecondFactor, Subject } from './SecondFactor'
+import { SetPassword } from './SetPassword'
 
 addTexts('users', en)
 
@@ -66,6 +60,13 @@ export default function UsersPage() {
       sortBy: (row) => row.active,
     },
     {
+      key: 'second',
+      header: t('user.second.label'),
+      width: 'minmax(0, 1.2fr)',
+      cell: (row) => <Factors user={row} />,
+      sortBy: (row) => Number(row.totp_enabled) + row.passkeys,
+    },
+    {
       key: 'login',
       header: t('user.lastLogin'),
       align: 'right',
@@ -85,6 +86,12 @@ export default function UsersPage() {
             label: t('user.role.label'),
             options: roles.map((value) => ({ value, label: t(`user.roles.${value}`) })),
             of: (row) => row.role,
+          },
+          {
+            key: 'second',
+            label: t('user.second.label'),
+            options: ['no', 'yes'].map((value) => ({ value, label: t(`user.second.${value}`) })),
+            of: (row) => (row.totp_enabled || row.passkeys > 0 ? 'yes' : 'no'),
           },
         ]}
         searchText={(row) => `${row.email} ${row.name} ${row.id}`}
@@ -131,39 +138,14 @@ export function Edit() {
         keep={(user) => (user.id === me.id ? t('user.keepSelf') : undefined)}
         onDone={() => navigate({ to: paths.users })}
       >
-        {(user) => <SetPassword user={user} />}
+        {(user) => (
+          <>
+            <SecondFactor user={user} />
+            <Subject user={user} />
+            <SetPassword user={user} />
+          </>
+        )}
       </EditForm>
     </DetailDrawer>
-  )
-}
-
-function SetPassword({ user }: { user: User }) {
-  const { t } = useTranslation('users')
-  const canEdit = useCanEdit()
-  const { register, handleSubmit, setError, reset, formState } = useForm({ defaultValues: { password: '' } })
-  if (!canEdit) return null
-  const submit = handleSubmit(async (body) => {
-    try {
-      await unwrap(http.POST('/users/{id}/password', { params: { path: { id: user.id } }, body }))
-      toast('live', t('password.done', { email: user.email }))
-      reset()
-    } catch (cause) {
-      const fault = toFault(cause)
-      if (placeFault(fault, ['password'], setError)) toastFault(fault)
-    }
-  })
-  return (
-    <form className={classes.password} onSubmit={submit} noValidate>
-      <Password
-        label={t('password.label')}
-        description={t('password.help')}
-        autoComplete="new-password"
-        error={formState.errors.password?.message}
-        {...register('password', { required: t('common:required') })}
-      />
-      <Button type="submit" variant="default" loading={formState.isSubmitting}>
-        {t('password.verb')}
-      </Button>
-    </form>
   )
 }

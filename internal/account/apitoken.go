@@ -1,0 +1,182 @@
+package account
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"edge.internal/gateway/internal/kit/actor"
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/resource"
+	"edge.internal/gateway/internal/kit/value"
+)
+
+const (
+	// apiTokenPrefix tells an API token from a session's, and lets scanners of source code find one that leaked.
+	apiTokenPrefix = "gwt_"
+	// useEvery is how often the last use of a token is written down.
+	useEvery = time.Minute
+)
+
+// APIToken is a token with which a program acts for its user.
+type APIToken struct {
+	ID         uuid.UUID  `json:"id" readOnly:"true" doc:"Id, made by the service."`
+	CreatedAt  time.Time  `json:"created_at" readOnly:"true" doc:"When it was created."`
+	Name       TokenName  `json:"name" required:"true" doc:"What it is for; the audit log has it as token:<name>. At most 64 letters, digits, dots, dashes or underscores."`
+	Role       actor.Role `json:"role" required:"true" enum:"admin,viewer" doc:"What it may do: at most what its user may do, now and later."`
+	ExpiresAt  *time.Time `json:"expires_at" doc:"Until when it is good; null means until it is deleted."`
+	LastUsedAt *time.Time `json:"last_used_at" readOnly:"true" doc:"When it was last used, to the minute."`
+	UserID     uuid.UUID  `json:"user_id" readOnly:"true" doc:"Whose it is."`
+	User       string     `json:"user" readOnly:"true" doc:"Address of the user whose it is."`
+}
+
+// NewAPIToken is the answer that shows the token, once.
+type NewAPIToken struct {
+	APIToken
+	Token string `json:"token" doc:"The token, for use as Bearer. It is not shown again."`
+}
+
+// TokenName is the name of a token: one word, so that nobody can pretend to be another in the audit log.
+type TokenName struct{ value.Text[tokenName] }
+
+type tokenName struct{}
+
+var tokenNameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+
+func (tokenName) Example() string { return "ci" }
+
+func (tokenName) Parse(s string) (string, error) {
+	if !tokenNameForm.MatchString(s) {
+		return "", errors.New("must be one word of at most 64 letters, digits, dots, dashes or underscores")
+	}
+	return s, nil
+}
+
+func (r *Room) mountAPITokens() {
+	httpd.Handle(r.Router, http.MethodGet, "/api-tokens", httpd.Own,
+		httpd.Doc{ID: "api-token.list", Tag: "auth", Summary: "List one's own API tokens, or everybody's"},
+		func(c *httpd.Call, in struct {
+			All bool `query:"all" doc:"The tokens of all users; for admins."`
+		}) ([]APIToken, error) {
+			if in.All && c.Actor.Role != actor.Admin {
+				return nil, fault.New(fault.Forbidden, "only an admin may see the tokens of others")
+			}
+			return r.apiTokens(c, in.All)
+		})
+	httpd.Handle(r.Router, http.MethodPost, "/api-tokens", httpd.Own.BySession(),
+		httpd.Doc{ID: "api-token.create", Tag: "auth", Summary: "Create an API token for oneself", Audit: "api-token.create", Creates: true},
+		func(c *httpd.Call, in struct{ Body APIToken }) (NewAPIToken, error) {
+			return r.createAPIToken(c, in.Body)
+		})
+	httpd.Handle(r.Router, http.MethodDelete, "/api-tokens/{id}", httpd.Own.BySession(),
+		httpd.Doc{ID: "api-token.delete", Tag: "auth", Summary: "Delete one's own API token; an admin deletes anybody's", Audit: "api-token.delete"},
+		func(c *httpd.Call, in struct {
+			ID uuid.UUID `path:"id" doc:"Id of the token."`
+		}) (resource.Deleted, error) {
+			return r.deleteAPIToken(c, in.ID)
+		})
+}
+
+func (r *Room) apiTokens(c *httpd.Call, all bool) ([]APIToken, error) {
+	rows, err := r.DB.Query(c, `SELECT t.id, t.created_at, t.name, t.role, t.expires_at, t.last_used_at, u.id, u.email
+		FROM account_api_tokens t JOIN account_users u ON u.id = t.user_id WHERE u.id = $1 OR $2 ORDER BY u.email, t.name`, c.Actor.UserID, all)
+	if err != nil {
+		return nil, db.Fault(err)
+	}
+	defer rows.Close()
+	list := []APIToken{}
+	for rows.Next() {
+		var t APIToken
+		if err := rows.Scan(&t.ID, &t.CreatedAt, &t.Name, &t.Role, &t.ExpiresAt, &t.LastUsedAt, &t.UserID, &t.User); err != nil {
+			return nil, err
+		}
+		list = append(list, t)
+	}
+	return list, db.Fault(rows.Err())
+}
+
+func (r *Room) createAPIToken(c *httpd.Call, t APIToken) (NewAPIToken, error) {
+	now := r.Clock.Now()
+	switch {
+	case t.Role == actor.Admin && c.Actor.Role != actor.Admin:
+		return NewAPIToken{}, fault.Field("role", "must be at most your own")
+	case t.ExpiresAt != nil && !t.ExpiresAt.After(now):
+		return NewAPIToken{}, fault.Field("expires_at", "must be in the future")
+	}
+	id, err := uuid.NewV7()
+	if err != nil {
+		return NewAPIToken{}, err
+	}
+	plain, hash := newTicket(apiTokenPrefix)
+	t.ID, t.CreatedAt, t.UserID, t.User = id, now, c.Actor.UserID, c.Actor.Name
+	err = r.DB.Write(c, func(tx *db.Tx) error {
+		tx.Queue("INSERT INTO account_api_tokens (id, created_at, user_id, name, role, hash, expires_at) VALUES ($1, $2, $3, $4, $5, $6, $7)",
+			t.ID, t.CreatedAt, t.UserID, t.Name, t.Role, hash, t.ExpiresAt)
+		return r.Audit.Write(c, tx, "api-token.create", t.Name.String(), map[string]any{"id": t.ID, "role": t.Role, "expires_at": t.ExpiresAt})
+	})
+	if err != nil {
+		return NewAPIToken{}, err
+	}
+	return NewAPIToken{t, plain}, nil
+}
+
+func (r *Room) deleteAPIToken(c *httpd.Call, id uuid.UUID) (resource.Deleted, error) {
+	err := r.DB.Write(c, func(tx *db.Tx) error {
+		var name, user string
+		err := tx.QueryRow(c, `DELETE FROM account_api_tokens t USING account_users u WHERE t.id = $1 AND u.id = t.user_id AND (u.id = $2 OR $3) RETURNING t.name, u.email`,
+			id, c.Actor.UserID, c.Actor.Role == actor.Admin).Scan(&name, &user)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return fault.New(fault.NotFound, "there is no such token")
+		}
+		if err != nil {
+			return err
+		}
+		return r.Audit.Write(c, tx, "api-token.delete", name, map[string]any{"id": id, "user": user})
+	})
+	return resource.Deleted{ID: id.String()}, err
+}
+
+// tokenActor tells for whom a token acts. Its user's role bounds it, and its user's end is its own.
+func (r *Room) tokenActor(ctx context.Context, token string) (actor.Actor, error) {
+	a := actor.Actor{Method: byToken}
+	var name, email string
+	var active bool
+	var used *time.Time
+	now := r.Clock.Now()
+	err := r.DB.QueryRow(ctx, `
+		SELECT t.id, t.name, t.last_used_at, u.id, u.email, u.active, CASE WHEN t.role = 'admin' AND u.role = 'admin' THEN 'admin' ELSE 'viewer' END
+		FROM account_api_tokens t JOIN account_users u ON u.id = t.user_id
+		WHERE t.hash = $1 AND (t.expires_at IS NULL OR t.expires_at > $2)`, hashTicket(token), now).Scan(&a.Token, &name, &used, &a.UserID, &email, &active, &a.Role)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return actor.Actor{}, errNoSession
+	case err != nil:
+		return actor.Actor{}, db.Fault(err)
+	case !active:
+		return actor.Actor{}, errInactive
+	}
+	a.Name = fmt.Sprintf("token:%s (%s)", name, email)
+	if used == nil || now.Sub(*used) >= useEvery {
+		r.tokenUsed(ctx, a.Token, now)
+	}
+	return a, nil
+}
+
+// tokenUsed writes the use of a token down. That it could not be written keeps nobody from the use.
+func (r *Room) tokenUsed(ctx context.Context, id uuid.UUID, now time.Time) {
+	err := r.DB.Write(ctx, func(tx *db.Tx) error {
+		tx.Queue("UPDATE account_api_tokens SET last_used_at = $2 WHERE id = $1 AND (last_used_at IS NULL OR last_used_at < $2)", id, now)
+		return nil
+	})
+	if err != nil {
+		r.Log.Warn("use of an API token is not written down", "err", err)
+	}
+}

@@ -1,0 +1,177 @@
+package account
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/wire"
+)
+
+const (
+	challengeTTL = 5 * time.Minute
+	maxTries     = 5
+)
+
+// errChallenge says that the login has to begin anew; errCode and errPasskey, that it may be tried again.
+var (
+	errChallenge = refusal("challenge", "this login is over: begin it again")
+	errCode      = refusal("code", "the code is wrong or was used already")
+	errPasskey   = refusal("credential", "the passkey was refused")
+	errCloned    = refusal("credential", "the passkey was refused: there may be a copy of it")
+)
+
+// refusal is a wrong proof; the field tells which one.
+func refusal(field, message string) *fault.Error {
+	return &fault.Error{Kind: fault.Unauthenticated, Message: message, Fields: map[string]string{field: message}}
+}
+
+// SecondStep is the body of a second step by a code.
+type SecondStep struct {
+	Challenge string `json:"challenge" required:"true" maxLength:"100" doc:"What the first step answered."`
+	Code      string `json:"code" required:"true" maxLength:"64" doc:"The six digits of the authenticator app, or a recovery code."`
+}
+
+// PasskeyBegin is the body that asks for a passkey.
+type PasskeyBegin struct {
+	Challenge string `json:"challenge" required:"true" maxLength:"100" doc:"What the first step answered."`
+}
+
+// PasskeySecondStep is the body of a second step by a passkey.
+type PasskeySecondStep struct {
+	Challenge  string   `json:"challenge" required:"true" maxLength:"100" doc:"What the first step answered."`
+	Credential wire.Raw `json:"credential" required:"true" doc:"What the browser answered, as a PublicKeyCredential in its JSON form."`
+}
+
+func (r *Room) mountSecondStep() {
+	httpd.Handle(r.Router, http.MethodPost, "/auth/login/totp", httpd.Public.BeforeSetup(),
+		httpd.Doc{ID: "auth.login.totp", Tag: "auth", Summary: "Second step of a login, by a code", Audit: "auth.login.success"},
+		func(c *httpd.Call, in struct{ Body SecondStep }) (Login, error) {
+			return r.secondStep(c, in.Body.Challenge, func(p *pending) (proof, error) { return r.proveCode(c, p, in.Body.Code) })
+		})
+	httpd.Handle(r.Router, http.MethodPost, "/auth/login/passkey/begin", httpd.Public.BeforeSetup(),
+		httpd.Doc{ID: "auth.login.passkey.begin", Tag: "auth", Summary: "Ask for a passkey as the second step of a login"},
+		func(c *httpd.Call, in struct{ Body PasskeyBegin }) (PasskeyOptions, error) {
+			return r.askForPasskey(c, in.Body.Challenge)
+		})
+	httpd.Handle(r.Router, http.MethodPost, "/auth/login/passkey/finish", httpd.Public.BeforeSetup(),
+		httpd.Doc{ID: "auth.login.passkey.finish", Tag: "auth", Summary: "Second step of a login, by a passkey", Audit: "auth.login.success"},
+		func(c *httpd.Call, in struct{ Body PasskeySecondStep }) (Login, error) {
+			return r.secondStep(c, in.Body.Challenge, func(p *pending) (proof, error) { return r.provePasskey(c, p, in.Body.Credential) })
+		})
+}
+
+// pending is a login whose password was right.
+type pending struct {
+	id         []byte
+	who        Identity
+	active     bool
+	issueToken bool
+	ceremony   []byte // of the passkey that was asked for
+}
+
+// proof is a second step that was right. Spend makes sure that it was not used before, and is not used again.
+type proof struct {
+	method string
+	spend  func(tx *db.Tx) error
+}
+
+// challenge keeps a login whose password was right until its second step.
+func (r *Room) challenge(c *httpd.Call, who candidate, issueToken bool) (Login, error) {
+	plain, hash := newTicket("")
+	err := r.DB.Write(c, func(tx *db.Tx) error {
+		// Whoever replaces the password waits until the challenge is there, and then ends it.
+		var same bool
+		err := tx.QueryRow(c, "SELECT true FROM account_users WHERE id = $1 AND password = $2 AND active FOR SHARE", who.ID, who.hash).Scan(&same)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return errCredentials
+		}
+		tx.Queue("INSERT INTO account_challenges (id, user_id, expires_at, tries, issue_token) VALUES ($1, $2, $3, 0, $4)",
+			hash, who.ID, r.Clock.Now().Add(challengeTTL), issueToken)
+		return err
+	})
+	return Login{TOTPRequired: true, Challenge: plain, Methods: who.methods()}, err
+}
+
+// secondStep ends a login that a challenge began.
+func (r *Room) secondStep(c *httpd.Call, challenge string, prove func(*pending) (proof, error)) (Login, error) {
+	p, err := r.try(c, challenge)
+	if err != nil {
+		return Login{}, err
+	}
+	// Kept apart from the passwords: a right password clears their failures, and would buy more guesses here.
+	attempt, err := r.guesses.Begin("second step of "+p.who.Email, c.Client())
+	if err != nil {
+		return Login{}, err
+	}
+	s, err := r.finish(c, p, prove)
+	if err != nil {
+		if !fault.Is(err, fault.Unauthenticated) {
+			attempt.Withdraw()
+		}
+		r.refused(c, p.who.Email, err)
+		return Login{}, err
+	}
+	attempt.Succeeded()
+	return r.enter(c, s, p.who, p.issueToken)
+}
+
+// try takes one of the challenge's tries before anything is looked at, and what passkey was asked for with it.
+func (r *Room) try(c *httpd.Call, challenge string) (*pending, error) {
+	p := &pending{id: hashTicket(challenge)}
+	err := r.DB.Write(c, func(tx *db.Tx) error {
+		return tx.QueryRow(c, `
+			WITH was AS (SELECT id, ceremony FROM account_challenges WHERE id = $1 FOR UPDATE)
+			UPDATE account_challenges x SET tries = x.tries + 1, ceremony = NULL FROM was, account_users u
+			WHERE x.id = was.id AND x.tries < $2 AND x.expires_at > $3 AND u.id = x.user_id
+			RETURNING u.id, u.email, u.role, u.name, u.totp_enabled, u.passkeys, u.active, x.issue_token, was.ceremony`, p.id, maxTries, r.Clock.Now()).
+			Scan(&p.who.ID, &p.who.Email, &p.who.Role, &p.who.Name, &p.who.TOTPEnabled, &p.who.Passkeys, &p.active, &p.issueToken, &p.ceremony)
+	})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, errChallenge
+	}
+	return p, err
+}
+
+// finish spends the proof and the challenge, and begins the session.
+func (r *Room) finish(c *httpd.Call, p *pending, prove func(*pending) (proof, error)) (session, error) {
+	if !p.active {
+		return session{}, errInactive
+	}
+	proven, err := prove(p)
+	if err != nil {
+		return session{}, err
+	}
+	p.who.AuthMethod = proven.method
+	s, err := newSession(p.who.ID, r.Clock.Now())
+	if err != nil {
+		return session{}, err
+	}
+	err = r.DB.Write(c, func(tx *db.Tx) error {
+		tag, err := tx.Exec(c, "DELETE FROM account_challenges WHERE id = $1", p.id)
+		if err != nil {
+			return err
+		}
+		if tag.RowsAffected() == 0 {
+			return errChallenge
+		}
+		if err := proven.spend(tx); err != nil {
+			return err
+		}
+		tag, err = tx.Exec(c, "UPDATE account_users SET last_login_at = $2 WHERE id = $1 AND active", p.who.ID, s.from)
+		if err != nil {
+			return err
+		}
+		if tag.RowsAffected() == 0 {
+			return errInactive
+		}
+		r.mirrorAfter(c, tx, p.who.Email, p.who.ID)
+		return r.open(c, tx, s, p.who)
+	})
+	return s, err
+}

@@ -1,0 +1,186 @@
+package account
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/go-webauthn/webauthn/protocol"
+	"github.com/go-webauthn/webauthn/webauthn"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/resource"
+	"edge.internal/gateway/internal/kit/wire"
+)
+
+// Passkey is a key that a browser or a device holds for the user.
+type Passkey struct {
+	ID         uuid.UUID  `json:"id" doc:"Id, made by the service."`
+	Name       string     `json:"name" doc:"What the user calls it."`
+	Host       string     `json:"host" doc:"Name of the gateway under which it is good."`
+	CreatedAt  time.Time  `json:"created_at" doc:"When it was added."`
+	LastUsedAt *time.Time `json:"last_used_at" doc:"When it last let the user in."`
+}
+
+// PasskeyOptions is what the browser needs to make or ask for a passkey.
+type PasskeyOptions struct {
+	Options wire.Raw `json:"options" doc:"The publicKey options in their JSON form, for navigator.credentials."`
+}
+
+func (r *Room) mountPasskeys() {
+	own := httpd.Own.BeforeSetup()
+	httpd.Handle(r.Router, http.MethodGet, "/auth/passkeys", own,
+		httpd.Doc{ID: "auth.passkey.list", Tag: "auth", Summary: "List one's own passkeys"},
+		func(c *httpd.Call, _ struct{}) ([]Passkey, error) { return r.ownPasskeys(c) })
+	httpd.Handle(r.Router, http.MethodPost, "/auth/passkeys/register/begin", own.BySession(),
+		httpd.Doc{ID: "auth.passkey.begin", Tag: "auth", Summary: "Begin to add a passkey"},
+		func(c *httpd.Call, _ struct{}) (PasskeyOptions, error) { return r.beginPasskey(c) })
+	httpd.Handle(r.Router, http.MethodPost, "/auth/passkeys/register/finish", own.BySession(),
+		httpd.Doc{ID: "auth.passkey.add", Tag: "auth", Summary: "Add the passkey that the browser has made", Audit: "auth.passkey.add", Creates: true},
+		func(c *httpd.Call, in struct{ Body NewPasskey }) (Passkey, error) { return r.addPasskey(c, in.Body) })
+	httpd.Handle(r.Router, http.MethodDelete, "/auth/passkeys/{id}", own.BySession(),
+		httpd.Doc{ID: "auth.passkey.delete", Tag: "auth", Summary: "Delete one's own passkey", Audit: "auth.passkey.delete"},
+		func(c *httpd.Call, in struct {
+			ID uuid.UUID `path:"id" doc:"Id of the passkey."`
+		}) (resource.Deleted, error) {
+			return r.deletePasskey(c, in.ID)
+		})
+	httpd.Handle(r.Router, http.MethodDelete, "/users/{id}/passkeys", httpd.Write.BySession(),
+		httpd.Doc{ID: "user.passkeys.delete", Tag: "user", Summary: "Delete the passkeys of a user, as when the device is lost", Audit: "user.passkeys.delete"},
+		func(c *httpd.Call, in struct {
+			ID uuid.UUID `path:"id" doc:"Id of the user."`
+		}) (resource.Deleted, error) {
+			return r.deletePasskeysOf(c, in.ID)
+		})
+}
+
+func (r *Room) ownPasskeys(c *httpd.Call) ([]Passkey, error) {
+	rows, err := r.DB.Query(c, "SELECT id, name, rp_id, created_at, last_used_at FROM account_passkeys WHERE user_id = $1 ORDER BY created_at, id", c.Actor.UserID)
+	if err != nil {
+		return nil, db.Fault(err)
+	}
+	defer rows.Close()
+	list := []Passkey{}
+	for rows.Next() {
+		var p Passkey
+		if err := rows.Scan(&p.ID, &p.Name, &p.Host, &p.CreatedAt, &p.LastUsedAt); err != nil {
+			return nil, err
+		}
+		list = append(list, p)
+	}
+	return list, db.Fault(rows.Err())
+}
+
+func (r *Room) deletePasskey(c *httpd.Call, id uuid.UUID) (resource.Deleted, error) {
+	err := r.DB.Write(c, func(tx *db.Tx) error {
+		lockUser(tx, c.Actor.UserID)
+		tag, err := tx.Exec(c, "DELETE FROM account_passkeys WHERE id = $1 AND user_id = $2", id, c.Actor.UserID)
+		if err != nil {
+			return err
+		}
+		if tag.RowsAffected() == 0 {
+			return fault.New(fault.NotFound, "there is no such passkey")
+		}
+		r.countPasskeys(tx, c.Actor.UserID)
+		return r.Audit.Write(c, tx, "auth.passkey.delete", c.Actor.Name, map[string]any{"id": id})
+	})
+	return resource.Deleted{ID: id.String()}, err
+}
+
+func (r *Room) deletePasskeysOf(ctx context.Context, user uuid.UUID) (resource.Deleted, error) {
+	err := r.DB.Write(ctx, func(tx *db.Tx) error {
+		lockUser(tx, user)
+		u, err := r.users.Get(ctx, tx, user)
+		if err != nil {
+			return err
+		}
+		tag, err := tx.Exec(ctx, "DELETE FROM account_passkeys WHERE user_id = $1", user)
+		if err != nil {
+			return err
+		}
+		r.countPasskeys(tx, user)
+		return r.Audit.Write(ctx, tx, "user.passkeys.delete", u.Email.String(), map[string]any{"id": user, "passkeys": tag.RowsAffected()})
+	})
+	return resource.Deleted{ID: user.String()}, err
+}
+
+// lockUser makes those wait for each other who change how many passkeys the user has.
+func lockUser(tx *db.Tx, user uuid.UUID) {
+	tx.Queue("SELECT FROM account_users WHERE id = $1 FOR UPDATE", user)
+}
+
+// countPasskeys keeps the user's number of passkeys, by which a login knows that it takes two steps.
+func (r *Room) countPasskeys(tx *db.Tx, user uuid.UUID) {
+	tx.Queue("UPDATE account_users SET passkeys = (SELECT count(*) FROM account_passkeys WHERE user_id = $1), updated_at = $2 WHERE id = $1", user, r.Clock.Now())
+}
+
+// party is the gateway as browsers know it. A passkey belongs to a name, so it works under the gateway's own name alone,
+// and under localhost, where a lab is.
+func (r *Room) party(req *http.Request) (*webauthn.WebAuthn, error) {
+	host := strings.ToLower(req.Host)
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	if fqdn := r.deps.FQDN(); host != "localhost" && (fqdn == "" || host != fqdn) {
+		return nil, fault.New(fault.Conflict, "passkeys work under the name of the gateway alone: open https://%s", fqdn)
+	}
+	return webauthn.New(&webauthn.Config{
+		RPID: host, RPDisplayName: "Gateway", RPOrigins: []string{"https://" + strings.ToLower(req.Host)},
+		AttestationPreference:  protocol.PreferNoAttestation,
+		AuthenticatorSelection: protocol.AuthenticatorSelection{ResidentKey: protocol.ResidentKeyRequirementPreferred, UserVerification: protocol.VerificationPreferred},
+	})
+}
+
+// holder is a user with the passkeys that are good under one name of the gateway.
+type holder struct {
+	id          uuid.UUID
+	email, name string
+	credentials webauthn.Credentials
+}
+
+func (h *holder) WebAuthnID() []byte                         { return h.id[:] }
+func (h *holder) WebAuthnName() string                       { return h.email }
+func (h *holder) WebAuthnCredentials() []webauthn.Credential { return h.credentials }
+
+func (h *holder) WebAuthnDisplayName() string {
+	if h.name != "" {
+		return h.name
+	}
+	return h.email
+}
+
+func (r *Room) holder(ctx context.Context, id uuid.UUID, rpID string) (*holder, error) {
+	h := &holder{id: id}
+	err := r.DB.QueryRow(ctx, "SELECT email, name FROM account_users WHERE id = $1", id).Scan(&h.email, &h.name)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, errNoSession
+	}
+	if err != nil {
+		return nil, db.Fault(err)
+	}
+	rows, err := r.DB.Query(ctx, "SELECT credential FROM account_passkeys WHERE user_id = $1 AND rp_id = $2 ORDER BY created_at, id", id, rpID)
+	if err != nil {
+		return nil, db.Fault(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var b []byte
+		var c webauthn.Credential
+		if err := rows.Scan(&b); err != nil {
+			return nil, err
+		}
+		if err := json.Unmarshal(b, &c); err != nil {
+			return nil, err
+		}
+		h.credentials = append(h.credentials, c)
+	}
+	return h, db.Fault(rows.Err())
+}

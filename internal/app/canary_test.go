@@ -1,0 +1,107 @@
+package app_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"reflect"
+	"strings"
+	"testing"
+
+	"edge.internal/gateway/internal/kit/audit"
+	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/kittest"
+	"edge.internal/gateway/internal/kit/wire"
+)
+
+// companions are what the routes with secret fields take besides them, to succeed. Each room with a secret adds a line.
+var companions = map[string]map[string]any{
+	"user.create":          {"email": "canary@example.net"},
+	"user.update":          {"name": "Canary"},
+	"oidc.settings.update": {"issuer": "https://login.example.net", "client_id": "gateway"},
+	"oidc.test":            {"issuer": "https://127.0.0.1"},
+	// The secrets of these prove who the caller is, and are wrong.
+	"auth.login":           {"email": adminEmail},
+	"auth.change-password": {},
+	"auth.reset-password":  {},
+	"auth.totp.disable":    {},
+	"user.password":        {},
+	// The house is set up.
+	"setup.complete":      nil,
+	"setup.complete-node": nil,
+	"setup.join-cluster":  nil,
+}
+
+// Every secret field of every route is filled with a mark, in requests that succeed and in such that fail. Nothing that
+// the gateway answers, writes into its logs or keeps in the database has it.
+func TestCanary(t *testing.T) {
+	const mark = "canary-in-a-mine"
+	h := build(t, kittest.New(t))
+	admin := h.setUp(t)
+	userID, _ := h.user(t, admin, "target@example.net", "viewer")
+	var told strings.Builder
+	send := func(r *httpd.Route, body map[string]any) *kittest.Answer {
+		t.Helper()
+		a := h.call(t, admin, r.Method, strings.ReplaceAll(r.Path, "{id}", userID), body)
+		fmt.Fprintf(&told, "%s %s: %v %s\n", r.Method, r.Path, a.Header, a.Body)
+		return a
+	}
+	marked := 0
+	for _, r := range enveloped(h.routes) {
+		if r.Body == nil || r.Body.Type.Kind() != reflect.Struct {
+			continue
+		}
+		secrets := map[string]any{}
+		for _, f := range wire.Fields(r.Body.Type) {
+			if f.Secret {
+				secrets[f.Name] = fmt.Sprintf("%s-%d", mark, marked)
+			}
+		}
+		if len(secrets) == 0 {
+			continue
+		}
+		marked++
+		rest, known := companions[r.ID]
+		if !known {
+			t.Errorf("%s has secret fields: say in companions what it takes besides", r.ID)
+		}
+		good, bad := maps.Clone(secrets), maps.Clone(secrets)
+		maps.Copy(good, rest)
+		bad["nonsense"] = 1
+		if a := send(r, good); r.Policy.String() == "write" && a.Status >= 300 {
+			t.Errorf("%s: %s", r.ID, a.Body)
+		}
+		send(r, bad)
+		if r.Method == http.MethodPut || r.Method == http.MethodPost && r.Status == http.StatusCreated {
+			kind, verb := r.ID[:strings.LastIndexByte(r.ID, '.')], r.ID[strings.LastIndexByte(r.ID, '.')+1:]
+			a := h.call(t, admin, http.MethodPost, "/change-sets", map[string]any{"preview": true, "operations": []any{map[string]any{"kind": kind, "verb": verb, "id": userID, "body": good}}})
+			told.Write(a.Body)
+		}
+	}
+	if marked < 5 {
+		t.Fatalf("only %d routes have secrets", marked)
+	}
+	for _, r := range h.routes {
+		if r.Method == http.MethodGet && r.Enveloped() && !r.WebSock {
+			told.Write(h.call(t, admin, http.MethodGet, strings.ReplaceAll(r.Path, "{id}", userID), nil).Body)
+		}
+	}
+	entries, err := h.Audit.Search(t.Context(), audit.Filter{Limit: audit.MaxLimit})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.NewEncoder(&told).Encode(entries); err != nil {
+		t.Fatal(err)
+	}
+	told.WriteString(h.Logs.String())
+	var dump string
+	if err := h.DB.QueryRow(t.Context(), `SELECT string_agg(query_to_xml(format('SELECT * FROM %I', table_name), true, true, '')::text, '')
+		FROM information_schema.tables WHERE table_schema = 'public'`).Scan(&dump); err != nil {
+		t.Fatal(err)
+	}
+	told.WriteString(dump)
+	if i := strings.Index(told.String(), mark); i >= 0 {
+		t.Errorf("a secret was told: …%s…", told.String()[max(0, i-300):min(told.Len(), i+100)])
+	}
+}

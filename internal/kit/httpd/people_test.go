@@ -1,0 +1,81 @@
+package httpd_test
+
+import (
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"edge.internal/gateway/internal/kit/actor"
+	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/kittest"
+)
+
+// machines lets people in with a session, and others without.
+type machines struct{}
+
+func (machines) Authenticate(r *http.Request) (actor.Actor, error) {
+	a, err := kittest.Roles{}.Authenticate(r)
+	if r.Header.Get("X-Test-Person") != "" {
+		a.Session = uuid.New()
+	}
+	return a, err
+}
+
+func TestRoutesForPeopleAlone(t *testing.T) {
+	r := httpd.NewRouter(slog.New(slog.DiscardHandler))
+	r.Sessions, r.SetupDone = machines{}, func() bool { return true }
+	handle := func(path string, p httpd.Policy) {
+		httpd.Handle(r, http.MethodPost, path, p, httpd.Doc{ID: path, Tag: "test", Summary: "x", Creates: true}, func(*httpd.Call, struct {
+			All bool `query:"all"`
+		}) (string, error) {
+			return "x", nil
+		})
+	}
+	handle("/own", httpd.Own.BySession())
+	handle("/all", httpd.Write.BySession())
+	h := r.Handler(http.NotFoundHandler())
+	for _, x := range []struct {
+		role, path string
+		person     bool
+		status     int
+	}{
+		{"viewer", "/own", true, 201}, {"viewer", "/own", false, 403}, {"admin", "/own", false, 403}, {"", "/own", true, 401},
+		{"admin", "/all", true, 201}, {"admin", "/all", false, 403}, {"viewer", "/all", true, 403},
+		{"admin", "/all?all=true", true, 201}, {"admin", "/all?all=x", true, 400},
+	} {
+		headers := []string{"Authorization", "Bearer " + x.role}
+		if x.person {
+			headers = append(headers, "X-Test-Person", "yes")
+		}
+		if a := kittest.Call(t, h, http.MethodPost, x.path, nil, headers...); a.Status != x.status {
+			t.Errorf("%+v: %d", x, a.Status)
+		}
+	}
+	op := r.Spec("x").Paths["/own"].Post
+	if op.Extensions["x-by-session"] != true || op.Responses["201"] == nil {
+		t.Errorf("documentation: %+v", op)
+	}
+}
+
+func TestRedirects(t *testing.T) {
+	r := httpd.NewRouter(slog.New(slog.DiscardHandler))
+	r.SetupDone = func() bool { return true }
+	httpd.Redirect(r, "/away", httpd.Public, httpd.Doc{ID: "away", Tag: "test", Summary: "x"}, func(_ *httpd.Call, in struct {
+		To string `query:"to"`
+	}) string {
+		return "/" + in.To
+	})
+	for _, method := range []string{http.MethodGet, http.MethodHead} {
+		w := httptest.NewRecorder()
+		r.Handler(http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest(method, "/api/v1/away?to=there", nil))
+		if w.Code != http.StatusFound || w.Header().Get("Location") != "/there" || w.Body.Len() != 0 || w.Header().Get("Cache-Control") != "no-store" {
+			t.Errorf("%s: %d %v", method, w.Code, w.Header())
+		}
+	}
+	if r.Routes()[0].Enveloped() || r.Spec("x").Paths["/away"].Get.Responses["302"] == nil {
+		t.Error("the documentation has an envelope")
+	}
+}

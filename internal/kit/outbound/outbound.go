@@ -1,0 +1,138 @@
+// Package outbound owns requests to places that an operator typed: they do not reach the machine itself or its links,
+// redirects included, unless the operator allows it.
+package outbound
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"syscall"
+	"time"
+
+	"edge.internal/gateway/internal/kit/host"
+)
+
+const (
+	dialWithin   = 3 * time.Second
+	answerWithin = 4 * time.Second
+	maxRedirects = 3
+	// maxAnswer is how much of an answer is read. Whoever answers more is not listened to.
+	maxAnswer = 1 << 20
+)
+
+// Refused says that a place is not allowed. Its text is for the operator.
+type Refused struct{ why string }
+
+func (e *Refused) Error() string { return e.why }
+
+// management are the ports by which the gateway itself is managed: its API, the agents of a cluster, the metrics, and the
+// stores behind them. Nobody reaches them through the gateway.
+var management = []uint16{3443, 8443, 9464, 5432, 6379}
+
+// Door leads outside.
+type Door struct{ machine host.Machine }
+
+// New makes the door of a machine.
+func New(m host.Machine) *Door { return &Door{m} }
+
+// Client makes requests to public and private networks. With internal it also takes plain HTTP, and reaches the machine
+// itself. The address is looked at when the connection is made, so that neither the DNS nor a redirect leads elsewhere.
+func (d *Door) Client(internal bool) *http.Client {
+	dialer := &net.Dialer{Timeout: dialWithin}
+	if !internal {
+		dialer.ControlContext = func(ctx context.Context, _, address string, _ syscall.RawConn) error {
+			to, err := netip.ParseAddrPort(address)
+			if err != nil {
+				return err
+			}
+			return d.allow(ctx, to)
+		}
+	}
+	transport := &http.Transport{
+		DialContext: dialer.DialContext, TLSHandshakeTimeout: dialWithin, ForceAttemptHTTP2: true,
+		MaxIdleConnsPerHost: 2, IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: 64 << 10,
+	}
+	return &http.Client{
+		Transport: limited{transport, internal}, Timeout: answerWithin,
+		CheckRedirect: func(_ *http.Request, via []*http.Request) error {
+			if len(via) > maxRedirects {
+				return &Refused{"it redirects too often"}
+			}
+			return nil
+		},
+	}
+}
+
+// thisHost holds addresses that stand for the machine itself, besides those that netip knows.
+var thisHost = netip.MustParsePrefix("0.0.0.0/8")
+
+func (d *Door) allow(ctx context.Context, to netip.AddrPort) error {
+	ip := to.Addr().Unmap().WithZone("")
+	switch {
+	case ip.IsLoopback(), ip.IsUnspecified(), thisHost.Contains(ip):
+		return &Refused{fmt.Sprintf("%s is this machine itself, which is not allowed", ip)}
+	case ip.IsLinkLocalUnicast(), ip.IsMulticast():
+		return &Refused{fmt.Sprintf("%s is a link-local address, which is not allowed", ip)}
+	case !slices.Contains(management, to.Port()):
+		return nil
+	}
+	own, err := d.own(ctx, ip)
+	if err == nil && own {
+		err = &Refused{fmt.Sprintf("%s is a management port of this gateway, which is not allowed", to)}
+	}
+	return err
+}
+
+// own tells whether the machine has the address.
+func (d *Door) own(ctx context.Context, ip netip.Addr) (bool, error) {
+	links, err := d.machine.Links(ctx)
+	if err != nil {
+		return false, fmt.Errorf("reading the addresses of this machine: %w", err)
+	}
+	for _, l := range links {
+		for _, a := range l.Addrs {
+			if has, err := netip.ParseAddr(a.Local); err == nil && has.WithZone("") == ip {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}
+
+// limited refuses plain HTTP, and answers without an end.
+type limited struct {
+	*http.Transport
+	plain bool
+}
+
+func (l limited) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.URL.Scheme != "https" && !l.plain {
+		return nil, &Refused{"plain HTTP is not allowed"}
+	}
+	res, err := l.Transport.RoundTrip(req)
+	if err == nil {
+		res.Body = &bounded{res.Body, maxAnswer}
+	}
+	return res, err
+}
+
+type bounded struct {
+	io.ReadCloser
+	left int
+}
+
+var errTooLong = errors.New("the answer is too long")
+
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, errTooLong
+	}
+	n, err := b.ReadCloser.Read(p[:min(len(p), b.left)])
+	b.left -= n
+	return n, err
+}

@@ -1,0 +1,108 @@
+package outbound
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/hosttest"
+)
+
+func door() *Door {
+	machine := hosttest.New()
+	machine.SetLinks(host.Link{Name: "wan0", Addrs: []host.LinkAddr{{Local: "198.51.100.1"}, {Local: "2001:db8::1"}}})
+	return New(machine)
+}
+
+func TestWhatIsInside(t *testing.T) {
+	d := door()
+	for to, want := range map[string]bool{
+		"192.0.2.1:443":            true,
+		"10.0.0.1:443":             true, // a provider may be in the operator's own network
+		"[fd00::1]:443":            true,
+		"198.51.100.1:443":         true, // behind the gateway's own reverse proxy
+		"192.0.2.1:3443":           true, // another gateway
+		"198.51.100.1:3443":        false,
+		"198.51.100.1:8443":        false,
+		"[2001:db8::1]:3443":       false,
+		"127.0.0.1:443":            false,
+		"127.1.2.3:443":            false,
+		"[::1]:443":                false,
+		"0.0.0.0:443":              false,
+		"0.1.2.3:443":              false,
+		"[::]:443":                 false,
+		"169.254.169.254:80":       false,
+		"[fe80::1%eth0]:443":       false,
+		"[::ffff:127.0.0.1]:443":   false,
+		"[::ffff:169.254.1.1]:443": false,
+		"224.0.0.1:443":            false,
+		"[ff02::1]:443":            false,
+	} {
+		err := d.allow(t.Context(), netip.MustParseAddrPort(to))
+		if (err == nil) != want {
+			t.Errorf("%s: %v", to, err)
+		}
+		if _, refused := errors.AsType[*Refused](err); err != nil && !refused {
+			t.Errorf("%s: %v", to, err)
+		}
+	}
+}
+
+func refused(t *testing.T, c *http.Client, url string) {
+	t.Helper()
+	res, err := c.Get(url)
+	if err == nil {
+		res.Body.Close()
+	}
+	if _, ok := errors.AsType[*Refused](err); !ok {
+		t.Errorf("%s: %v", url, err)
+	}
+}
+
+// The name that leads inside is found out when the connection is made, and so is a redirect.
+func TestClient(t *testing.T) {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") })
+	mux.HandleFunc("/long", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, strings.Repeat("x", 2<<20)) })
+	mux.HandleFunc("/loop", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/loop", http.StatusFound) })
+	server := httptest.NewServer(mux)
+	defer server.Close()
+	d := door()
+	public, internal := d.Client(false), d.Client(true)
+	refused(t, public, server.URL)
+	refused(t, public, strings.Replace(server.URL, "http://127.0.0.1", "https://localhost", 1))
+	refused(t, public, "http://192.0.2.1")
+	refused(t, internal, server.URL+"/loop")
+	res, err := internal.Get(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := io.ReadAll(res.Body); err != nil || string(b) != "hello" {
+		t.Errorf("%s %v", b, err)
+	}
+	res.Body.Close()
+	if res, err = internal.Get(server.URL + "/long"); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := io.ReadAll(res.Body); !errors.Is(err, errTooLong) || len(b) != maxAnswer {
+		t.Errorf("%d bytes, %v", len(b), err)
+	}
+	res.Body.Close()
+	// A server outside that sends inside: its first answer comes, the redirect does not go.
+	outside := &http.Client{CheckRedirect: public.CheckRedirect, Transport: answers(func(req *http.Request) (*http.Response, error) {
+		if req.URL.Host == "outside.example" {
+			return &http.Response{StatusCode: http.StatusFound, Header: http.Header{"Location": {"https://127.0.0.1:3443/"}}, Body: http.NoBody, Request: req}, nil
+		}
+		return public.Transport.RoundTrip(req)
+	})}
+	refused(t, outside, "https://outside.example")
+}
+
+type answers func(*http.Request) (*http.Response, error)
+
+func (a answers) RoundTrip(r *http.Request) (*http.Response, error) { return a(r) }

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	floodLogins    = 200
+	floodAddresses = 20
+	// floodFor is how long the rest of the API is watched; the flood has more work than that.
+	floodFor = 12 * time.Second
+)
+
+// proxyFrom says for which address a connection speaks.
+func proxyFrom(addr string) string {
+	return fmt.Sprintf("PROXY TCP4 %s 127.0.0.1 4711 3443\r\n", addr)
+}
+
+// measureFlood makes bad logins from several addresses at once, each for another account so that every one of them is
+// hashed, and looks at how the rest of the API fares.
+func measureFlood(ctx context.Context, socket string) ([]goal, error) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var flood sync.WaitGroup
+	var refused, other atomic.Int64
+	for i := range floodLogins {
+		c := newClient(socket, "http://gateway/api/v1", proxyFrom(fmt.Sprintf("198.51.100.%d", i%floodAddresses+1)))
+		body := fmt.Sprintf(`{"email":"nobody%d@example.net","password":"not the password"}`, i)
+		flood.Go(func() {
+			defer c.http.CloseIdleConnections()
+			req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+"/auth/login", strings.NewReader(body))
+			if err != nil {
+				return
+			}
+			res, err := c.http.Do(req)
+			if err != nil {
+				return // it was still waiting when the measurement ended
+			}
+			res.Body.Close()
+			if res.StatusCode == http.StatusUnauthorized {
+				refused.Add(1)
+			} else {
+				other.Add(1)
+			}
+		})
+	}
+	time.Sleep(500 * time.Millisecond)
+
+	health, right := newClient(socket, "http://gateway/api/v1", proxyFrom("203.0.113.1")), newClient(socket, "http://gateway/api/v1", proxyFrom("203.0.113.2"))
+	var slowest float64
+	var failed error
+	var logins sync.WaitGroup
+	logins.Go(func() {
+		for range 5 {
+			took, err := seconds(right.login)
+			if err != nil {
+				failed = err
+				return
+			}
+			slowest = max(slowest, took)
+		}
+	})
+	var took []float64
+	for start := time.Now(); time.Since(start) < floodFor; time.Sleep(2 * time.Millisecond) {
+		one, err := seconds(func() error {
+			res, b, err := health.do("GET", "/system/health", nil)
+			if err == nil && res.StatusCode != http.StatusOK {
+				err = fmt.Errorf("health: %d %s", res.StatusCode, b)
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		took = append(took, one)
+	}
+	logins.Wait()
+	done := refused.Load()
+	stop()
+	flood.Wait()
+	switch {
+	case failed != nil:
+		return nil, failed
+	case other.Load() > 0:
+		return nil, fmt.Errorf("%d of the bad logins were answered with something else than 401", other.Load())
+	case done == floodLogins:
+		return nil, errors.New("the flood was over before the measurement")
+	}
+	slices.Sort(took)
+	return []goal{
+		{fmt.Sprintf("health p99 during %d bad logins at once", floodLogins), took[len(took)*99/100] * 1000, "ms", 500, false,
+			fmt.Sprintf("median %.1f ms of %d; %d logins judged meanwhile", median(took)*1000, len(took), done)},
+		{"a right login meanwhile, the slowest of 5", slowest, "s", 5, false, ""},
+	}, nil
+}

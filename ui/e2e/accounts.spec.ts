@@ -1,0 +1,323 @@
+import type { Page } from '@playwright/test'
+import {
+  baseURL,
+  byAPI,
+  enrol,
+  expect,
+  expectAccessible,
+  expectNoSidewaysScroll,
+  logIn,
+  logOut,
+  makeUser,
+  schemes,
+  test,
+  typePassword,
+} from './gateway'
+import { totp } from './totp'
+
+const wrongCode = '000000'
+
+test.use({ storageState: { cookies: [], origins: [] } })
+
+async function expectFitInEveryForm(page: Page) {
+  for (const colorScheme of schemes) {
+    await page.emulateMedia({ colorScheme })
+    await expectAccessible(page)
+  }
+  const size = page.viewportSize()
+  await page.setViewportSize({ width: 390, height: 844 })
+  await expectNoSidewaysScroll(page)
+  if (size) await page.setViewportSize(size)
+}
+
+test.describe('an authenticator app', () => {
+  test.use({ expected: [400, 401] })
+
+  test('is enrolled, asked for at the login, replaced by a recovery code, and switched off', async ({ page }) => {
+    test.slow()
+    const user = await makeUser('totp')
+    await logIn(page, user)
+    await page.goto('/profile/two-factor')
+    await expect(page.getByText('Your password alone opens this gateway.')).toBeVisible()
+
+    let secret = ''
+    let recovery: string[] = []
+
+    await test.step('a wrong code confirms nothing', async () => {
+      await page.getByRole('button', { name: 'Set up an app' }).click()
+      const qr = page.getByRole('img', { name: 'QR code' })
+      await expect(qr).toBeVisible()
+      expect(await qr.evaluate((image: HTMLImageElement) => image.naturalWidth)).toBeGreaterThan(100)
+      secret = (await page.getByRole('region', { name: 'Secret' }).locator('code').textContent()) ?? ''
+      await expectFitInEveryForm(page)
+      await page.getByLabel('Code', { exact: true }).fill('12345')
+      await page.getByRole('button', { name: 'Switch it on' }).click()
+      await expect(page.getByText('A code has six digits.')).toBeVisible()
+      await page.getByLabel('Code', { exact: true }).fill(wrongCode)
+      await page.getByRole('button', { name: 'Switch it on' }).click()
+      await expect(page.getByText('The code is wrong.')).toBeVisible()
+    })
+
+    await test.step('the right one shows the recovery codes, and leaving without them asks', async () => {
+      await page.getByLabel('Code', { exact: true }).fill(totp(secret))
+      await page.getByRole('button', { name: 'Switch it on' }).click()
+      const list = page.getByRole('list', { name: 'Recovery codes' })
+      await expect(list.getByRole('listitem')).toHaveCount(10)
+      recovery = await list.getByRole('listitem').allTextContents()
+      await expectFitInEveryForm(page)
+      const [file] = await Promise.all([
+        page.waitForEvent('download'),
+        page.getByRole('button', { name: 'Download' }).click(),
+      ])
+      const stream = await file.createReadStream()
+      const text = (await stream.toArray()).join('')
+      expect(text).toContain(recovery.join('\n'))
+
+      await page.getByRole('link', { name: 'Sessions' }).click()
+      await page
+        .getByRole('dialog', { name: 'Leave without the recovery codes?' })
+        .getByRole('button', { name: 'Cancel' })
+        .click()
+      await expect(page.getByRole('button', { name: 'Done' })).toBeDisabled()
+      await page.getByLabel('I have kept them').check()
+      await page.getByRole('button', { name: 'Done' }).click()
+      await expect(page.getByRole('button', { name: 'Switch it off' })).toBeVisible()
+    })
+
+    await test.step('the login takes two steps and tells a wrong code', async () => {
+      await logOut(page)
+      await typePassword(page, user)
+      await expect(page.getByRole('heading', { name: 'One more step' })).toBeVisible()
+      await expect(page.getByLabel('Code', { exact: true })).toHaveAttribute('autocomplete', 'one-time-code')
+      await expectFitInEveryForm(page)
+      await page.getByLabel('Code', { exact: true }).fill(wrongCode)
+      await page.getByRole('button', { name: 'Continue' }).click()
+      await expect(page.getByText('The code is wrong or was used already. 4 tries are left.')).toBeVisible()
+      expect((await page.request.get('/api/v1/auth/me')).status()).toBe(401)
+      await page.getByLabel('Code', { exact: true }).fill(totp(secret, 1))
+      await page.getByRole('button', { name: 'Continue' }).click()
+      await page.waitForURL((url) => url.pathname !== '/login')
+      await page.goto('/profile')
+      await expect(page.getByText('password and app')).toBeVisible()
+    })
+
+    await test.step('a recovery code works, once', async () => {
+      const enter = async () => {
+        await typePassword(page, user)
+        await page.getByRole('button', { name: 'Use a recovery code' }).click()
+        await page.getByLabel('Recovery code').fill((recovery[0] ?? '').toUpperCase().replaceAll('-', ' '))
+        await page.getByRole('button', { name: 'Continue' }).click()
+      }
+      await logOut(page)
+      await enter()
+      await page.waitForURL((url) => url.pathname !== '/login')
+      await page.goto('/profile')
+      await expect(page.getByText('password and recovery code')).toBeVisible()
+      await logOut(page)
+      await enter()
+      await expect(page.getByText('The code is wrong or was used already.')).toBeVisible()
+      await page.getByLabel('Recovery code').fill(recovery[1] ?? '')
+      await page.getByRole('button', { name: 'Continue' }).click()
+      await expect(page.getByRole('navigation', { name: 'Areas' })).toBeVisible()
+    })
+
+    await test.step('the password switches it off, another one does not', async () => {
+      await page.goto('/profile/two-factor')
+      await page.getByLabel('Current password').fill('not the password')
+      await page.getByRole('button', { name: 'Switch it off' }).click()
+      await expect(page.getByText('This is not your current password.')).toBeVisible()
+      await page.getByLabel('Current password').fill(user.password)
+      await page.getByRole('button', { name: 'Switch it off' }).click()
+      await expect(page.getByRole('button', { name: 'Set up an app' })).toBeVisible()
+      await logOut(page)
+      await logIn(page, user)
+    })
+  })
+
+  test('five wrong codes end the login', async ({ page }) => {
+    const user = await makeUser('guesser')
+    await enrol(user)
+    await typePassword(page, user)
+    for (let tries = 5; tries > 0; tries--) {
+      await page.getByLabel('Code', { exact: true }).fill(wrongCode)
+      await page.getByRole('button', { name: 'Continue' }).click()
+      if (tries > 1) await expect(page.getByText(tries === 2 ? 'One try is left.' : `${tries - 1} tries`)).toBeVisible()
+    }
+    await expect(page.getByRole('alert')).toContainText('This login is over')
+    await expect(page.getByLabel('E-mail')).toHaveValue(user.email)
+    await expect(page.getByLabel('Password', { exact: true })).toHaveValue('')
+  })
+})
+
+test.describe('an administrator', () => {
+  test('lets somebody in who has lost the phone', async ({ page }) => {
+    const boss = await makeUser('boss', 'admin')
+    const loser = await makeUser('loser')
+    await enrol(loser)
+    await logIn(page, boss)
+    await page.goto('/system/users?second=yes')
+    const row = page.getByRole('row').filter({ hasText: loser.email })
+    await expect(row).toContainText('app')
+    await row.getByRole('link').click()
+    await page.getByRole('button', { name: 'Switch off the app' }).click()
+    await expectAccessible(page)
+    await page
+      .getByRole('dialog', { name: /Switch off the authenticator app of/ })
+      .getByRole('button', { name: 'Switch off the app' })
+      .click()
+    await expect(page.getByRole('region', { name: 'Second factor' })).toContainText('none')
+    // One's own change is no reason to warn of somebody else's.
+    await expect(page.getByText('Somebody else changed this')).toHaveCount(0)
+    await page.getByRole('dialog').getByRole('button', { name: 'Close' }).click()
+    await logOut(page)
+    await logIn(page, loser)
+  })
+})
+
+test('an API token is made, used and deleted', async ({ page, playwright }) => {
+  const user = await makeUser('robot')
+  await logIn(page, user)
+  await page.goto('/profile/tokens')
+  await expect(page.getByRole('heading', { name: 'No API token' })).toBeVisible()
+  await page.getByRole('link', { name: 'Create a token' }).click()
+  await page.getByLabel('Name').fill('backup-script')
+  await expect(page.getByLabel(/^Administrator/)).toHaveCount(0)
+  await page.getByLabel('30 days').check()
+  await page.getByRole('button', { name: 'Save' }).click()
+  const shown = page.getByRole('region', { name: 'API token' }).locator('code')
+  await expect(shown).toHaveText(/^gwt_/)
+  await expectFitInEveryForm(page)
+  const token = (await shown.textContent()) ?? ''
+  await page.getByRole('button', { name: 'I have copied it' }).click()
+  const row = page.getByRole('row').filter({ hasText: 'backup-script' })
+  await expect(row).toContainText('in 30 days')
+  await expect(page.getByText(token)).toHaveCount(0)
+
+  const api = await playwright.request.newContext({
+    baseURL,
+    ignoreHTTPSErrors: true,
+    extraHTTPHeaders: { Authorization: `Bearer ${token}` },
+  })
+  const me = await api.get('/api/v1/auth/me')
+  expect((await me.json()).data).toMatchObject({ role: 'viewer', auth_method: 'token' })
+  expect((await api.post('/api/v1/ntp/pools', { data: { kind: 'server', address: '192.0.2.9' } })).status()).toBe(403)
+
+  await page.reload()
+  await expect(row).toContainText('just now')
+  await row.getByRole('button', { name: 'Delete' }).click()
+  await page
+    .getByRole('dialog', { name: 'Delete backup-script?' })
+    .getByRole('button', { name: 'Delete', exact: true })
+    .click()
+  await expect(page.getByRole('heading', { name: 'No API token' })).toBeVisible()
+  expect((await api.get('/api/v1/auth/me')).status()).toBe(401)
+  await api.dispose()
+})
+
+test.describe('sessions', () => {
+  test('one ends another, and all others', async ({ page, browser }) => {
+    const user = await makeUser('busy')
+    await logIn(page, user)
+    const elsewhere = () =>
+      browser.newContext({ baseURL, ignoreHTTPSErrors: true, userAgent: 'backup/1.0 (Windows NT)' })
+    const contexts = [await elsewhere(), await elsewhere(), await elsewhere()]
+    const others = await Promise.all(contexts.map((context) => context.newPage()))
+    for (const other of others) await logIn(other, user)
+
+    await page.goto('/profile/sessions')
+    const rows = page.getByRole('row').filter({ has: page.getByRole('button') })
+    await expect(rows).toHaveCount(4)
+    const own = page.getByRole('row').filter({ hasText: 'this one' })
+    await expect(own).toContainText('Chrome on Linux')
+    await expectFitInEveryForm(page)
+
+    await rows.filter({ hasText: 'Windows' }).first().getByRole('button', { name: 'End' }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'End', exact: true }).click()
+    await expect(rows).toHaveCount(3)
+    const gone = async () => {
+      const states = await Promise.all(others.map(async (one) => (await one.request.get('/api/v1/auth/me')).status()))
+      return states.filter((status) => status === 401).length
+    }
+    expect(await gone()).toBe(1)
+
+    await page.getByRole('button', { name: 'End all others' }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'End all others' }).click()
+    await expect(rows).toHaveCount(1)
+    expect(await gone()).toBe(3)
+    await others[0]!.reload()
+    await expect(others[0]!.getByRole('heading', { name: 'Log in' })).toBeVisible()
+    for (const context of contexts) await context.close()
+  })
+})
+
+test.describe('a passkey', () => {
+  // A passkey belongs to a name; under localhost a lab has one.
+  test.use({ baseURL: baseURL.replace('127.0.0.1', 'localhost') })
+
+  test('is added, asked for at the login, and deleted', async ({ page }) => {
+    const user = await makeUser('keyholder')
+    const devices = await page.context().newCDPSession(page)
+    await devices.send('WebAuthn.enable')
+    await devices.send('WebAuthn.addVirtualAuthenticator', {
+      options: {
+        protocol: 'ctap2',
+        transport: 'internal',
+        hasResidentKey: true,
+        hasUserVerification: true,
+        isUserVerified: true,
+        automaticPresenceSimulation: true,
+      },
+    })
+
+    await logIn(page, user)
+    await page.goto('/profile/two-factor')
+    await page.getByLabel('Name of the new passkey').fill('laptop')
+    await page.getByRole('button', { name: 'Add a passkey' }).click()
+    const row = page.getByRole('row').filter({ hasText: 'laptop' })
+    await expect(row).toContainText('localhost')
+    await expectFitInEveryForm(page)
+
+    await test.step('the same device is not added twice', async () => {
+      await page.getByLabel('Name of the new passkey').fill('again')
+      await page.getByRole('button', { name: 'Add a passkey' }).click()
+      await expect(page.getByText('This device has a passkey for your account already.')).toBeVisible()
+    })
+
+    await test.step('the login asks for it', async () => {
+      await logOut(page)
+      await typePassword(page, user)
+      await expect(page.getByText('This account asks for a passkey too.')).toBeVisible()
+      await expectFitInEveryForm(page)
+      await page.getByRole('button', { name: 'Use a passkey' }).click()
+      await page.waitForURL((url) => url.pathname !== '/login')
+      await page.goto('/profile')
+      await expect(page.getByText('password and passkey')).toBeVisible()
+    })
+
+    await test.step('deleting the last second factor says so', async () => {
+      await page.goto('/profile/two-factor')
+      await row.getByRole('button', { name: 'Delete' }).click()
+      const dialog = page.getByRole('dialog', { name: 'Delete laptop?' })
+      await expect(dialog).toContainText('It is your only second factor')
+      await dialog.getByRole('button', { name: 'Delete', exact: true }).click()
+      await expect(row).toHaveCount(0)
+      await logOut(page)
+      await logIn(page, user)
+    })
+  })
+
+  test('is explained where the browser has none', async ({ page }) => {
+    await page.addInitScript(() => Reflect.deleteProperty(window, 'PublicKeyCredential'))
+    await logIn(page, await makeUser('keyless'))
+    await page.goto('/profile/two-factor')
+    await expect(page.getByText('This browser has no passkeys')).toBeVisible()
+    await expect(page.getByRole('button', { name: 'Add a passkey' })).toHaveCount(0)
+  })
+})
+
+test('the audit log names what was done', async () => {
+  for (const action of ['auth.totp.enable', 'user.totp.disable', 'api-token.create', 'auth.session.end']) {
+    const { data } = await byAPI(async (api) => (await api.get('/api/v1/audit', { params: { action } })).json())
+    expect(data, action).not.toHaveLength(0)
+  }
+})

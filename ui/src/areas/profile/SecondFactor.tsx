@@ -1,0 +1,24 @@
+import { useTranslation } from 'react-i18next'
+import { useMe } from '../../app/session'
+import { Notice } from '../../kit/Notice'
+import { Panel } from '../../kit/Page'
+import { OnOff } from '../../kit/StateBadge'
+import { AuthenticatorApp } from './AuthenticatorApp'
+import { Passkeys } from './Passkeys'
+
+/** What a login takes besides the password. */
+export default function SecondFactor() {
+  const { t } = useTranslation('profile')
+  const me = useMe()
+  return (
+    <>
+      {!me.totp_enabled && me.passkeys === 0 && <Notice tone="warn">{t('second.none')}</Notice>}
+      <Panel title={t('app.title')} aside={<OnOff on={me.totp_enabled} />}>
+        <AuthenticatorApp />
+      </Panel>
+      <Panel title={t('passkey.title')} aside={<OnOff on={me.passkeys > 0} />}>
+        <Passkeys />
+      </Panel>
+    </>
+  )
+}

@@ -1,0 +1,114 @@
+import { Button } from '@mantine/core'
+import { useMutation, useQuery } from '@tanstack/react-query'
+import { useTranslation } from 'react-i18next'
+import { http, unwrap } from '../../api/client'
+import { singleton } from '../../api/resource'
+import type { OidcTest } from '../../api/types'
+import { addTexts } from '../../i18n/i18n'
+import { CopyText } from '../../kit/CopyText'
+import type { FieldSpec, Values } from '../../kit/fields'
+import { FaultNotice, Loaded } from '../../kit/Loaded'
+import { Notice } from '../../kit/Notice'
+import { Page, Panel } from '../../kit/Page'
+import { SettingsForm } from '../../kit/ResourceForm'
+import { Badge } from '../../kit/StateBadge'
+import en from './en.json'
+import classes from './Sso.module.css'
+
+addTexts('sso', en)
+
+const settings = singleton('oidc.settings', '/oidc/settings', 'put')
+const fields: FieldSpec[] = [
+  { name: 'enabled', type: 'switch' },
+  { name: 'issuer', type: 'mono' },
+  { name: 'client_id', type: 'mono' },
+  { name: 'client_secret', type: 'password', configured: 'client_secret_configured' },
+  { name: 'scopes', type: 'list' },
+  { name: 'allow_internal', type: 'switch' },
+]
+
+export default function SsoPage() {
+  const { t } = useTranslation('sso')
+  return (
+    <Page title={t('title')} lead={t('lead')}>
+      <Panel title={t('register.title')}>
+        <RedirectURI />
+      </Panel>
+      <Panel title={t('settings.title')}>
+        <SettingsForm
+          singleton={settings}
+          text="sso:settings"
+          fields={fields}
+          preview={false}
+          below={(values) => <TestConnection values={values} />}
+        />
+      </Panel>
+    </Page>
+  )
+}
+
+/** What the identity provider has to know of this gateway. */
+function RedirectURI() {
+  const { t } = useTranslation('sso')
+  const status = useQuery({ queryKey: ['setup', 'status'], queryFn: () => unwrap(http.GET('/setup/status')) })
+  return (
+    <Loaded query={status} height={60}>
+      {({ fqdn }) => (
+        <div className={classes.register}>
+          <p>{t('register.text')}</p>
+          <CopyText text={`https://${fqdn}/api/v1/auth/oidc/callback`} label={t('register.uri')} />
+          {location.hostname !== fqdn && <Notice tone="warn">{t('register.elsewhere', { fqdn })}</Notice>}
+        </div>
+      )}
+    </Loaded>
+  )
+}
+
+const steps = ['discovery', 'issuer', 'keys'] as const
+
+/** Goes to the provider that the form names, saved or not. */
+function TestConnection({ values }: { values: Values }) {
+  const { t } = useTranslation('sso')
+  const { issuer, allow_internal } = values as { issuer: string; allow_internal: boolean }
+  const test = useMutation({
+    mutationFn: (body: { issuer: string; allow_internal: boolean }) => unwrap(http.POST('/oidc/test', { body })),
+  })
+  // What was found out about another provider says nothing about this one.
+  const current = test.variables?.issuer === issuer && test.variables.allow_internal === allow_internal
+  return (
+    <section className={classes.test} aria-label={t('test.title')}>
+      <div className={classes.testHead}>
+        <Button
+          variant="default"
+          disabled={!issuer}
+          loading={test.isPending}
+          onClick={() => test.mutate({ issuer, allow_internal })}
+        >
+          {t('test.verb')}
+        </Button>
+        <span className="soft">{t('test.help')}</span>
+      </div>
+      {current && test.isError && <FaultNotice fault={test.error} />}
+      {current && test.data && <Outcome result={test.data} />}
+    </section>
+  )
+}
+
+function Outcome({ result }: { result: OidcTest }) {
+  const { t } = useTranslation('sso')
+  return (
+    <ol className={classes.steps} aria-live="polite">
+      {steps.map((name) => {
+        const step = result.steps.find((one) => one.name === name)
+        return (
+          <li key={name}>
+            <Badge tone={step ? (step.ok ? 'live' : 'bad') : 'off'}>{t(`test.${name}`)}</Badge>
+            <span className={step?.error ? undefined : 'soft'}>
+              {step ? step.error || t(`test.fine.${name}`) : t('test.notReached')}
+            </span>
+          </li>
+        )
+      })}
+    </ol>
+  )
+}

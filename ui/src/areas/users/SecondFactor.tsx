@@ -1,0 +1,85 @@
+import { useQueryClient } from '@tanstack/react-query'
+import { useTranslation } from 'react-i18next'
+import { http, unwrap } from '../../api/client'
+import type { User } from '../../api/types'
+import { useCanEdit } from '../../app/session'
+import { RowButton } from '../../kit/RowButton'
+import { Badge } from '../../kit/StateBadge'
+import { users } from './resources'
+import classes from './Users.module.css'
+
+/** What a login of the user takes besides the password. */
+export function Factors({ user }: { user: User }) {
+  const { t } = useTranslation('users')
+  const factors = [
+    ...(user.totp_enabled ? [t('user.second.app')] : []),
+    ...(user.passkeys > 0 ? [t('user.second.passkeys', { count: user.passkeys })] : []),
+  ]
+  if (factors.length === 0) return <Badge tone="off">{t('user.second.none')}</Badge>
+  return <Badge tone="live">{factors.join(', ')}</Badge>
+}
+
+/** The way back in for somebody who has lost the phone or the key. */
+export function SecondFactor({ user }: { user: User }) {
+  const { t } = useTranslation('users')
+  const canEdit = useCanEdit()
+  const queries = useQueryClient()
+  const path = { params: { path: { id: user.id } } }
+  const refresh = () => queries.invalidateQueries({ queryKey: [users.kind] })
+  const { email } = user
+  return (
+    <section className={classes.section} aria-label={t('user.second.label')}>
+      <h3>{t('user.second.label')}</h3>
+      <div className={classes.factors}>
+        <Factors user={user} />
+        {canEdit && user.totp_enabled && (
+          <RowButton
+            verb={t('second.app.verb')}
+            name={email}
+            question={{ title: t('second.app.title', { email }), text: t('second.app.text') }}
+            act={() => unwrap(http.DELETE('/users/{id}/totp', path)).then(refresh)}
+            done={t('second.app.done', { email })}
+          />
+        )}
+        {canEdit && user.passkeys > 0 && (
+          <RowButton
+            verb={t('second.passkeys.verb')}
+            name={email}
+            question={{ title: t('second.passkeys.title', { email }), text: t('second.passkeys.text') }}
+            act={() => unwrap(http.DELETE('/users/{id}/passkeys', path)).then(refresh)}
+            done={t('second.passkeys.done', { email })}
+          />
+        )}
+      </div>
+    </section>
+  )
+}
+
+/** Who the user is at the identity provider, once a single sign-on has told. */
+export function Subject({ user }: { user: User }) {
+  const { t } = useTranslation('users')
+  const canEdit = useCanEdit()
+  const queries = useQueryClient()
+  if (!user.oidc_subject) return null
+  const { id, email } = user
+  return (
+    <section className={classes.section} aria-label={t('subject.label')}>
+      <h3>{t('subject.label')}</h3>
+      <div className={classes.factors}>
+        <span className="mono">{user.oidc_subject}</span>
+        {canEdit && (
+          <RowButton
+            verb={t('subject.verb')}
+            name={email}
+            question={{ title: t('subject.title', { email }), text: t('subject.text') }}
+            act={async () => {
+              await unwrap(http.DELETE('/users/{id}/oidc-subject', { params: { path: { id } } }))
+              await queries.invalidateQueries({ queryKey: [users.kind] })
+            }}
+            done={t('subject.done', { email })}
+          />
+        )}
+      </div>
+    </section>
+  )
+}
