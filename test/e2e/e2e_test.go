@@ -3,8 +3,12 @@ package e2e
 
 import (
 	"cmp"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"edge.internal/gateway/internal/lab"
@@ -14,9 +18,9 @@ import (
 func TestMain(m *testing.M) { labtest.Main(m) }
 
 // TestBrowser runs the Playwright tests of the UI against a fresh lab: setup, login, and every page. GATEWAY_PLAYWRIGHT
-// names another script, such as the one that takes the screenshots.
+// names another script, such as the one that takes the screenshots, or adds arguments: "e2e -g passkey".
 func TestBrowser(t *testing.T) {
-	script := cmp.Or(os.Getenv("GATEWAY_PLAYWRIGHT"), "e2e")
+	script := strings.Fields(cmp.Or(os.Getenv("GATEWAY_PLAYWRIGHT"), "e2e"))
 	l := labtest.Up(t, lab.Options{})
 	token, err := l.SetupToken()
 	if err != nil {
@@ -27,14 +31,18 @@ func TestBrowser(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The browser is a machine on the LAN: it needs the setup token, and crosses a network to get here.
-	cmd, err := l.Command(t.Context(), lab.Lan, "npm", "--prefix", ui, "run", "--silent", script)
+	cmd, err := l.Command(t.Context(), lab.Lan, slices.Concat([]string{"npm", "--prefix", ui, "run", "--silent", script[0], "--"}, script[1:])...)
 	if err != nil {
 		t.Fatal(err)
 	}
+	issuer, clientID, clientSecret := provider(t, l)
 	cmd.Env = append(os.Environ(),
 		"GATEWAY_URL=https://10.10.0.1:3443",
 		"GATEWAY_SETUP_TOKEN="+token,
 		"GATEWAY_EXEC="+onGateway(t),
+		"GATEWAY_OIDC_ISSUER="+issuer,
+		"GATEWAY_OIDC_CLIENT_ID="+clientID,
+		"GATEWAY_OIDC_CLIENT_SECRET="+clientSecret,
 	)
 	out, err := cmd.CombinedOutput()
 	t.Logf("%s", out)
@@ -52,4 +60,28 @@ func onGateway(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// provider runs an identity provider on the WAN side, where the gateway and the browser both reach it.
+func provider(t *testing.T, l *labtest.Lab) (issuer, clientID, clientSecret string) {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "provider")
+	if out, err := exec.Command("go", "build", "-o", program, "./provider").CombinedOutput(); err != nil {
+		t.Fatalf("building the provider: %v\n%s", err, out)
+	}
+	cmd, err := l.Command(t.Context(), lab.Wan, program, "198.51.100.2:9000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	said, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Fscan(said, &issuer, &clientID, &clientSecret); err != nil {
+		t.Fatalf("the provider says nothing: %v", err)
+	}
+	return issuer, clientID, clientSecret // it ends with the lab
 }

@@ -9,6 +9,7 @@ import {
   logIn,
   logOut,
   makeUser,
+  name,
   schemes,
   test,
   typePassword,
@@ -251,8 +252,8 @@ test.describe('sessions', () => {
 })
 
 test.describe('a passkey', () => {
-  // A passkey belongs to a name; under localhost a lab has one.
-  test.use({ baseURL: baseURL.replace('127.0.0.1', 'localhost') })
+  // A passkey belongs to a name: that of the setup.
+  test.use({ baseURL: `https://${name}` })
 
   test('is added, asked for at the login, and deleted', async ({ page }) => {
     const user = await makeUser('keyholder')
@@ -274,7 +275,7 @@ test.describe('a passkey', () => {
     await page.getByLabel('Name of the new passkey').fill('laptop')
     await page.getByRole('button', { name: 'Add a passkey' }).click()
     const row = page.getByRole('row').filter({ hasText: 'laptop' })
-    await expect(row).toContainText('localhost')
+    await expect(row).toContainText(name)
     await expectFitInEveryForm(page)
 
     await test.step('the same device is not added twice', async () => {

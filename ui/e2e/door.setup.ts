@@ -4,6 +4,7 @@ import {
   expectAccessible,
   logIn,
   logOut,
+  name,
   schemes,
   screenshots,
   sessionFile,
@@ -41,7 +42,7 @@ test.describe('the door', () => {
       if (status.setup_token_required) await page.getByLabel('Setup token').fill(token)
       await page.getByLabel("Administrator's e-mail").fill(admin.email)
       await page.getByLabel("Administrator's password").fill(password)
-      await page.getByLabel('Host name').fill('gw.example.com')
+      await page.getByLabel('Host name').fill(name)
       await page.getByLabel('Order certificates by itself').uncheck()
       await page.getByRole('button', { name: 'Set up the gateway' }).click()
     }

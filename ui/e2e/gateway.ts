@@ -9,9 +9,16 @@ export const admin = {
   email: process.env.GATEWAY_ADMIN_EMAIL ?? 'admin@example.com',
   password: process.env.GATEWAY_ADMIN_PASSWORD ?? 'correct horse battery',
 }
+/** The gateway's own name, under which the browser finds it too. */
+export const name = 'gw.example.com'
 export const launch = {
   executablePath: '/usr/bin/chromium',
-  args: ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage'],
+  args: [
+    '--no-sandbox',
+    '--disable-gpu',
+    '--disable-dev-shm-usage',
+    `--host-resolver-rules=MAP ${name} ${new URL(baseURL).host}`,
+  ],
 }
 export const sessionFile = 'test-results/session.json'
 export const screenshots = '../docs/screenshots'

@@ -2,6 +2,7 @@ package wire_test
 
 import (
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -62,6 +63,20 @@ func TestDecodeOntoABase(t *testing.T) {
 	}
 	if v.ID != "mine" || v.Host.String() != "a.example" || v.Nets[0].String() != "1.2.3.4" || v.Port != nil || !given["port"] || given["word"] {
 		t.Fatalf("%+v %v", v, given)
+	}
+}
+
+func TestRawIsNotAList(t *testing.T) {
+	var v struct {
+		Any wire.Raw `json:"any" required:"true"`
+	}
+	long := `{"x":"` + strings.Repeat("a", 5000) + `"}`
+	if _, err := wire.Decode([]byte(`{"any":`+long+`}`), &v); err != nil || string(v.Any) != long {
+		t.Fatal(err)
+	}
+	v.Any = nil
+	if _, err := wire.Decode([]byte(`{}`), &v); err == nil {
+		t.Fatal("a required value may be missing")
 	}
 }
 

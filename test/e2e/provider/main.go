@@ -1,0 +1,35 @@
+// Command provider is an identity provider for the browser tests: it vouches for jane.doe@example.com, whoever asks.
+package main
+
+import (
+	"fmt"
+	"net"
+	"os"
+
+	"github.com/oauth2-proxy/mockoidc"
+)
+
+func main() {
+	if err := serve(os.Args[1]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// serve prints where the provider is and what it calls the gateway, and serves until it is killed.
+func serve(address string) error {
+	m, err := mockoidc.NewServer(nil)
+	if err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return err
+	}
+	if err := m.Start(l, nil); err != nil {
+		return err
+	}
+	c := m.Config()
+	fmt.Println(c.Issuer, c.ClientID, c.ClientSecret)
+	select {}
+}
