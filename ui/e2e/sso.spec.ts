@@ -69,7 +69,7 @@ test('somebody whom the provider vouches for logs in', async ({ page }) => {
     await page.getByLabel('Offer single sign-on').check({ force: true })
     await page.getByRole('button', { name: 'Test connection' }).click()
     // The provider of the tests speaks plain HTTP, as only an internal one may.
-    await expect(page.getByLabel('Issuer')).toHaveAttribute('aria-invalid', 'true')
+    await expect(page.getByRole('region', { name: 'Test of the connection' })).toContainText('must be an https URL')
     await page.getByLabel('Allow an internal provider').check({ force: true })
     await page.getByRole('button', { name: 'Test connection' }).click()
     await expect(step(page, 'It has keys that sign ID tokens.')).toBeVisible()

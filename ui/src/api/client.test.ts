@@ -90,6 +90,9 @@ describe('a lost session', () => {
     reply(401, { data: null, error })
     const body = { current_password: 'a', new_password: 'b' }
     expect((await faultOf(unwrap(http.POST('/auth/change-password', { body })))).sessionLost).toBe(false)
+    reply(401, { data: null, error })
+    const disable = http.POST('/auth/totp/disable', { body: { password: 'x' } })
+    expect((await faultOf(unwrap(disable))).sessionLost).toBe(false)
   })
 })
 

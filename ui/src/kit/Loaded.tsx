@@ -52,6 +52,11 @@ export function FaultNotice({ fault: cause, action }: { fault: unknown; action?:
   const fault = toFault(cause)
   return (
     <Notice tone="bad" title={sentence(fault, t)} action={action}>
+      {Object.entries(fault.fields).map(([field, complaint]) => (
+        <div key={field}>
+          {field}: {complaint}
+        </div>
+      ))}
       {fault.requestId && (
         <span className="soft">
           {t('requestId')} <span className="mono">{fault.requestId}</span>

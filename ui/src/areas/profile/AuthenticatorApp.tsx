@@ -29,17 +29,7 @@ export function AuthenticatorApp() {
     onError: toastFault,
   })
 
-  if (codes) {
-    return (
-      <RecoveryCodes
-        codes={codes}
-        onKept={() => {
-          setCodes(null)
-          void queries.invalidateQueries(meQuery)
-        }}
-      />
-    )
-  }
+  if (codes) return <RecoveryCodes codes={codes} onKept={() => setCodes(null)} />
   if (me.totp_enabled) return <SwitchOff />
   if (setup) {
     return (
@@ -49,6 +39,7 @@ export function AuthenticatorApp() {
         onDone={(made) => {
           setSetup(null)
           setCodes(made)
+          void queries.invalidateQueries(meQuery)
         }}
       />
     )
@@ -91,8 +82,8 @@ function Confirm({ setup, onCancel, onDone }: ConfirmProps) {
         className={classes.qr}
         src={`data:image/png;base64,${setup.qr_png}`}
         alt={t('app.qr')}
-        width={200}
-        height={200}
+        width={220}
+        height={220}
       />
       <div className={classes.form}>
         {problem && <Notice tone="bad">{problem}</Notice>}

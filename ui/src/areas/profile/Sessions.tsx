@@ -94,7 +94,7 @@ export default function Sessions() {
             title={t('session.title')}
             aside={
               others.length > 0 && (
-                <Button size="compact-md" variant="default" onClick={() => endOthers(others)}>
+                <Button size="compact-sm" variant="default" onClick={() => endOthers(others)}>
                   {t('session.others')}
                 </Button>
               )

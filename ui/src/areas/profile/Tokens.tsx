@@ -62,7 +62,7 @@ export default function Tokens() {
     },
   ]
   const create = (
-    <Button component={Link} to={paths.profileTokenNew} size="compact-md" leftSection={<IconPlus size={15} />}>
+    <Button component={Link} to={paths.profileTokenNew} size="compact-sm" leftSection={<IconPlus size={14} />}>
       {t('token.create')}
     </Button>
   )
