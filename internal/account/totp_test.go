@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -313,6 +314,27 @@ func TestSecondFactorComesOnMeanwhile(t *testing.T) {
 	if _, err := h.room.begin(call, &who); !errors.Is(err, errCredentials) {
 		t.Errorf("the password alone was enough: %v", err)
 	}
+}
+
+func TestParallelSecondStepsAllLand(t *testing.T) {
+	h := newHouse(t)
+	h.enrol(t, h.enter(t, admin, plain))
+	challenges := h.challenges(t, admin, 40)
+	codes := make([]string, len(challenges))
+	for i := range codes {
+		plain, hashes := newRecoveryCodes()
+		codes[i] = plain[0]
+		dbtest.Exec(t, h.DB, "INSERT INTO account_recovery_codes (user_id, hash) SELECT id, $1 FROM account_users", hashes[0])
+	}
+	var all sync.WaitGroup
+	for i := range codes {
+		all.Go(func() {
+			if a := h.secondStep(t, challenges[i], codes[i], fmt.Sprintf("203.0.113.%d:1", i)); a.Status != http.StatusOK {
+				t.Errorf("%d: %s", a.Status, a.Body)
+			}
+		})
+	}
+	all.Wait()
 }
 
 func TestRoundsOfOneCode(t *testing.T) {
