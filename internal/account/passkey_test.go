@@ -10,7 +10,6 @@ import (
 
 	"github.com/descope/virtualwebauthn"
 
-	"edge.internal/gateway/internal/kit/db/dbtest"
 	"edge.internal/gateway/internal/kit/kittest"
 )
 
@@ -317,7 +316,7 @@ func TestRoundsOfOneRegistration(t *testing.T) {
 	h := newHouse(t)
 	session := h.enter(t, admin, plain)
 	race(t, rounds(), func() func(int) bool {
-		dbtest.Exec(t, h.DB, "DELETE FROM account_passkeys")
+		h.exec(t, "DELETE FROM account_passkeys")
 		d := newDevice(fqdn)
 		credential := d.make(t, options(t, d.at(t, h, session, "/auth/passkeys/register/begin", nil)))
 		return func(i int) bool {

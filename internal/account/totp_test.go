@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"edge.internal/gateway/internal/kit/db/dbtest"
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/kittest"
 	"edge.internal/gateway/internal/kit/secret"
@@ -309,7 +308,7 @@ func TestSecondFactorComesOnMeanwhile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dbtest.Exec(t, h.DB, "UPDATE account_users SET totp_enabled = true")
+	h.exec(t, "UPDATE account_users SET totp_enabled = true")
 	call := &httpd.Call{Context: t.Context(), Request: httptest.NewRequest(http.MethodPost, "/", nil)}
 	if _, err := h.room.begin(call, &who); !errors.Is(err, errCredentials) {
 		t.Errorf("the password alone was enough: %v", err)
@@ -364,7 +363,7 @@ func (h *house) recoveryCodes(t *testing.T, n int) (codes []string) {
 		c, x := newRecoveryCodes()
 		codes, hashes = append(codes, c...), append(hashes, x...)
 	}
-	dbtest.Exec(t, h.DB, "INSERT INTO account_recovery_codes (user_id, hash) SELECT id, unnest($1::bytea[]) FROM account_users", hashes)
+	h.exec(t, "INSERT INTO account_recovery_codes (user_id, hash) SELECT id, unnest($1::bytea[]) FROM account_users", hashes)
 	return codes
 }
 
@@ -409,7 +408,7 @@ func TestRoundsOfOneConfirmation(t *testing.T) {
 	h := newHouse(t)
 	session := h.enter(t, admin, plain)
 	race(t, rounds(), func() func(int) bool {
-		dbtest.Exec(t, h.DB, "DELETE FROM account_totp")
+		h.exec(t, "DELETE FROM account_totp")
 		var a app
 		var setup struct{ Secret string }
 		h.do(t, session, http.MethodPost, "/auth/totp/setup", nil).Want(t, http.StatusOK).Into(t, &setup)
