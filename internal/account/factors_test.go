@@ -67,6 +67,14 @@ func (h *house) secondStep(t *testing.T, challenge, code, from string) *kittest.
 	return kittest.Call(t, h.Handler(), http.MethodPost, "/auth/login/totp", map[string]any{"challenge": challenge, "code": code}, "X-Test-Client", from)
 }
 
+// exec changes the database behind the gateway's back.
+func (h *house) exec(t *testing.T, sql string, args ...any) {
+	t.Helper()
+	if err := h.DB.Write(t.Context(), func(tx *db.Tx) error { tx.Queue(sql, args...); return nil }); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // challenges makes first steps without their passwords, for tests that need many.
 func (h *house) challenges(t *testing.T, email string, n int) []string {
 	t.Helper()

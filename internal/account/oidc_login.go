@@ -201,8 +201,8 @@ func (r *Room) exchangeCode(ctx context.Context, s *OIDCSettings, p *provider, f
 // the user is linked to the subject, in the same write that makes sure of the rest: nobody else has the subject, and the
 // user has no other.
 func (r *Room) beginBySubject(c *httpd.Call, v *vouched) (session, error) {
-	if v.verified != nil {
-		return session{}, v.verified
+	if v.unverified != nil {
+		return session{}, v.unverified
 	}
 	who := Identity{AuthMethod: byOIDC}
 	var s session

@@ -16,8 +16,6 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 	"github.com/oauth2-proxy/mockoidc"
-
-	"edge.internal/gateway/internal/kit/db/dbtest"
 )
 
 func TestOI06StateAndCookie(t *testing.T) {
@@ -561,14 +559,14 @@ func TestRoundsOfOneSubject(t *testing.T) {
 	h := newHouse(t)
 	root := h.enter(t, admin, plain)
 	for i := range parallel {
-		dbtest.Exec(t, h.DB, `INSERT INTO account_users (id, created_at, updated_at, email, name, role, active, password, totp_enabled, oidc_subject)
+		h.exec(t, `INSERT INTO account_users (id, created_at, updated_at, email, name, role, active, password, totp_enabled, oidc_subject)
 			VALUES (gen_random_uuid(), now(), now(), $1, '', 'viewer', true, '', false, '')`, email(i))
 	}
 	p := newIDP(t, h)
 	h.trust(t, root, p)
 	race(t, (rounds()+9)/10, func() func(int) bool { // each round has many to prepare
 		h.clock.Move(time.Hour)
-		dbtest.Exec(t, h.DB, "UPDATE account_users SET oidc_subject = ''")
+		h.exec(t, "UPDATE account_users SET oidc_subject = ''")
 		var queries [parallel]string
 		var flows [parallel]*http.Cookie
 		for i := range parallel {

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -285,6 +286,26 @@ func TestOI03KnownVerifiedEmail(t *testing.T) {
 	if n := p.requests.Load(); n != 2 {
 		t.Errorf("%d requests for the description and keys", n)
 	}
+}
+
+func TestParallelSignOnsAllLand(t *testing.T) {
+	h := newHouse(t)
+	p := newIDP(t, h)
+	h.trust(t, h.enter(t, admin, plain), p)
+	var queries [40]string
+	var flows [40]*http.Cookie
+	for i := range queries {
+		queries[i], flows[i] = h.signOn(t, p, jane(admin))
+	}
+	var all sync.WaitGroup
+	for i := range queries {
+		all.Go(func() {
+			if session, reason := h.callback(t, queries[i], flows[i]); session == "" {
+				t.Error(reason)
+			}
+		})
+	}
+	all.Wait()
 }
 
 func TestOI04UnknownOrDisabled(t *testing.T) {

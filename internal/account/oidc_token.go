@@ -21,8 +21,8 @@ const clockSkew = time.Minute
 // vouched is for whom the provider vouches.
 type vouched struct {
 	subject, email string
-	// verified is why the address does not count, if it does not.
-	verified error
+	// unverified is why the address does not count, if it does not.
+	unverified error
 }
 
 // auditName is the address for the audit log: text from outside, which nobody has looked at yet.
@@ -83,7 +83,7 @@ func (r *Room) vouch(ctx context.Context, s *OIDCSettings, p *provider, f flow, 
 	}
 	v := &vouched{subject: c.Subject, email: c.Email}
 	if string(c.EmailVerified) != "true" || c.Email == "" {
-		v.verified = ssoUnverified
+		v.unverified = ssoUnverified
 	}
 	return v, nil
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/descope/virtualwebauthn"
 
-	"edge.internal/gateway/internal/kit/db/dbtest"
 	"edge.internal/gateway/internal/kit/kittest"
 )
 
@@ -296,11 +295,28 @@ func TestRoundsOfOnePasskeyAnswer(t *testing.T) {
 	})
 }
 
+// Copies of one passkey that answer at once: the count goes up for one of them.
+func TestRoundsOfOnePasskeyCount(t *testing.T) {
+	h := newHouse(t)
+	d := newDevice(fqdn)
+	h.register(t, h.enter(t, admin, plain), d).Want(t, http.StatusCreated)
+	race(t, (rounds()+9)/10, func() func(int) bool { // each round has many to prepare
+		h.clock.Move(25 * time.Hour)
+		challenges, count := h.challenges(t, admin, parallel), d.key.Counter
+		var answers [parallel]json.RawMessage
+		for i, challenge := range challenges {
+			d.key.Counter = count
+			answers[i] = d.sign(t, options(t, h.askFor(t, d, challenge)))
+		}
+		return func(i int) bool { return h.give(t, d, challenges[i], answers[i]).Status == http.StatusOK }
+	})
+}
+
 func TestRoundsOfOneRegistration(t *testing.T) {
 	h := newHouse(t)
 	session := h.enter(t, admin, plain)
 	race(t, rounds(), func() func(int) bool {
-		dbtest.Exec(t, h.DB, "DELETE FROM account_passkeys")
+		h.exec(t, "DELETE FROM account_passkeys")
 		d := newDevice(fqdn)
 		credential := d.make(t, options(t, d.at(t, h, session, "/auth/passkeys/register/begin", nil)))
 		return func(i int) bool {

@@ -9,10 +9,10 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
-	"edge.internal/gateway/internal/kit/db/dbtest"
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/kittest"
 	"edge.internal/gateway/internal/kit/secret"
@@ -308,11 +308,26 @@ func TestSecondFactorComesOnMeanwhile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dbtest.Exec(t, h.DB, "UPDATE account_users SET totp_enabled = true")
+	h.exec(t, "UPDATE account_users SET totp_enabled = true")
 	call := &httpd.Call{Context: t.Context(), Request: httptest.NewRequest(http.MethodPost, "/", nil)}
 	if _, err := h.room.begin(call, &who); !errors.Is(err, errCredentials) {
 		t.Errorf("the password alone was enough: %v", err)
 	}
+}
+
+func TestParallelSecondStepsAllLand(t *testing.T) {
+	h := newHouse(t)
+	h.enrol(t, h.enter(t, admin, plain))
+	challenges, codes := h.challenges(t, admin, 40), h.recoveryCodes(t, 40)
+	var all sync.WaitGroup
+	for i := range codes {
+		all.Go(func() {
+			if a := h.secondStep(t, challenges[i], codes[i], fmt.Sprintf("203.0.113.%d:1", i)); a.Status != http.StatusOK {
+				t.Errorf("%d: %s", a.Status, a.Body)
+			}
+		})
+	}
+	all.Wait()
 }
 
 func TestRoundsOfOneCode(t *testing.T) {
@@ -327,16 +342,29 @@ func TestRoundsOfOneCode(t *testing.T) {
 	})
 }
 
+// Each of those who try has a code of its own that is right.
 func TestRoundsOfOneChallenge(t *testing.T) {
 	h := newHouse(t)
-	a := h.enrol(t, h.enter(t, admin, plain))
+	h.enrol(t, h.enter(t, admin, plain))
 	race(t, rounds(), func() func(int) bool {
 		h.clock.Move(25 * time.Hour)
-		code, challenge := a.code(t, h, 0), h.challenges(t, admin, 1)[0]
+		codes, challenge := h.recoveryCodes(t, parallel), h.challenges(t, admin, 1)[0]
 		return func(i int) bool {
-			return h.secondStep(t, challenge, code, fmt.Sprintf("203.0.113.%d:1", i)).Status == http.StatusOK
+			return h.secondStep(t, challenge, codes[i], fmt.Sprintf("203.0.113.%d:1", i)).Status == http.StatusOK
 		}
 	})
+}
+
+// recoveryCodes gives the one user there is more codes than anybody has.
+func (h *house) recoveryCodes(t *testing.T, n int) (codes []string) {
+	t.Helper()
+	var hashes [][]byte
+	for len(codes) < n {
+		c, x := newRecoveryCodes()
+		codes, hashes = append(codes, c...), append(hashes, x...)
+	}
+	h.exec(t, "INSERT INTO account_recovery_codes (user_id, hash) SELECT id, unnest($1::bytea[]) FROM account_users", hashes)
+	return codes
 }
 
 // Of wrong codes that come at once, five are looked at.
@@ -369,11 +397,9 @@ func TestRoundsOfOneRecoveryCode(t *testing.T) {
 	h.enrol(t, h.enter(t, admin, plain))
 	race(t, rounds(), func() func(int) bool {
 		h.clock.Move(25 * time.Hour)
-		codes, hashes := newRecoveryCodes()
-		dbtest.Exec(t, h.DB, "INSERT INTO account_recovery_codes (user_id, hash) SELECT id, $1 FROM account_users", hashes[0])
-		challenges := h.challenges(t, admin, parallel)
+		code, challenges := h.recoveryCodes(t, 1)[0], h.challenges(t, admin, parallel)
 		return func(i int) bool {
-			return h.secondStep(t, challenges[i], codes[0], fmt.Sprintf("203.0.113.%d:1", i)).Status == http.StatusOK
+			return h.secondStep(t, challenges[i], code, fmt.Sprintf("203.0.113.%d:1", i)).Status == http.StatusOK
 		}
 	})
 }
@@ -382,7 +408,7 @@ func TestRoundsOfOneConfirmation(t *testing.T) {
 	h := newHouse(t)
 	session := h.enter(t, admin, plain)
 	race(t, rounds(), func() func(int) bool {
-		dbtest.Exec(t, h.DB, "DELETE FROM account_totp")
+		h.exec(t, "DELETE FROM account_totp")
 		var a app
 		var setup struct{ Secret string }
 		h.do(t, session, http.MethodPost, "/auth/totp/setup", nil).Want(t, http.StatusOK).Into(t, &setup)

@@ -139,25 +139,32 @@ func (d *DB) run(ctx context.Context, begin string, f func(tx *Tx) error) error 
 	if !d.Attached() {
 		return errAway
 	}
+	after, err := d.transact(ctx, begin, f)
+	// The connection is back in the pool: what comes after may need one, and would wait for itself.
+	for _, f := range after {
+		f()
+	}
+	return Fault(err)
+}
+
+// transact runs one transaction on a connection of its own, and answers what has to be done after it.
+func (d *DB) transact(ctx context.Context, begin string, f func(tx *Tx) error) (after []func(), err error) {
 	conn, err := d.pool.Acquire(ctx)
 	if err != nil {
-		return Fault(err)
+		return nil, err
 	}
 	defer conn.Release()
 	tx := &Tx{conn: conn.Conn()}
 	tx.Queue(begin)
 	if err := f(tx); err != nil {
 		tx.rollback(context.WithoutCancel(ctx))
-		return Fault(err)
+		return nil, err
 	}
 	// Past this point the caller's patience does not matter: the outcome of a commit must be known.
 	if err := tx.commit(context.WithoutCancel(ctx)); err != nil {
-		return Fault(err)
+		return nil, err
 	}
-	for _, after := range tx.after {
-		after()
-	}
-	return nil
+	return tx.after, nil
 }
 
 var (

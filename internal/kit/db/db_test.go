@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -113,6 +114,35 @@ func TestAfterCommit(t *testing.T) {
 	if err := d.Write(t.Context(), func(tx *db.Tx) error { tx.AfterCommit(func() { ran++ }); return errors.New("no") }); err == nil || ran != 1 {
 		t.Fatal(ran, err)
 	}
+}
+
+// What comes after a commit may use the database, one at a time too, however many commit at once.
+func TestAfterCommitNeedsAConnection(t *testing.T) {
+	d := dbtest.New(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for range 100 {
+		all.Go(func() {
+			err := d.Write(ctx, func(tx *db.Tx) error {
+				tx.AfterCommit(func() {
+					mu.Lock()
+					defer mu.Unlock()
+					var one int
+					if err := d.QueryRow(ctx, "SELECT 1").Scan(&one); err != nil {
+						t.Error(err)
+					}
+				})
+				_, err := tx.Exec(ctx, "SELECT pg_sleep(0.01)")
+				return err
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
 }
 
 func TestDatabaseThatIsAway(t *testing.T) {

@@ -13,13 +13,16 @@ import (
 	"edge.internal/gateway/internal/kit/kittest"
 )
 
-// machines lets people in with a session, and others without.
+// machines lets people in with a session, API tokens, and programs with neither.
 type machines struct{}
 
 func (machines) Authenticate(r *http.Request) (actor.Actor, error) {
 	a, err := kittest.Roles{}.Authenticate(r)
-	if r.Header.Get("X-Test-Person") != "" {
+	switch r.Header.Get("X-Test-Caller") {
+	case "person":
 		a.Session = uuid.New()
+	case "token":
+		a.Token = uuid.New()
 	}
 	return a, err
 }
@@ -38,19 +41,14 @@ func TestRoutesForPeopleAlone(t *testing.T) {
 	handle("/all", httpd.Write.BySession())
 	h := r.Handler(http.NotFoundHandler())
 	for _, x := range []struct {
-		role, path string
-		person     bool
-		status     int
+		role, path, caller string
+		status             int
 	}{
-		{"viewer", "/own", true, 201}, {"viewer", "/own", false, 403}, {"admin", "/own", false, 403}, {"", "/own", true, 401},
-		{"admin", "/all", true, 201}, {"admin", "/all", false, 403}, {"viewer", "/all", true, 403},
-		{"admin", "/all?all=true", true, 201}, {"admin", "/all?all=x", true, 400},
+		{"viewer", "/own", "person", 201}, {"viewer", "/own", "token", 403}, {"admin", "/own", "token", 403}, {"admin", "/own", "program", 403}, {"", "/own", "person", 401},
+		{"admin", "/all", "person", 201}, {"admin", "/all", "token", 403}, {"admin", "/all", "program", 201}, {"viewer", "/all", "person", 403},
+		{"admin", "/all?all=true", "person", 201}, {"admin", "/all?all=x", "person", 400},
 	} {
-		headers := []string{"Authorization", "Bearer " + x.role}
-		if x.person {
-			headers = append(headers, "X-Test-Person", "yes")
-		}
-		if a := kittest.Call(t, h, http.MethodPost, x.path, nil, headers...); a.Status != x.status {
+		if a := kittest.Call(t, h, http.MethodPost, x.path, nil, "Authorization", "Bearer "+x.role, "X-Test-Caller", x.caller); a.Status != x.status {
 			t.Errorf("%+v: %d", x, a.Status)
 		}
 	}

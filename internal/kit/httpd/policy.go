@@ -37,7 +37,8 @@ func (p Policy) BeforeSetup() Policy { p.beforeSetup = true; return p }
 // Offline lets the setup store's admin in while the database is away.
 func (p Policy) Offline() Policy { p.offline = true; return p }
 
-// BySession is for people who have logged in: neither an API token nor a program may call the route.
+// BySession is for people who have logged in: no API token may call the route, and no program if it is about the
+// caller's own account. The machine's root is an admin like others.
 func (p Policy) BySession() Policy { p.bySession = true; return p }
 
 // String names the policy, for the documentation and the tests.
@@ -55,7 +56,7 @@ func (p Policy) IsBeforeSetup() bool { return p.beforeSetup }
 // IsOffline tells whether the setup store's admin may call the route while the database is away.
 func (p Policy) IsOffline() bool { return p.offline }
 
-// IsBySession tells whether the route is closed to API tokens and programs.
+// IsBySession tells whether the route is closed to API tokens.
 func (p Policy) IsBySession() bool { return p.bySession }
 
 // allow says whether an authenticated actor may call the route.
@@ -63,7 +64,7 @@ func (p Policy) allow(a actor.Actor) error {
 	switch {
 	case a.Offline && !p.offline:
 		return fault.New(fault.Unavailable, "the database is away: only system routes answer until it returns")
-	case p.bySession && a.Session == uuid.Nil:
+	case p.bySession && (a.Token != uuid.Nil || a.Session == uuid.Nil && !p.admin):
 		return fault.New(fault.Forbidden, "this takes a login: neither an API token nor a program may do it")
 	case p.admin && a.Role != actor.Admin:
 		return fault.New(fault.Forbidden, "only an admin may do this")
