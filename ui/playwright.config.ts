@@ -5,8 +5,8 @@ import { baseURL, launch, sessionFile } from './e2e/gateway'
 export default defineConfig({
   testDir: 'e2e',
   workers: 1,
-  timeout: 30_000,
-  expect: { timeout: 10_000 },
+  timeout: 120_000,
+  expect: { timeout: 20_000 },
   reporter: [['list']],
   use: {
     baseURL,

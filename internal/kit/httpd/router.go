@@ -207,6 +207,10 @@ func (c *Call) ReplyRaw(contentType string, body []byte) error {
 // fail answers with an error in the envelope, and logs what the caller must not see.
 func (r *Router) fail(w http.ResponseWriter, req *http.Request, err error) int {
 	f := fault.From(err)
+	if f.Kind == fault.Internal && req.Context().Err() != nil {
+		// The caller went away, and whatever was under way for it ended early: nobody reads this answer.
+		f = fault.Wrap(fault.Unavailable, err, "the request was given up")
+	}
 	if f.Kind == fault.Internal {
 		r.Log.Error("request failed", "method", req.Method, "path", req.URL.Path, "request_id", w.Header().Get("X-Request-ID"), "err", err)
 	}
