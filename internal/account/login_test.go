@@ -115,6 +115,21 @@ func TestAU04Inactive(t *testing.T) {
 func TestAU06UnknownAndWrongAreAlike(t *testing.T) {
 	h := newHouseOn(t, kittest.New(t), 7)
 	h.enter(t, admin, plain)
+	// A difference that is there is there each time; that of a busy machine is not.
+	var wrong, unknown time.Duration
+	for range 4 {
+		wrong, unknown = h.timesOfRefusal(t)
+		if ratio := float64(wrong) / float64(unknown); ratio > 0.65 && ratio < 1.5 {
+			return
+		}
+		h.clock.Move(time.Hour)
+	}
+	t.Errorf("a wrong password takes %v, an unknown address %v", wrong, unknown)
+}
+
+// timesOfRefusal are the medians of how long a wrong password and an unknown address take, whose answers are alike.
+func (h *house) timesOfRefusal(t *testing.T) (wrong, unknown time.Duration) {
+	t.Helper()
 	const tries = 15
 	took := map[string][]time.Duration{}
 	bodies := map[string]bool{}
@@ -134,10 +149,7 @@ func TestAU06UnknownAndWrongAreAlike(t *testing.T) {
 		t.Errorf("bodies %v", bodies)
 	}
 	median := func(d []time.Duration) time.Duration { slices.Sort(d); return d[len(d)/2] }
-	wrong, unknown := median(took["wrong"]), median(took["unknown"])
-	if ratio := float64(wrong) / float64(unknown); ratio < 0.65 || ratio > 1.5 {
-		t.Errorf("a wrong password takes %v, an unknown address %v", wrong, unknown)
-	}
+	return median(took["wrong"]), median(took["unknown"])
 }
 
 func TestAU09SessionOutlivesTheProcess(t *testing.T) {
