@@ -1,5 +1,5 @@
 import type { Page } from '@playwright/test'
-import { admin, baseURL, byAPI, expect, expectAccessible, launch, logIn, test } from './gateway'
+import { admin, baseURL, byAPI, expect, expectAccessible, launch, logIn, logOut, test } from './gateway'
 
 const name = 'gw.example.com'
 const issuer = process.env.GATEWAY_OIDC_ISSUER
@@ -67,6 +67,7 @@ test('a secret is stored, never shown, and kept by an empty field', async ({ pag
 
 if (issuer) {
   test('somebody whom the provider vouches for logs in', async ({ page }) => {
+    test.slow()
     await test.step('the settings are tried and saved', async () => {
       await logIn(page, admin)
       await page.goto('/system/sso')
@@ -84,7 +85,7 @@ if (issuer) {
       await expect(page.getByRole('button', { name: 'Save' })).toBeDisabled()
     })
 
-    await page.context().clearCookies()
+    await logOut(page)
     const enter = async () => {
       await page.goto('/login?next=/profile')
       await page.getByRole('link', { name: `Log in with ${new URL(issuer).host}` }).click()
