@@ -1,5 +1,5 @@
 import type { Page } from '@playwright/test'
-import { admin, byAPI, expect, expectAccessible, logIn, name, test } from './gateway'
+import { admin, byAPI, expect, expectAccessible, logIn, logOut, name, test } from './gateway'
 
 const issuer = process.env.GATEWAY_OIDC_ISSUER
 if (!issuer) throw new Error('GATEWAY_OIDC_ISSUER must name an identity provider')
@@ -77,7 +77,7 @@ test('somebody whom the provider vouches for logs in', async ({ page }) => {
     await expect(page.getByRole('button', { name: 'Save' })).toBeDisabled()
   })
 
-  await page.context().clearCookies()
+  await logOut(page)
   const enter = async () => {
     await page.goto('/login?next=/profile')
     await page.getByRole('link', { name: `Log in with ${new URL(issuer).host}` }).click()
