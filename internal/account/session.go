@@ -57,14 +57,21 @@ type claims struct {
 	jwt.RegisteredClaims
 }
 
-// signer makes and reads the tokens of sessions.
+// signer makes and reads the tokens of sessions. Every request brings the same token again, so that those whose
+// signature was right are remembered; whether the session has ended is not for the signature to say.
 type signer struct {
 	key    []byte
+	clock  clock.Clock
 	parser *jwt.Parser
+	mu     sync.Mutex
+	known  map[string]claims
 }
 
+// maxKnown is how many tokens a signer remembers before it begins anew.
+const maxKnown = 1024
+
 func newSigner(key []byte, c clock.Clock) *signer {
-	return &signer{key: key, parser: jwt.NewParser(
+	return &signer{key: key, clock: c, known: map[string]claims{}, parser: jwt.NewParser(
 		jwt.WithValidMethods([]string{jwt.SigningMethodHS256.Alg()}), jwt.WithExpirationRequired(), jwt.WithTimeFunc(c.Now))}
 }
 
@@ -76,10 +83,21 @@ func (s *signer) token(x session) (string, error) {
 
 // session is the session that a token names, if the token is one of ours.
 func (s *signer) session(token string) (uuid.UUID, error) {
-	var c claims
+	s.mu.Lock()
+	c, known := s.known[token]
+	s.mu.Unlock()
+	if known && s.clock.Now().Before(c.ExpiresAt.Time) {
+		return c.Session, nil
+	}
 	if _, err := s.parser.ParseWithClaims(token, &c, func(*jwt.Token) (any, error) { return s.key, nil }); err != nil {
 		return uuid.Nil, errNoSession
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.known) >= maxKnown {
+		clear(s.known)
+	}
+	s.known[token] = c
 	return c.Session, nil
 }
 

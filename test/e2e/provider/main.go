@@ -10,7 +10,7 @@ import (
 )
 
 func main() {
-	if err := serve(os.Args[1]); err != nil {
+	if err := serve(os.Args[1]); err != nil { //nolint:staticcheck // it returns only to say what is wrong
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
