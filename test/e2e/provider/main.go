@@ -3,18 +3,14 @@ package main
 
 import (
 	"fmt"
+	"log"
 	"net"
 	"os"
 
 	"github.com/oauth2-proxy/mockoidc"
 )
 
-func main() {
-	if err := serve(os.Args[1]); err != nil { //nolint:staticcheck // it returns only to say what is wrong
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-}
+func main() { log.Fatal(serve(os.Args[1])) }
 
 // serve prints where the provider is and what it calls the gateway, and serves until it is killed.
 func serve(address string) error {
