@@ -77,13 +77,15 @@ type Filter struct {
 	Limit                  int
 }
 
+// selectEntries reads whole entries, in the order of their fields.
+const selectEntries = `SELECT id, created_at, actor, action, subject, node_id, details FROM audit_entries`
+
 // MaxLimit is how many entries one search returns at the most.
 const MaxLimit = 1000
 
 // Search returns matching entries, newest first.
 func (l *Log) Search(ctx context.Context, f Filter) ([]Entry, error) {
-	rows, err := l.db.Query(ctx, `
-		SELECT id, created_at, actor, action, subject, node_id, details FROM audit_entries
+	rows, err := l.db.Query(ctx, selectEntries+`
 		WHERE ($1 = '' OR position(lower($1) IN lower(actor)) > 0)
 		  AND ($2 = '' OR position(lower($2) IN lower(action)) > 0)
 		  AND ($3 = '' OR position(lower($3) IN lower(subject)) > 0)
@@ -101,7 +103,7 @@ func (l *Log) Search(ctx context.Context, f Filter) ([]Entry, error) {
 
 // Get returns one entry.
 func (l *Log) Get(ctx context.Context, id uuid.UUID) (Entry, error) {
-	rows, err := l.db.Query(ctx, `SELECT id, created_at, actor, action, subject, node_id, details FROM audit_entries WHERE id = $1`, id)
+	rows, err := l.db.Query(ctx, selectEntries+` WHERE id = $1`, id)
 	if err != nil {
 		return Entry{}, db.Fault(err)
 	}
@@ -137,8 +139,14 @@ func (l *Log) Prune(ctx context.Context, before time.Time) (n int64, err error) 
 // fails. The subscription starts before the snapshot is read and what both have is sent once: no gap, no duplicate.
 func (l *Log) Follow(ctx context.Context, n int, send func(Entry) error) error {
 	reader := l.live.Subscribe()
-	defer reader.Close()
+	defer func() { reader.Close() }()
 	snapshot, err := l.Search(ctx, Filter{Limit: n})
+	// Whatever was lost while the snapshot was read is not a slow client's fault: begin again.
+	for err == nil && reader.Dropped() > 0 {
+		reader.Close()
+		reader = l.live.Subscribe()
+		snapshot, err = l.Search(ctx, Filter{Limit: n})
+	}
 	if err != nil {
 		return err
 	}
