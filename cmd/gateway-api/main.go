@@ -6,14 +6,12 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"edge.internal/gateway/internal/app"
 )
 
 func main() {
-	app.Main(func() error {
+	app.Main(func(ctx context.Context) error {
 		var cfg app.Config
 		cfg.Flags(flag.CommandLine)
 		openapi := flag.Bool("openapi", false, "print the OpenAPI document and exit")
@@ -26,8 +24,6 @@ func main() {
 		case *openapi:
 			return app.WriteSpec(os.Stdout)
 		}
-		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-		defer stop()
 		return app.RunAPI(ctx, cfg)
 	})
 }

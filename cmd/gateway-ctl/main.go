@@ -8,5 +8,5 @@ import (
 )
 
 func main() {
-	app.Main(func() error { return app.Ctl().ExecuteContext(context.Background()) })
+	app.Main(func(ctx context.Context) error { return app.Ctl().ExecuteContext(ctx) })
 }

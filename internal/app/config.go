@@ -2,10 +2,13 @@
 package app
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"log/slog"
 	"os"
+	"os/signal"
+	"syscall"
 
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/clock"
@@ -63,9 +66,12 @@ func newKit(cfg Config, level slog.Level) (*kit.Kit, error) {
 	return kit.New(d, machine, clock.Real, log, box, paths, Version), nil
 }
 
-// Main runs a program's body and exits.
-func Main(run func() error) {
-	if err := run(); err != nil {
+// Main runs a program's body until it ends or the program is told to stop, and exits.
+func Main(run func(ctx context.Context) error) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
 		os.Exit(1)
 	}

@@ -186,12 +186,7 @@ func (c *Call) Reply(data any) error {
 
 // ReplyJSON answers with a whole body that is encoded already.
 func (c *Call) ReplyJSON(body []byte) error {
-	c.Header().Set("Content-Type", "application/json")
-	c.response.WriteHeader(c.status)
-	if c.Request.Method != http.MethodHead {
-		_, _ = c.response.Write(body)
-	}
-	return nil
+	return c.ReplyRaw("application/json", body)
 }
 
 // ReplyRaw answers with a body that is not in the envelope.

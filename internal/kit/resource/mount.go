@@ -176,7 +176,7 @@ func (k *Kind[T]) Mount(r *Registry) {
 	x := k.route(r)
 	x.list(k.Path, reflect.TypeFor[struct{}](), func(c *httpd.Call) (httpd.Encoded, error) { return k.encodedList(c, r.DB) })
 	x.create(k.Path, reflect.TypeFor[struct{}](), "")
-	k.mountItem(x, k.Path+"/{id}")
+	k.mountItem(x, k.Path+"/{id}", reflect.TypeFor[idInput](), byID)
 }
 
 func (k *Kind[T]) register(r *Registry) {
@@ -194,9 +194,10 @@ func (k *Kind[T]) register(r *Registry) {
 	}
 }
 
-func (k *Kind[T]) mountItem(x route, path string) {
-	x.get(path, reflect.TypeFor[idInput](), func(c *httpd.Call) (wire.Raw, error) {
-		id, err := byID(c)
+// mountItem adds the routes of one row, which find finds.
+func (k *Kind[T]) mountItem(x route, path string, in reflect.Type, find func(c *httpd.Call) (*uuid.UUID, error)) {
+	x.get(path, in, func(c *httpd.Call) (wire.Raw, error) {
+		id, err := find(c)
 		if err != nil {
 			return nil, err
 		}
@@ -206,8 +207,8 @@ func (k *Kind[T]) mountItem(x route, path string) {
 		}
 		return k.encode(v)
 	})
-	x.update(path, reflect.TypeFor[idInput](), byID)
-	x.delete(path, reflect.TypeFor[idInput](), byID)
+	x.update(path, in, find)
+	x.delete(path, in, find)
 }
 
 func (k *Kind[T]) shown(ctx context.Context, q db.Querier, where string, args ...any) ([]T, error) {
@@ -294,7 +295,7 @@ func (k *Child[T]) Mount(r *Registry) {
 	})
 	x.create(k.Under, reflect.TypeFor[parentInput](), k.Column)
 	if k.Path != "" {
-		k.mountItem(x, k.Path+"/{id}")
+		k.mountItem(x, k.Path+"/{id}", reflect.TypeFor[idInput](), byID)
 		return
 	}
 	owned := func(c *httpd.Call) (*uuid.UUID, error) {
@@ -313,20 +314,7 @@ func (k *Child[T]) Mount(r *Registry) {
 		}
 		return id, db.Fault(err)
 	}
-	item, in := k.Under+"/{id}", reflect.TypeFor[childInput]()
-	x.get(item, in, func(c *httpd.Call) (wire.Raw, error) {
-		id, err := owned(c)
-		if err != nil {
-			return nil, err
-		}
-		v, err := k.Get(c, r.DB, *id)
-		if err != nil {
-			return nil, err
-		}
-		return k.encode(v)
-	})
-	x.update(item, in, owned)
-	x.delete(item, in, owned)
+	k.mountItem(x, k.Under+"/{id}", reflect.TypeFor[childInput](), owned)
 }
 
 // parent is the parent of the request's path, which must exist.
