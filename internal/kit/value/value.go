@@ -112,6 +112,10 @@ type (
 	Addr struct{ Text[addrGrammar] }
 	// Prefix is a network in CIDR form, host bits cleared. A bare address stands for itself alone.
 	Prefix struct{ Text[prefixGrammar] }
+	// Range is one address, a network, or all addresses from one to another of the same family.
+	Range struct{ Text[rangeGrammar] }
+	// Zone is the name of a zone of the packet filter.
+	Zone struct{ Text[zoneGrammar] }
 	// IfName is the name of a network interface.
 	IfName struct{ Text[ifNameGrammar] }
 	// Email is the address part of an e-mail address, case as typed.
@@ -134,11 +138,34 @@ func (p Prefix) Netip() netip.Prefix {
 	return n
 }
 
+// Bounds are the first and the last address.
+func (r Range) Bounds() (first, last netip.Addr) {
+	if from, to, ok := strings.Cut(r.s, "-"); ok {
+		first, _ = netip.ParseAddr(from)
+		last, _ = netip.ParseAddr(to)
+		return first, last
+	}
+	n, _ := netip.ParsePrefix(r.s)
+	return n.Addr(), Last(n)
+}
+
+// Last is the last address of a network.
+func Last(n netip.Prefix) netip.Addr {
+	b := n.Addr().AsSlice()
+	for i := n.Bits(); i < len(b)*8; i++ {
+		b[i/8] |= 0x80 >> (i % 8)
+	}
+	last, _ := netip.AddrFromSlice(b)
+	return last
+}
+
 type (
 	hostGrammar   struct{}
 	domainGrammar struct{}
 	addrGrammar   struct{}
 	prefixGrammar struct{}
+	rangeGrammar  struct{}
+	zoneGrammar   struct{}
 	ifNameGrammar struct{}
 	emailGrammar  struct{}
 	urlGrammar    struct{}
@@ -168,6 +195,36 @@ func (prefixGrammar) Parse(s string) (string, error) {
 		return "", errors.New("must be a network such as 192.0.2.0/24 or 2001:db8::/32, or one address")
 	}
 	return n.Masked().String(), nil
+}
+
+func (rangeGrammar) Example() string { return "192.0.2.10-192.0.2.20" }
+
+func (rangeGrammar) Parse(s string) (string, error) {
+	from, to, ok := strings.Cut(s, "-")
+	if !ok {
+		return prefixGrammar{}.Parse(s)
+	}
+	first, err1 := addrGrammar{}.Parse(strings.TrimSpace(from))
+	last, err2 := addrGrammar{}.Parse(strings.TrimSpace(to))
+	if err1 != nil || err2 != nil {
+		return "", errors.New("must be two addresses with a dash between them, such as 192.0.2.10-192.0.2.20")
+	}
+	a, b := netip.MustParseAddr(first), netip.MustParseAddr(last)
+	if a.BitLen() != b.BitLen() || b.Less(a) {
+		return "", errors.New("must go from a lower to a higher address of the same family")
+	}
+	return first + "-" + last, nil
+}
+
+var zoneName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,30}$`)
+
+func (zoneGrammar) Example() string { return "lan" }
+
+func (zoneGrammar) Parse(s string) (string, error) {
+	if !zoneName.MatchString(s) {
+		return "", errors.New("must be the name of a zone: a letter, then at most 30 letters, digits, dashes or underscores")
+	}
+	return s, nil
 }
 
 var label = regexp.MustCompile(`^[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?$`)
