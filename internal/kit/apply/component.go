@@ -19,6 +19,7 @@ type ID string
 // The components. A resource may feed one that this machine does not have.
 const (
 	NTP          ID = "ntp"
+	Network      ID = "network"
 	PacketFilter ID = "packet-filter"
 	ReverseProxy ID = "reverse-proxy"
 )
@@ -43,7 +44,7 @@ const (
 // the transaction of a change.
 type Component[C any] struct {
 	ID ID
-	// Unit is the daemon behind the component.
+	// Unit is the daemon behind the component; there is none where the kernel itself is configured.
 	Unit host.Unit
 	// Load reads the whole configuration; it must read nothing else.
 	Load func(ctx context.Context, q db.Querier) (C, error)

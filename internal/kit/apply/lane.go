@@ -180,12 +180,8 @@ func (l *lane) converge(ctx context.Context, force bool) (revision int64, instal
 	if err != nil {
 		return revision, nil, fmt.Errorf("rendering: %w", err)
 	}
-	unit, err := l.engine.host.State(ctx, l.unit)
-	if err != nil {
-		return revision, nil, fmt.Errorf("asking for the daemon's state: %w", err)
-	}
-	if !unit.Installed {
-		return revision, nil, fmt.Errorf("%s is %w", l.unit, host.ErrNotInstalled)
+	if err := l.installed(ctx); err != nil {
+		return revision, nil, err
 	}
 	good := l.engine.lastGood(l.id)
 	same := l.onDisk(files) && sameFiles(good, files)
@@ -221,6 +217,21 @@ func (l *lane) converge(ctx context.Context, force bool) (revision int64, instal
 	}
 	l.remember(config)
 	return revision, files, nil
+}
+
+// installed complains when there is no such daemon.
+func (l *lane) installed(ctx context.Context) error {
+	if l.unit == "" {
+		return nil
+	}
+	unit, err := l.engine.host.State(ctx, l.unit)
+	if err != nil {
+		return fmt.Errorf("asking for the daemon's state: %w", err)
+	}
+	if !unit.Installed {
+		return fmt.Errorf("%s is %w", l.unit, host.ErrNotInstalled)
+	}
+	return nil
 }
 
 func (l *lane) remember(config any) {
