@@ -18,7 +18,7 @@ func (r *Room) check(ctx context.Context, files []host.File) error {
 }
 
 // restart makes chronyd read its files: it has no reload.
-func (r *Room) restart(ctx context.Context, _ Config) error {
+func (r *Room) restart(ctx context.Context, _ Config, _ []host.File) error {
 	return r.Host.Restart(ctx, unit)
 }
 

@@ -51,7 +51,7 @@ func newToy(t *testing.T, change func(*toy)) *toy {
 			_, err := x.Machine.Run(ctx, host.ChronyCheck, host.Input{Staged: files})
 			return err
 		},
-		Apply: func(ctx context.Context, _ []string) error {
+		Apply: func(ctx context.Context, _ []string, _ []host.File) error {
 			if x.gate != nil {
 				<-x.gate
 			}
