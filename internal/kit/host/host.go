@@ -18,6 +18,7 @@ var ErrNotInstalled = errors.New("not installed")
 type Machine interface {
 	Files
 	Units
+	Filter
 	// Run runs one command of the closed list. A command that ends with a non-zero status is an *ExitError; a command
 	// whose program is missing is ErrNotInstalled.
 	Run(ctx context.Context, c Command, in Input) (Output, error)

@@ -12,6 +12,8 @@ type Place string
 const (
 	ChronyMain   Place = "chrony.main"
 	ChronyDropIn Place = "chrony.dropin"
+
+	PacketFilterTable Place = "packet-filter.table" // the kernel's table as nft reads it
 )
 
 // placeSpec is all that the machine must know about a place.
@@ -25,6 +27,8 @@ type placeSpec struct {
 var places = map[Place]placeSpec{
 	ChronyMain:   {"/etc/chrony/chrony.conf", 0o644, "root", "root"},
 	ChronyDropIn: {"/etc/chrony/conf.d/gateway.conf", 0o644, "root", "root"},
+
+	PacketFilterTable: {"/var/lib/gateway/packet-filter.nft", 0o600, "root", "root"},
 }
 
 // Path tells where the place is on a real gateway; it is empty for a place that is not in the list.

@@ -10,7 +10,7 @@ import (
 // Options say how a System sees its machine.
 type Options struct {
 	// Root is put before every place and the state folder. It is empty on a real gateway; where the machine's own files
-	// must not be touched it is a folder, and commands that talk to a running daemon are refused.
+	// must not be touched it is a folder, and what talks to a running daemon or to the packet filter is refused.
 	Root string
 	// Units runs the daemons.
 	Units Units

@@ -25,6 +25,7 @@ type Machine struct {
 	facts     host.Facts
 	resources host.Resources
 	links     []host.Link
+	filter    filter
 }
 
 type verb struct {
@@ -47,6 +48,7 @@ func New() *Machine {
 		verbs:    map[verb]int{},
 		scripts:  map[host.Command]Script{},
 		runs:     map[host.Command]int{},
+		filter:   filter{asked: map[FilterVerb]int{}},
 		facts: host.Facts{
 			Hostname: "gateway", OS: "Debian GNU/Linux 12 (bookworm)", Kernel: "6.1.0",
 			MachineID: "0123456789abcdef0123456789abcdef",
