@@ -1,13 +1,21 @@
 package app
 
 import (
+	"context"
+	"net"
 	"net/http"
+	"net/netip"
 	"sync"
 
 	"edge.internal/gateway/internal/account"
+	"edge.internal/gateway/internal/firewall"
 	"edge.internal/gateway/internal/kit"
+	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/password"
+	"edge.internal/gateway/internal/kit/policy"
+	"edge.internal/gateway/internal/kit/resource"
+	"edge.internal/gateway/internal/kit/value"
 	"edge.internal/gateway/internal/kit/wire"
 	"edge.internal/gateway/internal/ntp"
 	"edge.internal/gateway/internal/setup"
@@ -17,10 +25,11 @@ import (
 // House is every room, wired.
 type House struct {
 	*kit.Kit
-	Setup   *setup.Room
-	Account *account.Room
-	System  *system.Room
-	NTP     *ntp.Room
+	Setup    *setup.Room
+	Account  *account.Room
+	System   *system.Room
+	NTP      *ntp.Room
+	Firewall *firewall.Room
 }
 
 // Build builds and mounts every room, in order.
@@ -37,6 +46,16 @@ func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, 
 	}
 	h.System = system.New(k, systemDeps(store))
 	h.NTP = ntp.New(k)
+	h.Firewall = firewall.New(k, firewall.Deps{
+		Interfaces: func(context.Context, db.Querier) (map[value.Zone][]value.IfName, error) { return nil, nil },
+		ZoneUsers:  func(context.Context, db.Querier, value.Zone) ([]resource.User, error) { return nil, nil },
+		Openings:   []policy.Source{h.NTP.Openings},
+		Tunnels:    func(context.Context, db.Querier) ([]policy.Tunnel, error) { return nil, nil },
+		Peers:      func(context.Context, db.Querier) ([]netip.Addr, error) { return nil, nil },
+		Resolve: func(ctx context.Context, name string) ([]netip.Addr, error) {
+			return net.DefaultResolver.LookupNetIP(ctx, "ip", name)
+		},
+	})
 
 	k.Router.SetupDone = h.Setup.Completed
 	k.Router.Sessions = h.Account
@@ -44,6 +63,7 @@ func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, 
 	h.Account.Mount()
 	h.System.Mount()
 	h.NTP.Mount()
+	h.Firewall.Mount()
 	k.Resources.MountChangeSets()
 	mountSpec(k)
 	return h, nil

@@ -1,12 +1,14 @@
 package firewall
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"reflect"
 	"slices"
 	"sync"
+	"time"
 
 	"edge.internal/gateway/internal/kit/conf/nft"
 	"edge.internal/gateway/internal/kit/host"
@@ -19,7 +21,8 @@ type kernel struct {
 	loaded bool
 	// generation is the kernel's count of changes, ours and others', when the table was ours.
 	generation uint32
-	// digest is that of the table then; empty until it has been taken.
+	at         time.Time
+	// digest is that of the table then; empty until it has been taken, which costs something in a large table.
 	digest string
 }
 
@@ -34,7 +37,7 @@ func (r *Room) replace(ctx context.Context, c Config, files []host.File) error {
 	if err := r.transact(ctx, files); err != nil {
 		return err
 	}
-	for _, s := range compile(c).Skipped {
+	for _, s := range skipped(c) {
 		r.Log.Warn("a NAT rule has no effect", "component", "packet-filter", "rule", s.ID, "err", s.Reason)
 	}
 	return nil
@@ -50,31 +53,53 @@ func (r *Room) transact(ctx context.Context, files []host.File) error {
 		return fmt.Errorf("reading the table back: %w", err)
 	}
 	r.kernel.mu.Lock()
-	r.kernel.loaded, r.kernel.generation, r.kernel.digest = true, state.Generation, ""
+	r.kernel.loaded, r.kernel.generation, r.kernel.at, r.kernel.digest = true, state.Generation, r.Clock.Now(), ""
 	r.kernel.mu.Unlock()
 	return nil
 }
 
-// verify says whether the kernel has the table of the configuration, as this process has loaded it. The digest of the
-// whole table is only taken where it can tell something: the first time, and when something has changed.
-func (r *Room) verify(ctx context.Context, c Config) error {
+// verify says whether the kernel has the table of the files, as this process has loaded it.
+func (r *Room) verify(ctx context.Context, _ Config, files []host.File) error {
 	state, err := r.Host.FilterState(ctx)
 	if err != nil {
 		return err
 	}
-	t := table(compile(c))
 	r.kernel.mu.Lock()
 	defer r.kernel.mu.Unlock()
 	switch {
 	case !state.Present:
 		return errors.New("the table is not in the kernel")
 	case !r.kernel.loaded:
-		return errors.New("the table is not loaded yet")
-	case state.Comment != t.Comment:
+		return errors.New("this process has not loaded the table yet")
+	case !bytes.Contains(files[0].Content, []byte(`comment "`+state.Comment+`"`)):
 		return errors.New("the kernel has another table")
-	case state.Generation == r.kernel.generation:
-		return nil
+	case state.Generation != r.kernel.generation:
+		return r.compare(ctx, state.Generation)
+	case r.kernel.digest == "" && r.Clock.Now().Sub(r.kernel.at) > settle:
+		return r.takeDigest(ctx)
 	}
+	return nil
+}
+
+// settle is how long after a change the digest of the table is taken: not while somebody waits for the change.
+const settle = 3 * time.Second
+
+func (r *Room) takeDigest(ctx context.Context) (err error) {
+	r.kernel.digest, err = r.Host.FilterDigest(ctx)
+	return err
+}
+
+// compare asks whether a change of the packet filter, which was not ours, was one of our table.
+func (r *Room) compare(ctx context.Context, generation uint32) error {
+	was := r.kernel.digest
+	if err := r.takeDigest(ctx); err != nil {
+		return err
+	}
+	if was != r.kernel.digest {
+		r.kernel.loaded = false
+		return errors.New("somebody has changed the table")
+	}
+	r.kernel.generation = generation
 	return nil
 }
 

@@ -26,8 +26,6 @@ type Ruleset struct {
 	Peers               []nft.Span
 	// Sets are the address sets that rules refer to by name.
 	Sets []nft.Set
-	// Skipped are the rules that cannot be brought about, and why.
-	Skipped []Skipped
 }
 
 // ZoneLinks is a zone and its interfaces.
@@ -144,10 +142,8 @@ func compile(c Config) Ruleset {
 		if !c.NAT[i].Enabled {
 			continue
 		}
-		t, why := translate(&c.NAT[i])
-		switch {
-		case why != "":
-			rs.Skipped = append(rs.Skipped, Skipped{t.ID, t.Name, why})
+		switch t, why := translate(&c.NAT[i]); {
+		case why != "": // skipped tells of it
 		case t.Kind == natDestination:
 			rs.Destination = append(rs.Destination, t)
 		default:
@@ -155,6 +151,17 @@ func compile(c Config) Ruleset {
 		}
 	}
 	return rs
+}
+
+// skipped are the enabled NAT rules that cannot be brought about, and why.
+func skipped(c Config) []Skipped {
+	list := []Skipped{}
+	for i := range c.NAT {
+		if _, why := translate(&c.NAT[i]); why != "" && c.NAT[i].Enabled {
+			list = append(list, Skipped{c.NAT[i].ID, c.NAT[i].Name.String(), why})
+		}
+	}
+	return list
 }
 
 // book finds what rules refer to.

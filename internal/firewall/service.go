@@ -2,6 +2,7 @@ package firewall
 
 import (
 	"context"
+	"slices"
 
 	"github.com/google/uuid"
 
@@ -81,7 +82,7 @@ func (r *Room) serviceGroupKind() resource.Kind[ServiceGroup] {
 		Name: "firewall.service-group", Title: "service group", Path: "/firewall/service-groups", Table: "firewall_service_groups", Order: "name", Feeds: feeds,
 		Check: func(ctx context.Context, tx *db.Tx, was, now *ServiceGroup) error {
 			switch {
-			case was != nil && was.Builtin && (now == nil || was.Name != now.Name || !sameMembers(was.Members, now.Members)):
+			case was != nil && was.Builtin && (now == nil || was.Name != now.Name || !slices.Equal(was.Members, now.Members)):
 				return builtin("service group", was.Name.String())
 			case now == nil:
 				return r.refuseUsed(ctx, tx, was.ID, "the service group "+was.Name.String())

@@ -23,7 +23,7 @@ func (r *Room) restart(ctx context.Context, _ Config, _ []host.File) error {
 }
 
 // verify says whether chronyd runs, answers, and has every source that needs no name to be resolved.
-func (r *Room) verify(ctx context.Context, c Config) error {
+func (r *Room) verify(ctx context.Context, c Config, _ []host.File) error {
 	state, err := r.Host.State(ctx, unit)
 	if err != nil {
 		return err

@@ -57,8 +57,8 @@ type Component[C any] struct {
 	// Atomic says that Apply needs no installed files, and takes all of them or refuses all: then it is the check, too. A
 	// change is applied before it is committed, and what was there comes back if it is not. Check is asked for previews.
 	Atomic bool
-	// Verify says whether the daemon runs with the configuration.
-	Verify func(ctx context.Context, c C) error
+	// Verify says whether the daemon runs with the configuration, which is that of the files.
+	Verify func(ctx context.Context, c C, files []host.File) error
 	// Runtime, where the daemon has one, is the way to change it while it runs, whose cost depends on the change and not
 	// on the size of the configuration.
 	Runtime *Runtime[C]
@@ -93,7 +93,7 @@ type erased struct {
 	check  func(ctx context.Context, files []host.File) error
 	apply  func(ctx context.Context, c any, files []host.File) error
 	atomic bool
-	verify func(ctx context.Context, c any) error
+	verify func(ctx context.Context, c any, files []host.File) error
 	can    func(was, now any) bool
 	do     func(ctx context.Context, was, now any) error
 }
@@ -104,7 +104,7 @@ func erase[C any](c Component[C]) erased {
 		load:   func(ctx context.Context, q db.Querier) (any, error) { return c.Load(ctx, q) },
 		render: func(v any) ([]host.File, error) { return c.Render(v.(C)) },
 		apply:  func(ctx context.Context, v any, files []host.File) error { return c.Apply(ctx, v.(C), files) },
-		verify: func(ctx context.Context, v any) error { return c.Verify(ctx, v.(C)) },
+		verify: func(ctx context.Context, v any, files []host.File) error { return c.Verify(ctx, v.(C), files) },
 		can:    func(any, any) bool { return false },
 	}
 	if c.Runtime != nil {

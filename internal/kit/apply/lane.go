@@ -248,7 +248,7 @@ func (l *lane) bring(ctx context.Context, now *imagined, force bool) (installed 
 	}
 	good := l.good
 	same := l.onDisk(files) && sameFiles(good, files)
-	if same && !force && l.verify(ctx, config) == nil {
+	if same && !force && l.verify(ctx, config, files) == nil {
 		l.remember(config)
 		return nil, nil
 	}
@@ -274,7 +274,7 @@ func (l *lane) bring(ctx context.Context, now *imagined, force bool) (installed 
 		err = failpoint.Hit(failpoint.ApplyReloaded)
 	}
 	if err == nil {
-		err = l.verify(ctx, config)
+		err = l.verify(ctx, config, files)
 	}
 	if err != nil {
 		return nil, l.fallBack(ctx, config, good, files, err)
