@@ -3159,10 +3159,10 @@ export interface components {
         };
         SystemService: {
             /**
-             * @description What it does.
+             * @description What it does. The packet filter is no daemon: its table is in the kernel, or it is not.
              * @enum {string}
              */
-            active: "active" | "activating" | "inactive" | "failed" | "not_installed";
+            active: "active" | "activating" | "inactive" | "failed" | "not_installed" | "kernel-loaded" | "no-table";
             /** @description Why it failed, when it did. */
             detail: string;
             /** @description Name of the daemon. */
