@@ -74,4 +74,7 @@ func (r *Room) Mount() {
 // Run resolves names until the context ends.
 func (r *Room) Run(ctx context.Context) { r.resolver.run(ctx) }
 
+// ResolveNow has the names among the address objects resolved again, without waiting for the next time.
+func (r *Room) ResolveNow() { r.resolver.wake() }
+
 func doc(id, summary string) httpd.Doc { return httpd.Doc{ID: id, Tag: "firewall", Summary: summary} }
