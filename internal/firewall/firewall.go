@@ -5,6 +5,8 @@ package firewall
 import (
 	"context"
 	"net/netip"
+	"sync"
+	"time"
 
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/apply"
@@ -27,6 +29,7 @@ type Room struct {
 	rules         resource.Kind[Rule]
 	nat           resource.Kind[NATRule]
 	kernel        kernel
+	log           *Log
 	resolver      *resolver
 }
 
@@ -50,6 +53,7 @@ type Deps struct {
 func New(k *kit.Kit, d Deps) *Room {
 	r := &Room{Kit: k, deps: d}
 	r.resolver = newResolver(r)
+	r.log = NewLog(k.Host, r.linkNames, r.kernel.action, k.Clock, k.Log)
 	r.zones, r.addresses, r.addressGroups = r.zoneKind(), r.addressKind(), r.addressGroupKind()
 	r.services, r.serviceGroups, r.rules, r.nat = r.serviceKind(), r.serviceGroupKind(), r.ruleKind(), r.natKind()
 	apply.Register(k.Engine, apply.Component[Config]{
@@ -69,10 +73,31 @@ func (r *Room) Mount() {
 	r.rules.Mount(r.Resources)
 	r.nat.Mount(r.Resources)
 	r.mountUsage()
+	r.log.Mount(r.Router)
 }
 
-// Run resolves names until the context ends.
-func (r *Room) Run(ctx context.Context) { r.resolver.run(ctx) }
+// Run resolves names and reads the packet log until the context ends.
+func (r *Room) Run(ctx context.Context) {
+	var all sync.WaitGroup
+	all.Go(func() { r.resolver.run(ctx) })
+	all.Go(func() { r.log.Run(ctx) })
+	all.Wait()
+}
+
+// linkNames are the names of the interfaces by index.
+func (r *Room) linkNames() map[uint32]string {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	links, err := r.Host.Links(ctx)
+	if err != nil {
+		r.Log.Warn("the packet log does not know the interfaces", "component", "packet-filter", "err", err)
+	}
+	names := map[uint32]string{}
+	for _, l := range links {
+		names[uint32(l.Index)] = l.Name
+	}
+	return names
+}
 
 // ResolveNow has the names among the address objects resolved again, without waiting for the next time.
 func (r *Room) ResolveNow() { r.resolver.wake() }

@@ -538,6 +538,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/firewall/log": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The newest 1000 events of the packet filter's log that match, newest first */
+        get: operations["firewall.log"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/firewall/log/live": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The newest events of the packet filter's log that match, oldest first, and then each new one */
+        get: operations["firewall.log.live"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/firewall/rules": {
         parameters: {
             query?: never;
@@ -1939,6 +1973,62 @@ export interface components {
             name?: string;
             /** @description An address, a network such as 192.0.2.0/24, a range such as 192.0.2.10-192.0.2.20, or a host name. */
             value?: string;
+        };
+        FirewallLogEvent: {
+            /** @description What was done with the packet: accept, drop or reject; empty when the rule was not known. */
+            action: string;
+            /**
+             * @description Where a default drop happened; absent for rules.
+             * @enum {string}
+             */
+            chain?: "input" | "forward";
+            /** @description Destination address. */
+            destination: string;
+            /**
+             * Format: int32
+             * @description Destination port; absent where there is none.
+             */
+            destination_port?: number;
+            /** @description Interface that it came by; empty when the gateway itself sent it. */
+            interface: string;
+            /** @description Interface that it would leave by; absent for packets to the gateway. */
+            out_interface?: string;
+            /** @description icmp, tcp, udp, icmpv6, or the number of another protocol. */
+            proto: string;
+            /** @description The rule that logged it; absent for default drops. */
+            rule_id?: string;
+            /**
+             * Format: int64
+             * @description Length of the IP packet in bytes.
+             */
+            size: number;
+            /** @description Source address. */
+            source: string;
+            /**
+             * Format: int32
+             * @description Source port; absent where there is none.
+             */
+            source_port?: number;
+            /**
+             * Format: date-time
+             * @description When the packet was seen.
+             */
+            timestamp: string;
+        };
+        FirewallLogFrame: {
+            /**
+             * Format: int64
+             * @description How many events this reader was too slow for since the stream began; with a filter, they might not all have matched.
+             */
+            dropped: number;
+            /** @description Up to 64 events that match, oldest first. */
+            events: components["schemas"]["FirewallLogEvent"][];
+        };
+        FirewallLogPage: {
+            /** @description Why the log cannot be read now; absent while it can. */
+            error?: string;
+            /** @description The events that match, newest first. */
+            events: components["schemas"]["FirewallLogEvent"][];
         };
         FirewallNATRule: {
             /** @description What the rule is for. */
@@ -4616,6 +4706,107 @@ export interface operations {
                         data: components["schemas"]["ResourceDeleted"];
                         error: null;
                     };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "firewall.log": {
+        parameters: {
+            query?: {
+                /** @description Not before this time. */
+                since?: string;
+                /** @description Not after this time. */
+                until?: string;
+                /** @description Only what this rule logged. */
+                rule_id?: string;
+                /** @description Address or network of the source. */
+                src?: string;
+                /** @description Address or network of the destination. */
+                dst?: string;
+                /** @description icmp, tcp, udp, icmpv6, or the number of a protocol. */
+                proto?: string;
+                /** @description accept, drop or reject. */
+                action?: string;
+                /** @description How many events of the history at the most, 1 to 1000; 1000 when absent. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["FirewallLogPage"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "firewall.log.live": {
+        parameters: {
+            query?: {
+                /** @description Not before this time. */
+                since?: string;
+                /** @description Not after this time. */
+                until?: string;
+                /** @description Only what this rule logged. */
+                rule_id?: string;
+                /** @description Address or network of the source. */
+                src?: string;
+                /** @description Address or network of the destination. */
+                dst?: string;
+                /** @description icmp, tcp, udp, icmpv6, or the number of a protocol. */
+                proto?: string;
+                /** @description accept, drop or reject. */
+                action?: string;
+                /** @description How many events of the history at the most, 1 to 1000; 1000 when absent. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A WebSocket; each text frame is one of these. */
+            101: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FirewallLogFrame"];
                 };
             };
             /** @description It was refused or it failed; the error says why. */

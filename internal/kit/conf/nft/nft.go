@@ -6,6 +6,7 @@ package nft
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"fmt"
 	"net/netip"
 	"strconv"
@@ -106,11 +107,9 @@ func prefix(s Span) (int, bool) {
 
 // Table is one table of the family inet, which is replaced whole.
 type Table struct {
-	Name constant
-	// Comment is what tells one version of the table from another.
-	Comment string
-	Sets    []Set
-	Chains  []Chain
+	Name   constant
+	Sets   []Set
+	Chains []Chain
 }
 
 // Set is a named set of addresses of one family.
@@ -153,27 +152,32 @@ func For(prefix constant, word string) Tag {
 	}, word)}
 }
 
-// Bytes is the transaction that puts the table in the place of its former self.
+// Bytes is the transaction that puts the table in the place of its former self. The table's comment is a digest of its
+// structure, which tells one table from another; the elements of sets are not part of it, for they change while the
+// table stays.
 func (t *Table) Bytes() []byte {
-	var b bytes.Buffer
-	// The first line makes sure that there is something to delete.
-	fmt.Fprintf(&b, "table inet %s\ndelete table inet %s\ntable inet %s {\n", t.Name, t.Name, t.Name)
-	if t.Comment != "" {
-		fmt.Fprintf(&b, "\tcomment \"%s\"\n", t.Comment)
-	}
+	var structure, b bytes.Buffer
 	for i := range t.Sets {
-		t.Sets[i].print(&b)
+		t.Sets[i].print(&structure, false)
 	}
+	empty := structure.Len()
 	for i := range t.Chains {
-		t.Chains[i].print(&b)
+		t.Chains[i].print(&structure)
 	}
+	b.Grow(structure.Len() + 4096)
+	// The first line makes sure that there is something to delete.
+	fmt.Fprintf(&b, "table inet %s\ndelete table inet %s\ntable inet %s {\n\tcomment \"sha256:%x\"\n", t.Name, t.Name, t.Name, sha256.Sum256(structure.Bytes()))
+	for i := range t.Sets {
+		t.Sets[i].print(&b, true)
+	}
+	b.Write(structure.Bytes()[empty:])
 	b.WriteString("}\n")
 	return b.Bytes()
 }
 
-func (s *Set) print(b *bytes.Buffer) {
+func (s *Set) print(b *bytes.Buffer, elements bool) {
 	fmt.Fprintf(b, "\tset %s {\n\t\ttype %s_addr\n\t\tflags interval\n", s.Name, s.Family)
-	if len(s.Elements) > 0 {
+	if elements && len(s.Elements) > 0 {
 		b.WriteString("\t\telements = ")
 		spans(b, s.Elements)
 		b.WriteByte('\n')
