@@ -197,7 +197,7 @@ func (k *Kind[T]) register(r *Registry) {
 		panic("kind " + k.Name + " is registered twice")
 	}
 	k.codec = newCodec(reflect.TypeFor[T](), k.Table)
-	k.listing = new(atomic.Pointer[listing])
+	k.listing, k.known = new(atomic.Pointer[listing]), new(known[T])
 	if first := reflect.TypeFor[T]().Field(0); first.Type != reflect.TypeFor[Meta]() {
 		panic(fmt.Sprintf("%s does not embed resource.Meta first", reflect.TypeFor[T]()))
 	}

@@ -8,6 +8,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"fmt"
+	"math/bits"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -77,32 +78,34 @@ func (f Family) String() string { return [...]string{"ipv4", "ipv6"}[f] }
 type Span struct{ First, Last netip.Addr }
 
 func (s Span) print(b *bytes.Buffer) {
-	b.WriteString(s.First.String())
+	b.Write(s.First.AppendTo(b.AvailableBuffer()))
 	if s.First == s.Last {
 		return
 	}
 	if n, ok := prefix(s); ok {
-		fmt.Fprintf(b, "/%d", n)
+		b.WriteByte('/')
+		number(b, n)
 		return
 	}
 	b.WriteByte('-')
-	b.WriteString(s.Last.String())
+	b.Write(s.Last.AppendTo(b.AvailableBuffer()))
 }
+
+func number(b *bytes.Buffer, n int) { b.Write(strconv.AppendInt(b.AvailableBuffer(), int64(n), 10)) }
 
 // prefix is the length of the network that a span is, if it is one.
 func prefix(s Span) (int, bool) {
-	first, last := s.First.AsSlice(), s.Last.AsSlice()
-	bits := 0
+	first, last := s.First.As16(), s.Last.As16() // IPv4 within the last four bytes
+	same := 0
 	for i := range first {
-		for bit := 7; bit >= 0; bit-- {
-			if first[i]>>bit&1 != last[i]>>bit&1 {
-				n := netip.PrefixFrom(s.First, bits).Masked()
-				return bits, n.Addr() == s.First && value.Last(n) == s.Last
-			}
-			bits++
+		zeros := bits.LeadingZeros8(first[i] ^ last[i])
+		if same += zeros; zeros < 8 {
+			break
 		}
 	}
-	return bits, true
+	same -= 128 - s.First.BitLen()
+	n := netip.PrefixFrom(s.First, same).Masked()
+	return same, n.Addr() == s.First && value.Last(n) == s.Last
 }
 
 // Table is one table of the family inet, which is replaced whole.
@@ -211,7 +214,9 @@ func (c *Chain) print(b *bytes.Buffer) {
 			e.print(b)
 		}
 		if tag := c.Rules[i].Tag.text; tag != "" {
-			fmt.Fprintf(b, " comment \"%s\"", tag)
+			b.WriteString(` comment "`)
+			b.WriteString(tag)
+			b.WriteByte('"')
 		}
 		b.WriteByte('\n')
 	}
