@@ -31,6 +31,9 @@ type Room struct {
 	kernel        kernel
 	log           *Log
 	resolver      *resolver
+	hits          *hits
+	counters      counters
+	insights      insights
 }
 
 // Deps is what other rooms lend.
@@ -47,12 +50,28 @@ type Deps struct {
 	Peers func(ctx context.Context, q db.Querier) ([]netip.Addr, error)
 	// Resolve asks the DNS for the addresses of a name.
 	Resolve func(ctx context.Context, name string) ([]netip.Addr, error)
+	// Way asks the kernel where a packet goes that comes in by an interface; without one, that the gateway sends itself.
+	Way func(ctx context.Context, source, destination netip.Addr, in string) (Way, error)
+	// Addresses are the stored addresses of the gateway.
+	Addresses func(ctx context.Context, q db.Querier) ([]netip.Addr, error)
+}
+
+// Way is where a packet goes.
+type Way struct {
+	// Local says that it is for the gateway itself.
+	Local bool
+	// Interface is the one that it leaves by; empty when there is no way, and when it is local.
+	Interface string
+	// Reason is a sentence about the route, or about why there is none.
+	Reason string
+	// Source is the address that the gateway has towards the destination: what masquerading takes. It may be absent.
+	Source netip.Addr
 }
 
 // New builds the room.
 func New(k *kit.Kit, d Deps) *Room {
 	r := &Room{Kit: k, deps: d}
-	r.resolver = newResolver(r)
+	r.resolver, r.hits = newResolver(r), newHits(r)
 	r.log = NewLog(k.Host, r.linkNames, r.kernel.action, k.Clock, k.Log)
 	r.zones, r.addresses, r.addressGroups = r.zoneKind(), r.addressKind(), r.addressGroupKind()
 	r.services, r.serviceGroups, r.rules, r.nat = r.serviceKind(), r.serviceGroupKind(), r.ruleKind(), r.natKind()
@@ -74,14 +93,17 @@ func (r *Room) Mount() {
 	r.nat.Mount(r.Resources)
 	r.mountUsage()
 	r.log.Mount(r.Router)
+	r.mountExplain()
+	r.mountInsights()
 }
 
-// Run resolves names and reads the packet log until the context ends.
+// Run resolves names, counts hits and reads the packet log until the context ends.
 func (r *Room) Run(ctx context.Context) {
-	var all sync.WaitGroup
-	all.Go(func() { r.resolver.run(ctx) })
-	all.Go(func() { r.log.Run(ctx) })
-	all.Wait()
+	var jobs sync.WaitGroup
+	jobs.Go(func() { r.resolver.run(ctx) })
+	jobs.Go(func() { r.hits.run(ctx) })
+	jobs.Go(func() { r.log.Run(ctx) })
+	jobs.Wait()
 }
 
 // linkNames are the names of the interfaces by index.
