@@ -4,6 +4,8 @@ package resource
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -11,6 +13,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/fault"
 )
 
 // Meta is what every resource has. Embed it first.
@@ -70,11 +73,12 @@ type Singleton[T any] struct {
 	kind Kind[T]
 }
 
-// Child is a kind whose rows belong to a parent. Lists and creates go through the parent's path.
+// Child is a kind whose rows belong to a parent, and are listed and made below it.
 type Child[T any] struct {
 	Kind[T]
-	// Under is the collection below the parent, such as /backends/{parent}/servers. Without Kind.Path the rows live there
-	// too, and one that is addressed through another parent is not found.
+	// Under is the collection below the parent, such as /backends/{parent}/servers. With Kind.Path the rows live there, and
+	// all of them are listed and made there too. Without it they live below their parent, and one that is addressed through
+	// another parent is not found.
 	Under string
 	// Column refers to the parent's id.
 	Column string
@@ -88,6 +92,28 @@ func (k *Kind[T]) fresh() *T {
 		*v = k.New()
 	}
 	return v
+}
+
+// User is a row that uses another one.
+type User struct {
+	Kind string    `json:"kind" doc:"Name of the kind, such as firewall.rule."`
+	ID   uuid.UUID `json:"id" doc:"Which row."`
+	Name string    `json:"name" doc:"What people call it."`
+}
+
+// InUse refuses to delete what others use, and names them.
+func InUse(title string, users []User) error {
+	if len(users) == 0 {
+		return nil
+	}
+	names := make([]string, 0, len(users))
+	for _, u := range users {
+		names = append(names, u.Name)
+	}
+	if len(names) > 3 {
+		names = append(names[:3], fmt.Sprintf("and %d more", len(users)-3))
+	}
+	return &fault.Error{Kind: fault.Conflict, Message: title + " is still used by " + strings.Join(names, ", "), Details: map[string]any{"used_by": users}}
 }
 
 func metaOf[T any](v *T) *Meta {
