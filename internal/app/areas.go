@@ -9,6 +9,7 @@ import (
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/password"
 	"edge.internal/gateway/internal/kit/wire"
+	"edge.internal/gateway/internal/network"
 	"edge.internal/gateway/internal/ntp"
 	"edge.internal/gateway/internal/setup"
 	"edge.internal/gateway/internal/system"
@@ -20,6 +21,7 @@ type House struct {
 	Setup   *setup.Room
 	Account *account.Room
 	System  *system.Room
+	Network *network.Room
 	NTP     *ntp.Room
 }
 
@@ -36,6 +38,8 @@ func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, 
 		return nil, err
 	}
 	h.System = system.New(k, systemDeps(store))
+	// A single node binds its virtual addresses itself.
+	h.Network = network.New(k, network.Deps{VIPsElsewhere: func() bool { return false }})
 	h.NTP = ntp.New(k)
 
 	k.Router.SetupDone = h.Setup.Completed
@@ -43,6 +47,7 @@ func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, 
 	h.Setup.Mount()
 	h.Account.Mount()
 	h.System.Mount()
+	h.Network.Mount()
 	h.NTP.Mount()
 	k.Resources.MountChangeSets()
 	mountSpec(k)

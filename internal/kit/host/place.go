@@ -12,6 +12,10 @@ type Place string
 const (
 	ChronyMain   Place = "chrony.main"
 	ChronyDropIn Place = "chrony.dropin"
+	// RouteProtocols names the gateway's protocol for those who list routes.
+	RouteProtocols Place = "iproute2.protocols"
+	// NetworkState is what links, addresses and routes shall be, for people to read.
+	NetworkState Place = "network.state"
 )
 
 // placeSpec is all that the machine must know about a place.
@@ -25,6 +29,9 @@ type placeSpec struct {
 var places = map[Place]placeSpec{
 	ChronyMain:   {"/etc/chrony/chrony.conf", 0o644, "root", "root"},
 	ChronyDropIn: {"/etc/chrony/conf.d/gateway.conf", 0o644, "root", "root"},
+
+	RouteProtocols: {"/etc/iproute2/rt_protos.d/gateway.conf", 0o644, "root", "root"},
+	NetworkState:   {"/var/lib/gateway/network.json", 0o644, "root", "root"},
 }
 
 // Path tells where the place is on a real gateway; it is empty for a place that is not in the list.
