@@ -26,10 +26,10 @@ run: run-packages build ## set everything up and run a whole gateway in a box
 test: test-packages build ## set everything up and run all tests
 	$(call say,Go: vet and format)
 	@test -z "$$(gofmt -l cmd internal test ui/*.go)" || { echo 'not formatted:'; gofmt -l cmd internal test ui/*.go; exit 1; }
-	@go vet ./...
+	@go vet -tags vm ./...
 	$(call say,UI: types and unit tests)
 	@cd ui && npm run --silent typecheck && npm run --silent lint && npm run --silent test && npm run --silent size
-	$(call say,Go: all tests - rooms and programs and lab and faults and browser)
+	$(call say,Go: all tests - rooms and programs and lab and virtual machine and faults and browser)
 	@go test -count=1 -p 2 -timeout 20m ./...
 
 build: ui/dist/index.html programs ## build the UI and the programs into bin/
@@ -52,6 +52,7 @@ run-packages:
 
 test-packages:
 	@packaging/packages.sh test
+	@packaging/vm.sh
 
 generate: ui/node_modules/.installed ## write api/openapi.json and the UI's client types
 	@go run ./cmd/gateway-api -openapi > api/openapi.json.new && mv api/openapi.json.new api/openapi.json

@@ -12,7 +12,7 @@ if [ -n "$unformatted" ]; then
 	echo "not formatted: $unformatted" >&2
 	exit 1
 fi
-go vet ./...
+go vet -tags vm ./...
 
 tools=.cache/tools
 if [ ! -x "$tools/golangci-lint" ]; then
@@ -20,7 +20,7 @@ if [ ! -x "$tools/golangci-lint" ]; then
 	GOBIN="$PWD/$tools" go install "github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$version"
 fi
 say "golangci-lint"
-"$tools/golangci-lint" run ./...
+"$tools/golangci-lint" run --build-tags vm ./...
 
 say "UI"
 (cd ui && npm run --silent lint && npm run --silent typecheck)

@@ -1,0 +1,21 @@
+#!/bin/busybox sh
+# The first and only process of the machine: runs each test program, says how it ended, and switches off. The kernel
+# talks on ttyS0; ttyS1 belongs to the tests alone, so that nothing is printed into the middle of their lines.
+/bin/busybox mkdir -p /proc /sys /dev /run /tmp /root /busybox
+/bin/busybox --install -s /busybox
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/busybox HOME=/root
+mount -t proc proc /proc
+mount -t sysfs sysfs /sys
+mount -t devtmpfs devtmpfs /dev
+mount -t tmpfs tmpfs /run
+mount -t tmpfs tmpfs /tmp
+ip link set lo up
+stty -F /dev/ttyS1 raw
+exec </dev/null >/dev/ttyS1 2>&1
+echo RIG-UP
+cd /tmp
+for test in /tests/*; do
+	$test $(cat /arguments)
+	printf '\nRIG-EXIT:%d\n' $?
+done
+poweroff -f

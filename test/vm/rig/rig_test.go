@@ -1,0 +1,59 @@
+package rig
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// script makes a test program of a few words of shell.
+func script(t *testing.T, name, words string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+words+"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+const kernel = "../../../.cache/vm/kernel"
+
+func TestMachineThatPanics(t *testing.T) {
+	m := Machine{Kernel: kernel, Limit: 3 * time.Minute, Tests: []string{
+		script(t, "fails", "echo $1; printf unfinished; exit 3"), script(t, "panics", "echo c >/proc/sysrq-trigger"), script(t, "late", "echo late"),
+	}, Arguments: []string{"argument"}}
+	var lines []string
+	r, err := m.Run(t.Context(), func(i int, line string) {
+		if i == 0 {
+			lines = append(lines, line)
+		}
+	})
+	if !slices.Equal(r.Exits, []int{3}) || !slices.Equal(lines, []string{"argument", "unfinished"}) {
+		t.Errorf("%+v, %q", r, lines)
+	}
+	if err == nil || !strings.Contains(err.Error(), "died with 1 of 3 test programs run") || !strings.Contains(err.Error(), "Kernel panic") {
+		t.Error(err)
+	}
+}
+
+func TestMachineThatHangs(t *testing.T) {
+	m := Machine{Kernel: kernel, Limit: time.Second, Tests: []string{script(t, "hangs", "sleep 1000")}}
+	start := time.Now()
+	_, err := m.Run(t.Context(), func(int, string) {})
+	if err == nil || !strings.Contains(err.Error(), "was stopped after") {
+		t.Error(err)
+	}
+	if took := time.Since(start); took > 30*time.Second {
+		t.Errorf("took %s", took)
+	}
+}
+
+func TestMachineWithoutAKernel(t *testing.T) {
+	m := Machine{Kernel: t.TempDir(), Limit: time.Minute}
+	if _, err := m.Run(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "make test-packages") {
+		t.Error(err)
+	}
+}
