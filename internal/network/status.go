@@ -6,6 +6,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/value"
 )
 
 // LiveRoute is a route of the kernel.
@@ -82,11 +83,13 @@ func (r *Room) mountStatus() {
 		})
 }
 
-// adoptable lists what an operator may want to declare: not the loopback, and not what is ours.
+// adoptable lists what an operator may want to declare: not the loopback, not what is ours, and not what is a member.
 func adoptable(declared []Interface, links []host.Link, routes []host.Route) []Adoptable {
 	list := []Adoptable{}
 	for _, l := range links {
-		known := slices.ContainsFunc(declared, func(i Interface) bool { return i.Name.String() == l.Name })
+		known := slices.ContainsFunc(declared, func(i Interface) bool {
+			return i.Name.String() == l.Name || slices.ContainsFunc(i.Members, func(m value.IfName) bool { return m.String() == l.Name })
+		})
 		if known || l.Type == "loopback" || ours(l) {
 			continue
 		}
