@@ -1,13 +1,19 @@
 package app
 
 import (
+	"context"
+	"net"
 	"net/http"
+	"net/netip"
 	"sync"
 
 	"edge.internal/gateway/internal/account"
+	"edge.internal/gateway/internal/firewall"
 	"edge.internal/gateway/internal/kit"
+	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/password"
+	"edge.internal/gateway/internal/kit/policy"
 	"edge.internal/gateway/internal/kit/wire"
 	"edge.internal/gateway/internal/network"
 	"edge.internal/gateway/internal/ntp"
@@ -18,11 +24,12 @@ import (
 // House is every room, wired.
 type House struct {
 	*kit.Kit
-	Setup   *setup.Room
-	Account *account.Room
-	System  *system.Room
-	Network *network.Room
-	NTP     *ntp.Room
+	Setup    *setup.Room
+	Account  *account.Room
+	System   *system.Room
+	Network  *network.Room
+	NTP      *ntp.Room
+	Firewall *firewall.Room
 }
 
 // Build builds and mounts every room, in order.
@@ -41,6 +48,16 @@ func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, 
 	// A single node binds its virtual addresses itself.
 	h.Network = network.New(k, network.Deps{VIPsElsewhere: func() bool { return false }})
 	h.NTP = ntp.New(k)
+	h.Firewall = firewall.New(k, firewall.Deps{
+		Interfaces: h.Network.ZoneInterfaces,
+		ZoneUsers:  h.Network.ZoneUsers,
+		Openings:   []policy.Source{h.NTP.Openings},
+		Tunnels:    func(context.Context, db.Querier) ([]policy.Tunnel, error) { return nil, nil },
+		Peers:      func(context.Context, db.Querier) ([]netip.Addr, error) { return nil, nil },
+		Resolve: func(ctx context.Context, name string) ([]netip.Addr, error) {
+			return net.DefaultResolver.LookupNetIP(ctx, "ip", name)
+		},
+	})
 
 	k.Router.SetupDone = h.Setup.Completed
 	k.Router.Sessions = h.Account
@@ -49,6 +66,7 @@ func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, 
 	h.System.Mount()
 	h.Network.Mount()
 	h.NTP.Mount()
+	h.Firewall.Mount()
 	k.Resources.MountChangeSets()
 	mountSpec(k)
 	return h, nil

@@ -33,6 +33,7 @@ type kernel struct {
 	host.Files
 	host.Units
 	host.Network
+	host.Filter
 	memory *hosttest.Machine
 	writes atomic.Int64
 }
@@ -124,7 +125,7 @@ func onKernel(t *testing.T) gateway {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := &kernel{Files: b.Machine, Units: b.Machine, Network: system, memory: b.Machine}
+	k := &kernel{Files: b.Machine, Units: b.Machine, Network: system, Filter: b.Machine, memory: b.Machine}
 	b.Kit = kit.New(b.DB, k, clock.Real, b.Log, b.Secrets, b.Paths, "1.0.0")
 	b.Router.SetupDone = func() bool { return true }
 	b.Router.Sessions = kittest.Roles{}
@@ -500,7 +501,7 @@ func TestRootFolderLeavesTheNetworkAlone(t *testing.T) {
 		t.Fatal(links, err)
 	}
 	b := kittest.New(t)
-	k := &kernel{Files: b.Machine, Units: b.Machine, Network: system, memory: b.Machine}
+	k := &kernel{Files: b.Machine, Units: b.Machine, Network: system, Filter: b.Machine, memory: b.Machine}
 	b.Kit = kit.New(b.DB, k, clock.Real, b.Log, b.Secrets, b.Paths, "1.0.0")
 	b.Router.SetupDone = func() bool { return true }
 	b.Router.Sessions = kittest.Roles{}

@@ -18,12 +18,12 @@ func (r *Room) check(ctx context.Context, files []host.File) error {
 }
 
 // restart makes chronyd read its files: it has no reload.
-func (r *Room) restart(ctx context.Context, _ Config) error {
+func (r *Room) restart(ctx context.Context, _ Config, _ []host.File) error {
 	return r.Host.Restart(ctx, unit)
 }
 
 // verify says whether chronyd runs, answers, and has every source that needs no name to be resolved.
-func (r *Room) verify(ctx context.Context, c Config) error {
+func (r *Room) verify(ctx context.Context, c Config, _ []host.File) error {
 	state, err := r.Host.State(ctx, unit)
 	if err != nil {
 		return err

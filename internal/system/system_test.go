@@ -33,8 +33,8 @@ func bench(t *testing.T) *kittest.Bench {
 			return []host.File{{Place: host.ChronyDropIn, Content: []byte(s)}}, nil
 		},
 		Check:  func(context.Context, []host.File) error { return nil },
-		Apply:  func(ctx context.Context, _ string) error { return b.Machine.Restart(ctx, host.Chrony) },
-		Verify: func(context.Context, string) error { return nil },
+		Apply:  func(ctx context.Context, _ string, _ []host.File) error { return b.Machine.Restart(ctx, host.Chrony) },
+		Verify: func(context.Context, string, []host.File) error { return nil },
 	})
 	b.Start(t)
 	return b

@@ -51,13 +51,13 @@ func newToy(t *testing.T, change func(*toy)) *toy {
 			_, err := x.Machine.Run(ctx, host.ChronyCheck, host.Input{Staged: files})
 			return err
 		},
-		Apply: func(ctx context.Context, _ []string) error {
+		Apply: func(ctx context.Context, _ []string, _ []host.File) error {
 			if x.gate != nil {
 				<-x.gate
 			}
 			return x.Machine.Restart(ctx, host.Chrony)
 		},
-		Verify: func(context.Context, []string) error {
+		Verify: func(context.Context, []string, []host.File) error {
 			x.mu.Lock()
 			defer x.mu.Unlock()
 			return x.sick

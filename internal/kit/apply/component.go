@@ -53,10 +53,13 @@ type Component[C any] struct {
 	Render func(C) ([]host.File, error)
 	// Check asks the daemon's own checker about files that are staged, not live.
 	Check func(ctx context.Context, files []host.File) error
-	// Apply makes the daemon take the installed files: reload or restart.
-	Apply func(ctx context.Context, c C) error
-	// Verify says whether the daemon runs with the configuration.
-	Verify func(ctx context.Context, c C) error
+	// Apply makes the daemon take the files, which are installed: reload or restart.
+	Apply func(ctx context.Context, c C, files []host.File) error
+	// Atomic says that Apply needs no installed files, and takes all of them or refuses all: then it is the check, too. A
+	// change is applied before it is committed, and what was there comes back if it is not. Check is asked for previews.
+	Atomic bool
+	// Verify says whether the daemon runs with the configuration, which is that of the files.
+	Verify func(ctx context.Context, c C, files []host.File) error
 	// Runtime, where the daemon has one, is the way to change it while it runs, whose cost depends on the change and not
 	// on the size of the configuration.
 	Runtime *Runtime[C]
@@ -98,19 +101,20 @@ type erased struct {
 	load   func(ctx context.Context, q db.Querier) (any, error)
 	render func(c any) ([]host.File, error)
 	check  func(ctx context.Context, files []host.File) error
-	apply  func(ctx context.Context, c any) error
-	verify func(ctx context.Context, c any) error
+	apply  func(ctx context.Context, c any, files []host.File) error
+	atomic bool
+	verify func(ctx context.Context, c any, files []host.File) error
 	can    func(was, now any) bool
 	do     func(ctx context.Context, was, now any) error
 }
 
 func erase[C any](c Component[C]) erased {
 	e := erased{
-		id: c.ID, unit: c.Unit, check: c.Check,
+		id: c.ID, unit: c.Unit, check: c.Check, atomic: c.Atomic,
 		load:   func(ctx context.Context, q db.Querier) (any, error) { return c.Load(ctx, q) },
 		render: func(v any) ([]host.File, error) { return c.Render(v.(C)) },
-		apply:  func(ctx context.Context, v any) error { return c.Apply(ctx, v.(C)) },
-		verify: func(ctx context.Context, v any) error { return c.Verify(ctx, v.(C)) },
+		apply:  func(ctx context.Context, v any, files []host.File) error { return c.Apply(ctx, v.(C), files) },
+		verify: func(ctx context.Context, v any, files []host.File) error { return c.Verify(ctx, v.(C), files) },
 		can:    func(any, any) bool { return false },
 	}
 	if c.Runtime != nil {

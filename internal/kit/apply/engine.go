@@ -101,12 +101,22 @@ func (e *Engine) fed(feeds []ID) []*lane {
 func (e *Engine) Commit(ctx context.Context, feeds []ID, write func(tx *db.Tx) error) (Outcome, error) {
 	lanes := e.fed(feeds)
 	revisions := make([]int64, len(lanes))
+	imagined := make([]*imagined, len(lanes))
 	err := e.db.Write(ctx, func(tx *db.Tx) error {
 		if err := e.change(ctx, tx, lanes, revisions, write); err != nil {
 			return err
 		}
+		for i, l := range lanes {
+			var err error
+			if imagined[i], err = l.consider(ctx, tx, revisions[i]); err != nil {
+				return err
+			}
+		}
 		return failpoint.Hit(failpoint.TxChecked)
 	})
+	for i, l := range lanes {
+		l.decided(imagined[i], err == nil)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -146,15 +156,7 @@ func (e *Engine) change(ctx context.Context, tx *db.Tx, lanes []*lane, revisions
 	if err := write(tx); err != nil {
 		return err
 	}
-	if err := failpoint.Hit(failpoint.TxWritten); err != nil {
-		return err
-	}
-	for _, l := range lanes {
-		if err := l.consider(ctx, tx); err != nil {
-			return err
-		}
-	}
-	return nil
+	return failpoint.Hit(failpoint.TxWritten)
 }
 
 // outcome says how far the components got with these revisions; that another change waits already is not theirs.
@@ -196,6 +198,9 @@ func (e *Engine) Preview(ctx context.Context, feeds []ID, write func(tx *db.Tx) 
 			return err
 		}
 		for _, l := range lanes {
+			if err := l.preview(ctx, tx); err != nil {
+				return err
+			}
 			_, d, err := e.compare(ctx, l, tx)
 			if err != nil {
 				return err

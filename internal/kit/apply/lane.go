@@ -32,6 +32,9 @@ type lane struct {
 	engine *Engine
 	signal chan struct{}
 
+	// work is held by a pass, and by a change from its atomic apply until it is committed or not.
+	work sync.Mutex
+
 	mu      sync.Mutex
 	status  Status
 	waiters []waiter
@@ -40,6 +43,13 @@ type lane struct {
 	running any
 	// checked is the rendering that the daemon's checker last agreed with.
 	checked []host.File
+	// committed is the newest change that no pass has taken yet: its transaction has loaded and rendered it already.
+	committed *imagined
+	// tried counts what was applied ahead of a commit.
+	tried int
+	// good is the configuration that the daemon was last seen to run with, as it is kept on disk.
+	good      []host.File
+	goodKnown bool
 	// storedRefused remembers that what is stored fails its check already: such a state must not keep the operator from
 	// mending it.
 	storedRefused bool
@@ -49,6 +59,15 @@ type lane struct {
 type waiter struct {
 	revision int64
 	done     chan Status
+}
+
+// imagined is what a change would store, as its transaction saw it. Writers of a component queue, so that nothing else
+// of it can have changed when the change is committed.
+type imagined struct {
+	revision int64
+	config   any
+	files    []host.File
+	applied  bool // ahead of the commit
 }
 
 // run serves the lane until the context ends.
@@ -111,7 +130,9 @@ func (l *lane) pass(ctx context.Context) {
 	if err == nil && installed != nil {
 		if err := l.engine.keepGood(l.id, installed); err != nil {
 			l.report(start, 0, revision, false, fmt.Errorf("keeping the last known good configuration: %w", err))
+			return
 		}
+		l.good, l.goodKnown = installed, true
 	}
 }
 
@@ -163,60 +184,106 @@ func (l *lane) report(start time.Time, early int, revision int64, touched bool, 
 	l.waiters = rest
 }
 
+// stored is the state that a pass brings about: the newest change, when its transaction has left it, or all of it read
+// anew.
+func (l *lane) stored(ctx context.Context) (*imagined, error) {
+	l.mu.Lock()
+	left := l.committed
+	l.committed = nil
+	l.mu.Unlock()
+	now := &imagined{}
+	err := l.engine.db.Snapshot(ctx, func(tx *db.Tx) error {
+		if err := tx.QueryRow(ctx, `SELECT coalesce(max(revision), 0) FROM apply_revisions WHERE component = $1`, l.id).Scan(&now.revision); err != nil {
+			return fmt.Errorf("loading: %w", err)
+		}
+		if left != nil && left.revision == now.revision {
+			now = left
+			return nil
+		}
+		var err error
+		if now.config, err = l.load(ctx, tx); err != nil {
+			return fmt.Errorf("loading: %w", err)
+		}
+		if now.files, err = l.render(now.config); err != nil {
+			return fmt.Errorf("rendering: %w", err)
+		}
+		return nil
+	})
+	return now, err
+}
+
 // converge does the pass and answers which revision it brought about, and what it installed, if anything.
 func (l *lane) converge(ctx context.Context, force bool) (revision int64, installed []host.File, err error) {
-	var config any
-	err = l.engine.db.Snapshot(ctx, func(tx *db.Tx) error {
-		if err := tx.QueryRow(ctx, `SELECT coalesce(max(revision), 0) FROM apply_revisions WHERE component = $1`, l.id).Scan(&revision); err != nil {
-			return err
+	for {
+		tried := l.attempts()
+		now, err := l.stored(ctx)
+		if err != nil {
+			return now.revision, nil, err
 		}
-		config, err = l.load(ctx, tx)
-		return err
-	})
-	if err != nil {
-		return 0, nil, fmt.Errorf("loading: %w", err)
+		// Not before the state is read: a change that is about to be applied ahead of its commit holds a connection too.
+		l.work.Lock()
+		if tried == l.attempts() {
+			installed, err := l.bring(ctx, now, force)
+			l.work.Unlock()
+			return now.revision, installed, err
+		}
+		l.work.Unlock() // a change came in between: what was read is old
 	}
-	files, err := l.render(config)
-	if err != nil {
-		return revision, nil, fmt.Errorf("rendering: %w", err)
-	}
+}
+
+func (l *lane) attempts() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.tried
+}
+
+// bring brings the daemon to a state, and answers what it installed, if anything.
+func (l *lane) bring(ctx context.Context, now *imagined, force bool) (installed []host.File, err error) {
+	config, files := now.config, now.files
 	if err := l.installed(ctx); err != nil {
-		return revision, nil, err
+		return nil, err
 	}
-	good := l.engine.lastGood(l.id)
+	if !l.goodKnown {
+		l.good, l.goodKnown = l.engine.lastGood(l.id), true
+	}
+	good := l.good
 	same := l.onDisk(files) && sameFiles(good, files)
-	if same && !force && l.verify(ctx, config) == nil {
+	if same && !force && l.verify(ctx, config, files) == nil {
 		l.remember(config)
-		return revision, nil, nil
+		return nil, nil
 	}
-	if !sameFiles(l.agreed(), files) {
+	if !l.atomic && !sameFiles(l.agreed(), files) {
 		if err := l.ask(ctx, files); err != nil {
-			return revision, nil, err
+			return nil, err
 		}
 	}
 	l.mu.Lock()
 	was := l.running
 	l.running = nil
 	l.mu.Unlock()
-	if !same && !force && l.can(was, config) && l.do(ctx, was, config) == nil {
-		err = l.install(files)
-	} else if err = l.install(files); err == nil {
-		err = l.apply(ctx, config)
+	done := now.applied || !same && !force && l.can(was, config) && l.do(ctx, was, config) == nil
+	if err = l.install(files); err == nil && !done {
+		err = l.apply(ctx, config, files)
+		if l.atomic {
+			l.mu.Lock()
+			l.storedRefused = refused(err)
+			l.mu.Unlock()
+		}
 	}
 	if err == nil {
 		err = failpoint.Hit(failpoint.ApplyReloaded)
 	}
 	if err == nil {
-		err = l.verify(ctx, config)
+		err = l.verify(ctx, config, files)
 	}
 	if err != nil {
-		return revision, nil, l.fallBack(ctx, config, good, files, err)
+		return nil, l.fallBack(ctx, config, good, files, err)
 	}
 	if err := failpoint.Hit(failpoint.ApplyVerified); err != nil {
-		return revision, nil, err
+		return nil, err
 	}
 	l.remember(config)
-	return revision, files, nil
+	return files, nil
 }
 
 // installed complains when there is no such daemon.
@@ -261,35 +328,89 @@ func (l *lane) ask(ctx context.Context, files []host.File) error {
 
 // consider looks at a change in its transaction, before it is committed. It refuses what the daemon would refuse, and
 // lets everything else through: a checker that cannot run, or a stored state that is broken already, must not lock the
-// operator out of the fix.
-func (l *lane) consider(ctx context.Context, tx *db.Tx) error {
-	config, err := l.load(ctx, tx)
+// operator out of the fix. Whatever it answers, decided has to hear of the commit.
+func (l *lane) consider(ctx context.Context, tx *db.Tx, revision int64) (*imagined, error) {
+	x, err := l.imagine(ctx, tx, revision)
 	if err != nil {
-		return fmt.Errorf("loading %s: %w", l.id, err)
+		return nil, err
 	}
 	l.mu.Lock()
-	was, broken := l.running, l.storedRefused
+	was := l.running
 	l.mu.Unlock()
-	if l.can(was, config) {
-		return nil
+	switch {
+	case l.can(was, x.config), sameFiles(l.agreed(), x.files), l.onDisk(x.files):
+		return x, nil
+	case !l.atomic:
+		return x, l.judge(x.files, l.check(ctx, x.files))
+	}
+	// Held until the change is decided, so that no pass puts the stored state back meanwhile.
+	l.work.Lock()
+	err = l.apply(ctx, x.config, x.files)
+	x.applied = err == nil
+	if x.applied {
+		l.mu.Lock()
+		l.tried++
+		l.mu.Unlock()
+	} else {
+		l.work.Unlock()
+	}
+	return x, l.judge(x.files, err)
+}
+
+// preview looks at a change that will not be committed.
+func (l *lane) preview(ctx context.Context, tx *db.Tx) error {
+	x, err := l.imagine(ctx, tx, 0)
+	if err != nil || sameFiles(l.agreed(), x.files) || l.onDisk(x.files) {
+		return err
+	}
+	return l.judge(x.files, l.check(ctx, x.files))
+}
+
+// imagine loads and renders what a change would store.
+func (l *lane) imagine(ctx context.Context, tx *db.Tx, revision int64) (*imagined, error) {
+	config, err := l.load(ctx, tx)
+	if err != nil {
+		return nil, fmt.Errorf("loading %s: %w", l.id, err)
 	}
 	files, err := l.render(config)
 	if err != nil {
-		return fmt.Errorf("rendering %s: %w", l.id, err)
+		return nil, fmt.Errorf("rendering %s: %w", l.id, err)
 	}
-	if sameFiles(l.agreed(), files) || l.onDisk(files) {
-		return nil
-	}
-	err = l.check(ctx, files)
-	if refused(err) && !broken {
+	return &imagined{revision: revision, config: config, files: files}, nil
+}
+
+// judge says whether a change is refused because of what the checker said.
+func (l *lane) judge(files []host.File, err error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if refused(err) && !l.storedRefused {
 		return refusal(l.id, err)
 	}
 	if err == nil {
-		l.mu.Lock()
 		l.checked = files
-		l.mu.Unlock()
 	}
 	return nil
+}
+
+// decided hears whether a change that was considered is stored. If it is not, what was applied ahead of it has to go.
+func (l *lane) decided(x *imagined, committed bool) {
+	if x == nil {
+		return
+	}
+	l.mu.Lock()
+	switch {
+	case committed:
+		l.committed = x
+	case x.applied:
+		l.running, l.checked = nil, nil
+	}
+	l.mu.Unlock()
+	if x.applied {
+		l.work.Unlock()
+		if !committed {
+			l.kick(0, false)
+		}
+	}
 }
 
 // fallBack puts the last known good configuration back and says why.
@@ -301,7 +422,7 @@ func (l *lane) fallBack(ctx context.Context, config any, good, tried []host.File
 	if err := l.install(good); err != nil {
 		return fmt.Errorf("%w; and the last known good configuration could not be put back: %w", cause, err)
 	}
-	if err := l.apply(ctx, config); err != nil {
+	if err := l.apply(ctx, config, good); err != nil {
 		if err.Error() == cause.Error() {
 			return fmt.Errorf("%w (and so it is with the last known good configuration)", cause)
 		}

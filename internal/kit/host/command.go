@@ -25,6 +25,9 @@ const (
 	ChronySources  Command = "chrony.sources"  // the time sources and their state
 	ChronyBurst    Command = "chrony.burst"    // measure every source now
 	ChronyMakestep Command = "chrony.makestep" // jump the clock to the measured time
+
+	NftCheck Command = "nft.check" // would the kernel take the staged PacketFilterTable?
+	NftLoad  Command = "nft.load"  // load the staged PacketFilterTable, in one transaction
 )
 
 // commandSpec is the program, its constant arguments, and how long it may take. An argument {place} stands for the path of the
@@ -32,21 +35,24 @@ const (
 type commandSpec struct {
 	argv    []string
 	timeout time.Duration
-	asks    Unit // the running daemon that it talks to, if any
+	asks    string // whom on the machine it talks to, if anybody: a running daemon, or the kernel
 }
 
 // commands is the closed list: what is not in it cannot be run.
 var commands = map[Command]commandSpec{
 	ChronyCheck:    {argv: []string{chronyd, "-p", "-f", "{chrony.dropin}"}, timeout: 10 * time.Second},
-	ChronyTracking: {argv: []string{chronyc, "-c", "-n", "tracking"}, timeout: 5 * time.Second, asks: Chrony},
-	ChronySources:  {argv: []string{chronyc, "-c", "-n", "sources"}, timeout: 5 * time.Second, asks: Chrony},
-	ChronyBurst:    {argv: []string{chronyc, "-n", "burst", "4/4"}, timeout: 5 * time.Second, asks: Chrony},
-	ChronyMakestep: {argv: []string{chronyc, "-n", "makestep"}, timeout: 5 * time.Second, asks: Chrony},
+	ChronyTracking: {argv: []string{chronyc, "-c", "-n", "tracking"}, timeout: 5 * time.Second, asks: string(Chrony)},
+	ChronySources:  {argv: []string{chronyc, "-c", "-n", "sources"}, timeout: 5 * time.Second, asks: string(Chrony)},
+	ChronyBurst:    {argv: []string{chronyc, "-n", "burst", "4/4"}, timeout: 5 * time.Second, asks: string(Chrony)},
+	ChronyMakestep: {argv: []string{chronyc, "-n", "makestep"}, timeout: 5 * time.Second, asks: string(Chrony)},
+	NftCheck:       {argv: []string{nft, "-c", "-f", "{packet-filter.table}"}, timeout: 30 * time.Second, asks: packetFilter},
+	NftLoad:        {argv: []string{nft, "-f", "{packet-filter.table}"}, timeout: 30 * time.Second, asks: packetFilter},
 }
 
 const (
 	chronyd = "/usr/sbin/chronyd"
 	chronyc = "/usr/bin/chronyc"
+	nft     = "/usr/sbin/nft"
 )
 
 // Program is the name of the command's program, for messages.
@@ -70,9 +76,10 @@ func (s *System) Run(ctx context.Context, c Command, in Input) (Output, error) {
 	if len(in.Args) > 0 {
 		return Output{}, fmt.Errorf("command %s takes no operands", c)
 	}
-	// Under a root folder the daemon that would answer is the machine's own, which is none of our business.
-	if spec.asks != "" && s.root != "" {
-		return Output{}, fmt.Errorf("%s does not run here", spec.asks)
+	if spec.asks != "" {
+		if err := s.here(spec.asks); err != nil {
+			return Output{}, err
+		}
 	}
 	if in.Timeout > 0 {
 		spec.timeout = in.Timeout

@@ -19,6 +19,7 @@ type Machine interface {
 	Files
 	Units
 	Network
+	Filter
 	// Run runs one command of the closed list. A command that ends with a non-zero status is an *ExitError; a command
 	// whose program is missing is ErrNotInstalled.
 	Run(ctx context.Context, c Command, in Input) (Output, error)

@@ -16,6 +16,8 @@ const (
 	RouteProtocols Place = "iproute2.protocols"
 	// NetworkState is what links, addresses and routes shall be, for people to read.
 	NetworkState Place = "network.state"
+
+	PacketFilterTable Place = "packet-filter.table" // the kernel's table as nft reads it
 )
 
 // placeSpec is all that the machine must know about a place.
@@ -30,8 +32,9 @@ var places = map[Place]placeSpec{
 	ChronyMain:   {"/etc/chrony/chrony.conf", 0o644, "root", "root"},
 	ChronyDropIn: {"/etc/chrony/conf.d/gateway.conf", 0o644, "root", "root"},
 
-	RouteProtocols: {"/etc/iproute2/rt_protos.d/gateway.conf", 0o644, "root", "root"},
-	NetworkState:   {"/var/lib/gateway/network.json", 0o644, "root", "root"},
+	RouteProtocols:    {"/etc/iproute2/rt_protos.d/gateway.conf", 0o644, "root", "root"},
+	NetworkState:      {"/var/lib/gateway/network.json", 0o644, "root", "root"},
+	PacketFilterTable: {"/var/lib/gateway/packet-filter.nft", 0o600, "root", "root"},
 }
 
 // Path tells where the place is on a real gateway; it is empty for a place that is not in the list.

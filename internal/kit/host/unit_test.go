@@ -12,9 +12,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
+
+	"edge.internal/gateway/internal/kit/host/nettest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	nettest.Enter()
+	goleak.VerifyTestMain(m)
+}
 
 func TestEveryUnitIsComplete(t *testing.T) {
 	for _, spec := range UnitSpecs() {

@@ -120,7 +120,7 @@ func operation(registry huma.Registry, route *Route, failure *huma.Response) *hu
 func (s *SchemaSource) schema(registry huma.Registry, input bool) *huma.Schema {
 	schema := func(t reflect.Type) *huma.Schema {
 		if input {
-			return wire.Input(registry, t, s.Suffix, s.New)
+			return wire.Input(registry, t, s.Suffix, s.New, s.Only)
 		}
 		return wire.Output(registry, t)
 	}

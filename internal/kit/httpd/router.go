@@ -73,6 +73,7 @@ type SchemaSource struct {
 	Suffix string // of the schema's name, for the input forms of a type
 	New    bool   // required fields must be given
 	List   bool
+	Only   []string // the fields that an input form has; nil for all
 }
 
 // Router holds the routes of the API.

@@ -31,3 +31,10 @@ type Opening struct {
 
 // Source lists the openings that a room needs for the stored state.
 type Source func(ctx context.Context, q db.Querier) ([]Opening, error)
+
+// Tunnel asks that traffic that comes from a tunnel is forwarded, to other peers too, and that what its networks send
+// out through it carries the gateway's own address.
+type Tunnel struct {
+	Interface value.IfName
+	Networks  []value.Prefix
+}

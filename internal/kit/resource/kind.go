@@ -46,6 +46,8 @@ type Kind[T any] struct {
 	Local bool
 	// AdminOnly rows are secret to viewers.
 	AdminOnly bool
+	// Notes are the fields that feed no component, such as the remarks of operators. PATCH changes these alone.
+	Notes []string
 
 	// New makes a row with its defaults.
 	New func() T

@@ -116,17 +116,30 @@ func (x route) create(path, home string, in reflect.Type, parent bool) {
 
 func (x route) update(path string, in reflect.Type, find func(c *httpd.Call) (*uuid.UUID, error)) {
 	x.registry.Router.Add(httpd.Route{Doc: x.doc("update", "Change a "+x.title), Method: http.MethodPut, Path: path, Policy: httpd.Write, In: in,
-		Body: &httpd.SchemaSource{Type: x.typ, Suffix: "Update"}, Out: &httpd.SchemaSource{Type: x.typ}}, func(c *httpd.Call) error {
+		Body: &httpd.SchemaSource{Type: x.typ, Suffix: "Update"}, Out: &httpd.SchemaSource{Type: x.typ}}, x.change(find, nil))
+}
+
+// change answers an update with the row as it is now.
+func (x route) change(find func(c *httpd.Call) (*uuid.UUID, error), notes []string) func(c *httpd.Call) error {
+	return func(c *httpd.Call) error {
 		id, err := find(c)
 		if err != nil {
 			return err
 		}
-		change, err := x.commit(c, Operation{Kind: x.name, Verb: "update", ID: id})
+		change, err := x.commit(c, Operation{Kind: x.name, Verb: "update", ID: id, notes: notes})
 		if err != nil {
 			return err
 		}
 		return c.ReplyTagged(httpd.Encode(change.After))
-	})
+	}
+}
+
+// annotate changes notes alone, and touches no component.
+func (x route) annotate(path string, in reflect.Type, find func(c *httpd.Call) (*uuid.UUID, error), notes []string) {
+	doc := x.doc("update", "Change the notes of a "+x.title)
+	doc.ID, doc.Feeds = x.name+".annotate", nil
+	x.registry.Router.Add(httpd.Route{Doc: doc, Method: http.MethodPatch, Path: path, Policy: httpd.Write, In: in,
+		Body: &httpd.SchemaSource{Type: x.typ, Suffix: "Notes", Only: notes}, Out: &httpd.SchemaSource{Type: x.typ}}, x.change(find, notes))
 }
 
 func (x route) delete(path string, in reflect.Type, find func(c *httpd.Call) (*uuid.UUID, error)) {
@@ -217,6 +230,9 @@ func (k *Kind[T]) mountItem(x route, path string, in reflect.Type, find func(c *
 		return k.encode(v)
 	})
 	x.update(path, in, find)
+	if k.Notes != nil {
+		x.annotate(path, in, find, k.Notes)
+	}
 	x.delete(path, in, find)
 }
 

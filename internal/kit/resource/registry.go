@@ -8,11 +8,13 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/google/uuid"
 
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/audit"
+	"edge.internal/gateway/internal/kit/check"
 	"edge.internal/gateway/internal/kit/clock"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/fault"
@@ -61,6 +63,8 @@ type Operation struct {
 	Body    wire.Raw   `json:"body,omitzero" doc:"The fields, as the kind's own route takes them."`
 	ifMatch string
 	parent  *uuid.UUID
+	// notes, when there are some, are the only fields that the body may have.
+	notes []string
 	// prepared is a row of the kind, whose Prepared fields are those of the body.
 	prepared any
 }
@@ -125,6 +129,28 @@ func (r *Registry) Preview(ctx context.Context, set Set) ([]Change, []apply.File
 	return changes, files, err
 }
 
+// Suppose runs a change set, looks at what would be stored, and rolls it back. No component is asked.
+func (r *Registry) Suppose(ctx context.Context, set Set, look func(tx *db.Tx) error) error {
+	if _, err := r.feeds(set); err != nil {
+		return err
+	}
+	err := r.DB.Write(ctx, func(tx *db.Tx) error {
+		if _, err := r.run(ctx, tx, set); err != nil {
+			return err
+		}
+		if err := look(tx); err != nil {
+			return err
+		}
+		return errSupposed
+	})
+	if errors.Is(err, errSupposed) {
+		return nil
+	}
+	return err
+}
+
+var errSupposed = errors.New("supposed")
+
 func (r *Registry) feeds(set Set) ([]apply.ID, error) {
 	var feeds []apply.ID
 	for _, op := range set.Operations {
@@ -132,7 +158,9 @@ func (r *Registry) feeds(set Set) ([]apply.ID, error) {
 		if h == nil {
 			return nil, fault.Field("operations", "there is no kind %q", op.Kind)
 		}
-		feeds = append(feeds, h.feeds()...)
+		if op.notes == nil {
+			feeds = append(feeds, h.feeds()...)
+		}
 	}
 	return feeds, nil
 }
@@ -270,8 +298,18 @@ func (k *Kind[T]) update(ctx context.Context, r *Registry, tx *db.Tx, op Operati
 	}
 	now := new(T)
 	*now = *was
-	if _, err := k.decode(op, now); err != nil {
+	given, err := k.decode(op, now)
+	if err != nil {
 		return Change{}, err
+	}
+	if op.notes != nil {
+		var c check.List
+		for field := range given {
+			c.That(slices.Contains(op.notes, field), field, "cannot be changed here: PATCH takes %s alone", strings.Join(op.notes, " and "))
+		}
+		if err := c.Err(); err != nil {
+			return Change{}, err
+		}
 	}
 	metaOf(now).UpdatedAt = r.Clock.Now()
 	return k.store(ctx, r, tx, was, now, change)

@@ -47,7 +47,8 @@ func Output(r huma.Registry, t reflect.Type) *huma.Schema {
 }
 
 // Input is the schema of a value in a request: what may be sent, and what must be when the value is new.
-func Input(r huma.Registry, t reflect.Type, suffix string, isNew bool) *huma.Schema {
+// With only, those fields alone may be.
+func Input(r huma.Registry, t reflect.Type, suffix string, isNew bool, only []string) *huma.Schema {
 	name := schemaName(t, "") + suffix
 	ref := &huma.Schema{Ref: "#/components/schemas/" + name}
 	if r.Map()[name] != nil {
@@ -58,7 +59,7 @@ func Input(r huma.Registry, t reflect.Type, suffix string, isNew bool) *huma.Sch
 	full.Required = nil
 	all := huma.SchemaFromType(r, t).Properties
 	for _, f := range Fields(t) {
-		if f.ReadOnly {
+		if f.ReadOnly || only != nil && !slices.Contains(only, f.Name) {
 			continue
 		}
 		property := all[f.Name]

@@ -94,7 +94,7 @@ func TestNilListsAreEmptyLists(t *testing.T) {
 func TestSchemas(t *testing.T) {
 	r := wire.NewRegistry()
 	wire.Output(r, reflect.TypeFor[thing]())
-	wire.Input(r, reflect.TypeFor[thing](), "Create", true)
+	wire.Input(r, reflect.TypeFor[thing](), "Create", true, nil)
 	out, in := r.Map()["Wire_testThing"], r.Map()["Wire_testThingCreate"]
 	if out.Properties["key"] != nil || out.Properties["id"] == nil {
 		t.Error("the answer shows a secret, or no id")

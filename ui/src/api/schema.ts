@@ -464,6 +464,263 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/firewall/address-groups": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List every address group */
+        get: operations["firewall.address-group.list"];
+        put?: never;
+        /** Create a address group */
+        post: operations["firewall.address-group.create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/firewall/address-groups/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read one address group */
+        get: operations["firewall.address-group.get"];
+        /** Change a address group */
+        put: operations["firewall.address-group.update"];
+        post?: never;
+        /** Delete a address group */
+        delete: operations["firewall.address-group.delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/firewall/address-objects": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List every address object */
+        get: operations["firewall.address-object.list"];
+        put?: never;
+        /** Create a address object */
+        post: operations["firewall.address-object.create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/firewall/address-objects/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read one address object */
+        get: operations["firewall.address-object.get"];
+        /** Change a address object */
+        put: operations["firewall.address-object.update"];
+        post?: never;
+        /** Delete a address object */
+        delete: operations["firewall.address-object.delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/firewall/rules": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List every firewall rule */
+        get: operations["firewall.rule.list"];
+        put?: never;
+        /** Create a firewall rule */
+        post: operations["firewall.rule.create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/firewall/rules/reorder": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Put every firewall rule into order */
+        post: operations["firewall.rule.reorder"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/firewall/rules/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read one firewall rule */
+        get: operations["firewall.rule.get"];
+        /** Change a firewall rule */
+        put: operations["firewall.rule.update"];
+        post?: never;
+        /** Delete a firewall rule */
+        delete: operations["firewall.rule.delete"];
+        options?: never;
+        head?: never;
+        /** Change the notes of a firewall rule */
+        patch: operations["firewall.rule.annotate"];
+        trace?: never;
+    };
+    "/firewall/service-groups": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List every service group */
+        get: operations["firewall.service-group.list"];
+        put?: never;
+        /** Create a service group */
+        post: operations["firewall.service-group.create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/firewall/service-groups/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read one service group */
+        get: operations["firewall.service-group.get"];
+        /** Change a service group */
+        put: operations["firewall.service-group.update"];
+        post?: never;
+        /** Delete a service group */
+        delete: operations["firewall.service-group.delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/firewall/services": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List every service */
+        get: operations["firewall.service.list"];
+        put?: never;
+        /** Create a service */
+        post: operations["firewall.service.create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/firewall/services/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read one service */
+        get: operations["firewall.service.get"];
+        /** Change a service */
+        put: operations["firewall.service.update"];
+        post?: never;
+        /** Delete a service */
+        delete: operations["firewall.service.delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/firewall/usage": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What uses each object, group, service and zone */
+        get: operations["firewall.usage"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/firewall/zones": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List every zone */
+        get: operations["firewall.zone.list"];
+        put?: never;
+        /** Create a zone */
+        post: operations["firewall.zone.create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/firewall/zones/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read one zone */
+        get: operations["firewall.zone.get"];
+        /** Change a zone */
+        put: operations["firewall.zone.update"];
+        post?: never;
+        /** Delete a zone */
+        delete: operations["firewall.zone.delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/ip-addresses": {
         parameters: {
             query?: never;
@@ -499,6 +756,61 @@ export interface paths {
         options?: never;
         head?: never;
         patch?: never;
+        trace?: never;
+    };
+    "/nat-rules": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List every NAT rule */
+        get: operations["firewall.nat-rule.list"];
+        put?: never;
+        /** Create a NAT rule */
+        post: operations["firewall.nat-rule.create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/nat-rules/reorder": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Put every NAT rule into order */
+        post: operations["firewall.nat-rule.reorder"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/nat-rules/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read one NAT rule */
+        get: operations["firewall.nat-rule.get"];
+        /** Change a NAT rule */
+        put: operations["firewall.nat-rule.update"];
+        post?: never;
+        /** Delete a NAT rule */
+        delete: operations["firewall.nat-rule.delete"];
+        options?: never;
+        head?: never;
+        /** Change the notes of a NAT rule */
+        patch: operations["firewall.nat-rule.annotate"];
         trace?: never;
     };
     "/network-interfaces": {
@@ -1684,6 +1996,761 @@ export interface components {
             /** @description A sentence for people. */
             message: string;
         };
+        FirewallAddress: {
+            /**
+             * Format: date-time
+             * @description When it was created.
+             */
+            readonly created_at: string;
+            /** @description What it is. */
+            description: string;
+            /** @description Id, made by the service. */
+            readonly id: string;
+            /**
+             * @description What the value is: one address, a network, a range of addresses, or a name that is resolved in the background.
+             * @enum {string}
+             */
+            kind: "host" | "network" | "range" | "fqdn";
+            /**
+             * @description Name of the object.
+             * @example a note
+             */
+            name: string;
+            /** @description What a name last resolved to; the last answer stays while the resolver fails. */
+            readonly resolved: string[];
+            /**
+             * Format: date-time
+             * @description When it was last changed.
+             */
+            readonly updated_at: string;
+            /** @description An address, a network such as 192.0.2.0/24, a range such as 192.0.2.10-192.0.2.20, or a host name. */
+            value: string;
+        };
+        FirewallAddressCreate: {
+            /** @description What it is. */
+            description?: string;
+            /**
+             * @description What the value is: one address, a network, a range of addresses, or a name that is resolved in the background.
+             * @enum {string}
+             */
+            kind: "host" | "network" | "range" | "fqdn";
+            /**
+             * @description Name of the object.
+             * @example a note
+             */
+            name: string;
+            /** @description An address, a network such as 192.0.2.0/24, a range such as 192.0.2.10-192.0.2.20, or a host name. */
+            value: string;
+        };
+        FirewallAddressGroup: {
+            /**
+             * Format: date-time
+             * @description When it was created.
+             */
+            readonly created_at: string;
+            /** @description What it is. */
+            description: string;
+            /** @description Id, made by the service. */
+            readonly id: string;
+            /** @description Ids of the address objects in it. A group without members matches nothing. */
+            members: string[];
+            /**
+             * @description Name of the group.
+             * @example a note
+             */
+            name: string;
+            /**
+             * Format: date-time
+             * @description When it was last changed.
+             */
+            readonly updated_at: string;
+        };
+        FirewallAddressGroupCreate: {
+            /** @description What it is. */
+            description?: string;
+            /** @description Ids of the address objects in it. A group without members matches nothing. */
+            members?: string[];
+            /**
+             * @description Name of the group.
+             * @example a note
+             */
+            name: string;
+        };
+        FirewallAddressGroupUpdate: {
+            /** @description What it is. */
+            description?: string;
+            /** @description Ids of the address objects in it. A group without members matches nothing. */
+            members?: string[];
+            /**
+             * @description Name of the group.
+             * @example a note
+             */
+            name?: string;
+        };
+        FirewallAddressUpdate: {
+            /** @description What it is. */
+            description?: string;
+            /**
+             * @description What the value is: one address, a network, a range of addresses, or a name that is resolved in the background.
+             * @enum {string}
+             */
+            kind?: "host" | "network" | "range" | "fqdn";
+            /**
+             * @description Name of the object.
+             * @example a note
+             */
+            name?: string;
+            /** @description An address, a network such as 192.0.2.0/24, a range such as 192.0.2.10-192.0.2.20, or a host name. */
+            value?: string;
+        };
+        FirewallNATRule: {
+            /** @description What the rule is for. */
+            comment: string;
+            /**
+             * Format: date-time
+             * @description When it was created.
+             */
+            readonly created_at: string;
+            /**
+             * @description Destination network. Empty means every destination; for dnat it means the addresses of the gateway.
+             * @example 192.0.2.0/24
+             */
+            dst_cidr: string;
+            /**
+             * Format: int64
+             * @description Destination port, or the first of a range.
+             */
+            dst_port: number | null;
+            /**
+             * Format: int64
+             * @description The last port of the range.
+             */
+            dst_port_end: number | null;
+            /** @description Off, the rule is kept and has no effect. */
+            enabled: boolean;
+            /** @description Id, made by the service. */
+            readonly id: string;
+            /**
+             * @description Zone that the traffic comes from, or any.
+             * @example lan
+             */
+            in_zone: string;
+            /**
+             * @description Whether it rewrites the destination, the source, or the source to the address of the interface that the traffic leaves by.
+             * @enum {string}
+             */
+            kind: "dnat" | "snat" | "masquerade";
+            /** @description Words to find it by. */
+            labels: string[];
+            /**
+             * @description Name of the rule.
+             * @example a note
+             */
+            name: string;
+            /** @description Free text for the people who look after it. */
+            note: string;
+            /**
+             * @description Zone that the traffic leaves by, or any. A destination is rewritten before the way out is known: leave it any for dnat.
+             * @example lan
+             */
+            out_zone: string;
+            /**
+             * Format: int64
+             * @description Lower comes first. Without one a new rule goes last.
+             */
+            priority: number;
+            /**
+             * @description The protocol; ports need tcp or udp.
+             * @enum {string}
+             */
+            protocol: "tcp" | "udp" | "tcp+udp" | "any";
+            /**
+             * @description Source network; empty means every source.
+             * @example 192.0.2.0/24
+             */
+            src_cidr: string;
+            /**
+             * @description The new address, for dnat and snat.
+             * @example 192.0.2.1
+             */
+            target_address: string;
+            /**
+             * Format: int64
+             * @description The new port, or the first of a range; none keeps the port.
+             */
+            target_port: number | null;
+            /**
+             * Format: int64
+             * @description The last port of the range. A range as long as that of the destination maps port by port.
+             */
+            target_port_end: number | null;
+            /**
+             * Format: date-time
+             * @description When it was last changed.
+             */
+            readonly updated_at: string;
+        };
+        FirewallNATRuleCreate: {
+            /** @description What the rule is for. */
+            comment?: string;
+            /**
+             * @description Destination network. Empty means every destination; for dnat it means the addresses of the gateway.
+             * @example 192.0.2.0/24
+             */
+            dst_cidr?: string;
+            /**
+             * Format: int64
+             * @description Destination port, or the first of a range.
+             */
+            dst_port?: number | null;
+            /**
+             * Format: int64
+             * @description The last port of the range.
+             */
+            dst_port_end?: number | null;
+            /** @description Off, the rule is kept and has no effect. */
+            enabled?: boolean;
+            /**
+             * @description Zone that the traffic comes from, or any.
+             * @example lan
+             */
+            in_zone: string;
+            /**
+             * @description Whether it rewrites the destination, the source, or the source to the address of the interface that the traffic leaves by.
+             * @enum {string}
+             */
+            kind: "dnat" | "snat" | "masquerade";
+            /** @description Words to find it by. */
+            labels?: string[];
+            /**
+             * @description Name of the rule.
+             * @example a note
+             */
+            name: string;
+            /** @description Free text for the people who look after it. */
+            note?: string;
+            /**
+             * @description Zone that the traffic leaves by, or any. A destination is rewritten before the way out is known: leave it any for dnat.
+             * @example lan
+             */
+            out_zone: string;
+            /**
+             * Format: int64
+             * @description Lower comes first. Without one a new rule goes last.
+             */
+            priority?: number;
+            /**
+             * @description The protocol; ports need tcp or udp.
+             * @enum {string}
+             */
+            protocol: "tcp" | "udp" | "tcp+udp" | "any";
+            /**
+             * @description Source network; empty means every source.
+             * @example 192.0.2.0/24
+             */
+            src_cidr?: string;
+            /**
+             * @description The new address, for dnat and snat.
+             * @example 192.0.2.1
+             */
+            target_address?: string;
+            /**
+             * Format: int64
+             * @description The new port, or the first of a range; none keeps the port.
+             */
+            target_port?: number | null;
+            /**
+             * Format: int64
+             * @description The last port of the range. A range as long as that of the destination maps port by port.
+             */
+            target_port_end?: number | null;
+        };
+        FirewallNATRuleNotes: {
+            /** @description Words to find it by. */
+            labels?: string[];
+            /** @description Free text for the people who look after it. */
+            note?: string;
+        };
+        FirewallNATRuleUpdate: {
+            /** @description What the rule is for. */
+            comment?: string;
+            /**
+             * @description Destination network. Empty means every destination; for dnat it means the addresses of the gateway.
+             * @example 192.0.2.0/24
+             */
+            dst_cidr?: string;
+            /**
+             * Format: int64
+             * @description Destination port, or the first of a range.
+             */
+            dst_port?: number | null;
+            /**
+             * Format: int64
+             * @description The last port of the range.
+             */
+            dst_port_end?: number | null;
+            /** @description Off, the rule is kept and has no effect. */
+            enabled?: boolean;
+            /**
+             * @description Zone that the traffic comes from, or any.
+             * @example lan
+             */
+            in_zone?: string;
+            /**
+             * @description Whether it rewrites the destination, the source, or the source to the address of the interface that the traffic leaves by.
+             * @enum {string}
+             */
+            kind?: "dnat" | "snat" | "masquerade";
+            /** @description Words to find it by. */
+            labels?: string[];
+            /**
+             * @description Name of the rule.
+             * @example a note
+             */
+            name?: string;
+            /** @description Free text for the people who look after it. */
+            note?: string;
+            /**
+             * @description Zone that the traffic leaves by, or any. A destination is rewritten before the way out is known: leave it any for dnat.
+             * @example lan
+             */
+            out_zone?: string;
+            /**
+             * Format: int64
+             * @description Lower comes first. Without one a new rule goes last.
+             */
+            priority?: number;
+            /**
+             * @description The protocol; ports need tcp or udp.
+             * @enum {string}
+             */
+            protocol?: "tcp" | "udp" | "tcp+udp" | "any";
+            /**
+             * @description Source network; empty means every source.
+             * @example 192.0.2.0/24
+             */
+            src_cidr?: string;
+            /**
+             * @description The new address, for dnat and snat.
+             * @example 192.0.2.1
+             */
+            target_address?: string;
+            /**
+             * Format: int64
+             * @description The new port, or the first of a range; none keeps the port.
+             */
+            target_port?: number | null;
+            /**
+             * Format: int64
+             * @description The last port of the range. A range as long as that of the destination maps port by port.
+             */
+            target_port_end?: number | null;
+        };
+        FirewallRule: {
+            /**
+             * @description What happens: let it pass, lose it, or refuse it with an answer.
+             * @enum {string}
+             */
+            action: "accept" | "drop" | "reject";
+            /** @description What the rule is for. */
+            comment: string;
+            /**
+             * Format: date-time
+             * @description When it was created.
+             */
+            readonly created_at: string;
+            /**
+             * @description The network, for dst_kind cidr.
+             * @example 192.0.2.0/24
+             */
+            dst_cidr: string;
+            /** @description The address group, for dst_kind group. */
+            dst_group_id: string;
+            /**
+             * @description How the destination is given.
+             * @enum {string}
+             */
+            dst_kind: "any" | "object" | "group" | "cidr";
+            /** @description The address object, for dst_kind object. */
+            dst_object_id: string;
+            /**
+             * @description Zone that forwarded traffic leaves by; self for traffic to the gateway; any for both.
+             * @example lan
+             */
+            dst_zone: string;
+            /** @description Off, the rule is kept and has no effect. */
+            enabled: boolean;
+            /** @description Id, made by the service. */
+            readonly id: string;
+            /** @description Words to find it by. */
+            labels: string[];
+            /** @description Log each packet that the rule decides about. */
+            log: boolean;
+            /**
+             * @description Name of the rule.
+             * @example a note
+             */
+            name: string;
+            /** @description Free text for the people who look after it. */
+            note: string;
+            /**
+             * Format: int64
+             * @description Lower comes first. Without one a new rule goes last.
+             */
+            priority: number;
+            /** @description The service group. */
+            service_group_id: string;
+            /** @description The service; with neither a service nor a group, every protocol. */
+            service_object_id: string;
+            /**
+             * @description The network, for src_kind cidr.
+             * @example 192.0.2.0/24
+             */
+            src_cidr: string;
+            /** @description The address group, for src_kind group. */
+            src_group_id: string;
+            /**
+             * @description How the source is given.
+             * @enum {string}
+             */
+            src_kind: "any" | "object" | "group" | "cidr";
+            /** @description The address object, for src_kind object. */
+            src_object_id: string;
+            /**
+             * @description Zone that the traffic comes from, or any.
+             * @example lan
+             */
+            src_zone: string;
+            /**
+             * Format: date-time
+             * @description When it was last changed.
+             */
+            readonly updated_at: string;
+        };
+        FirewallRuleCreate: {
+            /**
+             * @description What happens: let it pass, lose it, or refuse it with an answer.
+             * @enum {string}
+             */
+            action: "accept" | "drop" | "reject";
+            /** @description What the rule is for. */
+            comment?: string;
+            /**
+             * @description The network, for dst_kind cidr.
+             * @example 192.0.2.0/24
+             */
+            dst_cidr?: string;
+            /** @description The address group, for dst_kind group. */
+            dst_group_id?: string;
+            /**
+             * @description How the destination is given.
+             * @enum {string}
+             */
+            dst_kind?: "any" | "object" | "group" | "cidr";
+            /** @description The address object, for dst_kind object. */
+            dst_object_id?: string;
+            /**
+             * @description Zone that forwarded traffic leaves by; self for traffic to the gateway; any for both.
+             * @example lan
+             */
+            dst_zone: string;
+            /** @description Off, the rule is kept and has no effect. */
+            enabled?: boolean;
+            /** @description Words to find it by. */
+            labels?: string[];
+            /** @description Log each packet that the rule decides about. */
+            log?: boolean;
+            /**
+             * @description Name of the rule.
+             * @example a note
+             */
+            name: string;
+            /** @description Free text for the people who look after it. */
+            note?: string;
+            /**
+             * Format: int64
+             * @description Lower comes first. Without one a new rule goes last.
+             */
+            priority?: number;
+            /** @description The service group. */
+            service_group_id?: string;
+            /** @description The service; with neither a service nor a group, every protocol. */
+            service_object_id?: string;
+            /**
+             * @description The network, for src_kind cidr.
+             * @example 192.0.2.0/24
+             */
+            src_cidr?: string;
+            /** @description The address group, for src_kind group. */
+            src_group_id?: string;
+            /**
+             * @description How the source is given.
+             * @enum {string}
+             */
+            src_kind?: "any" | "object" | "group" | "cidr";
+            /** @description The address object, for src_kind object. */
+            src_object_id?: string;
+            /**
+             * @description Zone that the traffic comes from, or any.
+             * @example lan
+             */
+            src_zone: string;
+        };
+        FirewallRuleNotes: {
+            /** @description Words to find it by. */
+            labels?: string[];
+            /** @description Free text for the people who look after it. */
+            note?: string;
+        };
+        FirewallRuleUpdate: {
+            /**
+             * @description What happens: let it pass, lose it, or refuse it with an answer.
+             * @enum {string}
+             */
+            action?: "accept" | "drop" | "reject";
+            /** @description What the rule is for. */
+            comment?: string;
+            /**
+             * @description The network, for dst_kind cidr.
+             * @example 192.0.2.0/24
+             */
+            dst_cidr?: string;
+            /** @description The address group, for dst_kind group. */
+            dst_group_id?: string;
+            /**
+             * @description How the destination is given.
+             * @enum {string}
+             */
+            dst_kind?: "any" | "object" | "group" | "cidr";
+            /** @description The address object, for dst_kind object. */
+            dst_object_id?: string;
+            /**
+             * @description Zone that forwarded traffic leaves by; self for traffic to the gateway; any for both.
+             * @example lan
+             */
+            dst_zone?: string;
+            /** @description Off, the rule is kept and has no effect. */
+            enabled?: boolean;
+            /** @description Words to find it by. */
+            labels?: string[];
+            /** @description Log each packet that the rule decides about. */
+            log?: boolean;
+            /**
+             * @description Name of the rule.
+             * @example a note
+             */
+            name?: string;
+            /** @description Free text for the people who look after it. */
+            note?: string;
+            /**
+             * Format: int64
+             * @description Lower comes first. Without one a new rule goes last.
+             */
+            priority?: number;
+            /** @description The service group. */
+            service_group_id?: string;
+            /** @description The service; with neither a service nor a group, every protocol. */
+            service_object_id?: string;
+            /**
+             * @description The network, for src_kind cidr.
+             * @example 192.0.2.0/24
+             */
+            src_cidr?: string;
+            /** @description The address group, for src_kind group. */
+            src_group_id?: string;
+            /**
+             * @description How the source is given.
+             * @enum {string}
+             */
+            src_kind?: "any" | "object" | "group" | "cidr";
+            /** @description The address object, for src_kind object. */
+            src_object_id?: string;
+            /**
+             * @description Zone that the traffic comes from, or any.
+             * @example lan
+             */
+            src_zone?: string;
+        };
+        FirewallService: {
+            /** @description Comes with the gateway and stays as it is. */
+            readonly builtin: boolean;
+            /**
+             * Format: date-time
+             * @description When it was created.
+             */
+            readonly created_at: string;
+            /** @description What it is. */
+            description: string;
+            /** @description Id, made by the service. */
+            readonly id: string;
+            /**
+             * @description Name of the service.
+             * @example a note
+             */
+            name: string;
+            /**
+             * Format: int64
+             * @description The last port of a range.
+             */
+            port_end: number | null;
+            /**
+             * Format: int64
+             * @description The destination port, or the first of a range; none means every port.
+             */
+            port_start: number | null;
+            /**
+             * @description The protocol.
+             * @enum {string}
+             */
+            protocol: "tcp" | "udp" | "tcp+udp" | "icmp" | "icmpv6" | "any";
+            /**
+             * Format: date-time
+             * @description When it was last changed.
+             */
+            readonly updated_at: string;
+        };
+        FirewallServiceCreate: {
+            /** @description What it is. */
+            description?: string;
+            /**
+             * @description Name of the service.
+             * @example a note
+             */
+            name: string;
+            /**
+             * Format: int64
+             * @description The last port of a range.
+             */
+            port_end?: number | null;
+            /**
+             * Format: int64
+             * @description The destination port, or the first of a range; none means every port.
+             */
+            port_start?: number | null;
+            /**
+             * @description The protocol.
+             * @enum {string}
+             */
+            protocol: "tcp" | "udp" | "tcp+udp" | "icmp" | "icmpv6" | "any";
+        };
+        FirewallServiceGroup: {
+            /** @description Comes with the gateway and stays as it is. */
+            readonly builtin: boolean;
+            /**
+             * Format: date-time
+             * @description When it was created.
+             */
+            readonly created_at: string;
+            /** @description What it is. */
+            description: string;
+            /** @description Id, made by the service. */
+            readonly id: string;
+            /** @description Ids of the services in it. A group without members matches nothing. */
+            members: string[];
+            /**
+             * @description Name of the group.
+             * @example a note
+             */
+            name: string;
+            /**
+             * Format: date-time
+             * @description When it was last changed.
+             */
+            readonly updated_at: string;
+        };
+        FirewallServiceGroupCreate: {
+            /** @description What it is. */
+            description?: string;
+            /** @description Ids of the services in it. A group without members matches nothing. */
+            members?: string[];
+            /**
+             * @description Name of the group.
+             * @example a note
+             */
+            name: string;
+        };
+        FirewallServiceGroupUpdate: {
+            /** @description What it is. */
+            description?: string;
+            /** @description Ids of the services in it. A group without members matches nothing. */
+            members?: string[];
+            /**
+             * @description Name of the group.
+             * @example a note
+             */
+            name?: string;
+        };
+        FirewallServiceUpdate: {
+            /** @description What it is. */
+            description?: string;
+            /**
+             * @description Name of the service.
+             * @example a note
+             */
+            name?: string;
+            /**
+             * Format: int64
+             * @description The last port of a range.
+             */
+            port_end?: number | null;
+            /**
+             * Format: int64
+             * @description The destination port, or the first of a range; none means every port.
+             */
+            port_start?: number | null;
+            /**
+             * @description The protocol.
+             * @enum {string}
+             */
+            protocol?: "tcp" | "udp" | "tcp+udp" | "icmp" | "icmpv6" | "any";
+        };
+        FirewallUsage: {
+            /** @description Id of what is used. */
+            id: string;
+            /** @description What uses it. */
+            used_by: components["schemas"]["ResourceUser"][];
+        };
+        FirewallZone: {
+            /** @description Comes with the gateway: it can be neither renamed nor deleted. */
+            readonly builtin: boolean;
+            /**
+             * Format: date-time
+             * @description When it was created.
+             */
+            readonly created_at: string;
+            /** @description What the zone is for. */
+            description: string;
+            /** @description Id, made by the service. */
+            readonly id: string;
+            /**
+             * @description Name of the zone; rules, NAT rules and interfaces refer to it.
+             * @example lan
+             */
+            name: string;
+            /**
+             * Format: date-time
+             * @description When it was last changed.
+             */
+            readonly updated_at: string;
+        };
+        FirewallZoneCreate: {
+            /** @description What the zone is for. */
+            description?: string;
+            /**
+             * @description Name of the zone; rules, NAT rules and interfaces refer to it.
+             * @example lan
+             */
+            name: string;
+        };
+        FirewallZoneUpdate: {
+            /** @description What the zone is for. */
+            description?: string;
+            /**
+             * @description Name of the zone; rules, NAT rules and interfaces refer to it.
+             * @example lan
+             */
+            name?: string;
+        };
         NetworkAddress: {
             /**
              * @description IPv4 or IPv6 address.
@@ -2364,11 +3431,23 @@ export interface components {
              */
             verb: "create" | "update" | "delete";
         };
+        ResourceOrderInput: {
+            /** @description Every id, in the wanted order. */
+            ids: string[];
+        };
         ResourceResult: {
             /** @description What each operation did to its row. */
             changes: components["schemas"]["ResourceChange"][];
             /** @description What happens to the daemons' files; only in a preview. */
             files: components["schemas"]["ApplyFileDiff"][];
+        };
+        ResourceUser: {
+            /** @description Which row. */
+            id: string;
+            /** @description Name of the kind, such as firewall.rule. */
+            kind: string;
+            /** @description What people call it. */
+            name: string;
         };
         SetupGatewayInput: {
             /**
@@ -2656,10 +3735,10 @@ export interface components {
         };
         SystemService: {
             /**
-             * @description What it does.
+             * @description What it does. The packet filter is no daemon: its table is in the kernel, or it is not.
              * @enum {string}
              */
-            active: "active" | "activating" | "inactive" | "failed" | "not_installed";
+            active: "active" | "activating" | "inactive" | "failed" | "not_installed" | "kernel-loaded" | "no-table";
             /** @description Why it failed, when it did. */
             detail: string;
             /** @description Name of the daemon. */
@@ -3745,6 +4824,1274 @@ export interface operations {
             };
         };
     };
+    "firewall.address-group.list": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["FirewallAddressGroup"][];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "firewall.address-group.create": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["FirewallAddressGroupCreate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["FirewallAddressGroup"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "firewall.address-group.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["FirewallAddressGroup"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "firewall.address-group.update": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["FirewallAddressGroupUpdate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["FirewallAddressGroup"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "firewall.address-group.delete": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ResourceDeleted"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "firewall.address-object.list": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["FirewallAddress"][];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "firewall.address-object.create": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["FirewallAddressCreate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["FirewallAddress"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "firewall.address-object.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["FirewallAddress"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "firewall.address-object.update": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["FirewallAddressUpdate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["FirewallAddress"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "firewall.address-object.delete": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ResourceDeleted"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "firewall.rule.list": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["FirewallRule"][];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "firewall.rule.create": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["FirewallRuleCreate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["FirewallRule"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "firewall.rule.reorder": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ResourceOrderInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["FirewallRule"][];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "firewall.rule.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["FirewallRule"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "firewall.rule.update": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["FirewallRuleUpdate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["FirewallRule"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "firewall.rule.delete": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ResourceDeleted"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "firewall.rule.annotate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["FirewallRuleNotes"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["FirewallRule"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "firewall.service-group.list": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["FirewallServiceGroup"][];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "firewall.service-group.create": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["FirewallServiceGroupCreate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["FirewallServiceGroup"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "firewall.service-group.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["FirewallServiceGroup"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "firewall.service-group.update": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["FirewallServiceGroupUpdate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["FirewallServiceGroup"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "firewall.service-group.delete": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ResourceDeleted"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "firewall.service.list": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["FirewallService"][];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "firewall.service.create": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["FirewallServiceCreate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["FirewallService"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "firewall.service.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["FirewallService"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "firewall.service.update": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["FirewallServiceUpdate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["FirewallService"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "firewall.service.delete": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ResourceDeleted"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "firewall.usage": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["FirewallUsage"][];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "firewall.zone.list": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["FirewallZone"][];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "firewall.zone.create": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["FirewallZoneCreate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["FirewallZone"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "firewall.zone.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["FirewallZone"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "firewall.zone.update": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["FirewallZoneUpdate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["FirewallZone"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "firewall.zone.delete": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ResourceDeleted"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
     "network.ip-address.list": {
         parameters: {
             query?: never;
@@ -3919,6 +6266,279 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["ResourceDeleted"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "firewall.nat-rule.list": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["FirewallNATRule"][];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "firewall.nat-rule.create": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["FirewallNATRuleCreate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["FirewallNATRule"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "firewall.nat-rule.reorder": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ResourceOrderInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["FirewallNATRule"][];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "firewall.nat-rule.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["FirewallNATRule"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "firewall.nat-rule.update": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["FirewallNATRuleUpdate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["FirewallNATRule"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "firewall.nat-rule.delete": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ResourceDeleted"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "firewall.nat-rule.annotate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["FirewallNATRuleNotes"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["FirewallNATRule"];
                         error: null;
                     };
                 };

@@ -23,6 +23,7 @@ type Machine struct {
 	facts     host.Facts
 	resources host.Resources
 	network   network
+	filter    filter
 }
 
 type verb struct {
@@ -45,6 +46,7 @@ func New() *Machine {
 		verbs:    map[verb]int{},
 		scripts:  map[host.Command]Script{},
 		runs:     map[host.Command]int{},
+		filter:   filter{asked: map[FilterVerb]int{}},
 		facts: host.Facts{
 			Hostname: "gateway", OS: "Debian GNU/Linux 12 (bookworm)", Kernel: "6.1.0",
 			MachineID: "0123456789abcdef0123456789abcdef",
@@ -54,6 +56,7 @@ func New() *Machine {
 		},
 		network: newNetwork(),
 	}
+	m.scripts[host.NftLoad] = m.load
 	for _, spec := range host.UnitSpecs() {
 		m.units[spec.Unit] = host.UnitState{Unit: spec.Unit, Installed: true, Active: "inactive"}
 	}

@@ -62,3 +62,42 @@ func TestMachine(t *testing.T) {
 		t.Errorf("check: %+v, %v, %d", out, err, m.Runs(host.ChronyCheck))
 	}
 }
+
+func TestFilter(t *testing.T) {
+	m := hosttest.New()
+	m.SetFilter(host.FilterState{Present: true, Comment: "x", Generation: 7}, "digest")
+	m.SetCounters(host.FilterCounter{Tag: "a", Packets: 1, Bytes: 2})
+	state, err := m.FilterState(t.Context())
+	if err != nil || state.Generation != 7 || m.Asked(hosttest.FilterState) != 1 || m.Asked(hosttest.FilterDigest) != 0 {
+		t.Errorf("state: %+v, %v", state, err)
+	}
+	if digest, err := m.FilterDigest(t.Context()); err != nil || digest != "digest" {
+		t.Errorf("digest: %q, %v", digest, err)
+	}
+	m.FailFilter(syscall.EPERM)
+	if _, err := m.FilterCounters(t.Context()); !errors.Is(err, syscall.EPERM) {
+		t.Errorf("counters: %v", err)
+	}
+
+	m.FailPacketLog(syscall.EBUSY)
+	if err := m.PacketLog(t.Context(), nil); !errors.Is(err, syscall.EBUSY) || m.LogPackets() {
+		t.Errorf("log: %v", err)
+	}
+	m.FailPacketLog(nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	batches, done := make(chan []host.LoggedPacket, 2), make(chan error)
+	go func() { done <- m.PacketLog(ctx, func(b []host.LoggedPacket, _ uint64) { batches <- b }) }()
+	if b := <-batches; len(b) != 0 {
+		t.Errorf("the first batch is %v", b)
+	}
+	if !m.LogPackets(host.LoggedPacket{Prefix: "p"}) || (<-batches)[0].Prefix != "p" {
+		t.Error("the packet did not arrive")
+	}
+	if err := m.PacketLog(t.Context(), nil); err == nil {
+		t.Error("two read the log")
+	}
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) || m.LogPackets() {
+		t.Errorf("log: %v", err)
+	}
+}

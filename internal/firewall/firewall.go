@@ -1,0 +1,80 @@
+// Package firewall owns the packet filter: zones, address objects, services, rules and NAT rules, the kernel's table that
+// they become, what it counts and logs, and the explanation of what it decides.
+package firewall
+
+import (
+	"context"
+	"net/netip"
+
+	"edge.internal/gateway/internal/kit"
+	"edge.internal/gateway/internal/kit/apply"
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/policy"
+	"edge.internal/gateway/internal/kit/resource"
+	"edge.internal/gateway/internal/kit/value"
+)
+
+// Room is the packet filter.
+type Room struct {
+	*kit.Kit
+	deps          Deps
+	zones         resource.Kind[Zone]
+	addresses     resource.Kind[Address]
+	addressGroups resource.Kind[AddressGroup]
+	services      resource.Kind[Service]
+	serviceGroups resource.Kind[ServiceGroup]
+	rules         resource.Kind[Rule]
+	nat           resource.Kind[NATRule]
+	kernel        kernel
+	resolver      *resolver
+}
+
+// Deps is what other rooms lend.
+type Deps struct {
+	// Interfaces are those of each zone.
+	Interfaces func(ctx context.Context, q db.Querier) (map[value.Zone][]value.IfName, error)
+	// ZoneUsers are the interfaces in a zone, as rows.
+	ZoneUsers func(ctx context.Context, q db.Querier, zone value.Zone) ([]resource.User, error)
+	// Openings are what the services of the gateway ask for.
+	Openings []policy.Source
+	// Tunnels are the active tunnels that serve peers.
+	Tunnels func(ctx context.Context, q db.Querier) ([]policy.Tunnel, error)
+	// Peers are the addresses of the other nodes of the cluster.
+	Peers func(ctx context.Context, q db.Querier) ([]netip.Addr, error)
+	// Resolve asks the DNS for the addresses of a name.
+	Resolve func(ctx context.Context, name string) ([]netip.Addr, error)
+}
+
+// New builds the room.
+func New(k *kit.Kit, d Deps) *Room {
+	r := &Room{Kit: k, deps: d}
+	r.resolver = newResolver(r)
+	r.zones, r.addresses, r.addressGroups = r.zoneKind(), r.addressKind(), r.addressGroupKind()
+	r.services, r.serviceGroups, r.rules, r.nat = r.serviceKind(), r.serviceGroupKind(), r.ruleKind(), r.natKind()
+	apply.Register(k.Engine, apply.Component[Config]{
+		ID: apply.PacketFilter, Load: r.load, Render: Render, Check: r.check, Apply: r.replace, Verify: r.verify, Atomic: true,
+		Runtime: &apply.Runtime[Config]{Can: onlySets, Do: r.refill},
+	})
+	return r
+}
+
+// Mount adds the room's routes.
+func (r *Room) Mount() {
+	r.zones.Mount(r.Resources)
+	r.addresses.Mount(r.Resources)
+	r.addressGroups.Mount(r.Resources)
+	r.services.Mount(r.Resources)
+	r.serviceGroups.Mount(r.Resources)
+	r.rules.Mount(r.Resources)
+	r.nat.Mount(r.Resources)
+	r.mountUsage()
+}
+
+// Run resolves names until the context ends.
+func (r *Room) Run(ctx context.Context) { r.resolver.run(ctx) }
+
+// ResolveNow has the names among the address objects resolved again, without waiting for the next time.
+func (r *Room) ResolveNow() { r.resolver.wake() }
+
+func doc(id, summary string) httpd.Doc { return httpd.Doc{ID: id, Tag: "firewall", Summary: summary} }

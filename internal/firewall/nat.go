@@ -1,0 +1,81 @@
+package firewall
+
+import (
+	"context"
+
+	"edge.internal/gateway/internal/kit/check"
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/resource"
+	"edge.internal/gateway/internal/kit/value"
+)
+
+// The kinds of NAT rules.
+const (
+	natDestination = "dnat"
+	natSource      = "snat"
+	natMasquerade  = "masquerade"
+)
+
+// NATRule rewrites the addresses of traffic. The first that matches, by priority, decides.
+type NATRule struct {
+	resource.Meta
+	Name          value.Line   `json:"name" required:"true" maxLength:"120" doc:"Name of the rule."`
+	Kind          string       `json:"kind" required:"true" enum:"dnat,snat,masquerade" doc:"Whether it rewrites the destination, the source, or the source to the address of the interface that the traffic leaves by."`
+	InZone        value.Zone   `json:"in_zone" required:"true" doc:"Zone that the traffic comes from, or any."`
+	OutZone       value.Zone   `json:"out_zone" required:"true" doc:"Zone that the traffic leaves by, or any. A destination is rewritten before the way out is known: leave it any for dnat."`
+	Protocol      string       `json:"protocol" required:"true" enum:"tcp,udp,tcp+udp,any" doc:"The protocol; ports need tcp or udp."`
+	SrcCIDR       value.Prefix `json:"src_cidr" doc:"Source network; empty means every source."`
+	DstCIDR       value.Prefix `json:"dst_cidr" doc:"Destination network. Empty means every destination; for dnat it means the addresses of the gateway."`
+	DstPort       *int         `json:"dst_port" minimum:"1" maximum:"65535" doc:"Destination port, or the first of a range."`
+	DstPortEnd    *int         `json:"dst_port_end" minimum:"1" maximum:"65535" doc:"The last port of the range."`
+	TargetAddress value.Addr   `json:"target_address" doc:"The new address, for dnat and snat."`
+	TargetPort    *int         `json:"target_port" minimum:"1" maximum:"65535" doc:"The new port, or the first of a range; none keeps the port."`
+	TargetPortEnd *int         `json:"target_port_end" minimum:"1" maximum:"65535" doc:"The last port of the range. A range as long as that of the destination maps port by port."`
+	Enabled       bool         `json:"enabled" doc:"Off, the rule is kept and has no effect."`
+	Priority      int64        `json:"priority" doc:"Lower comes first. Without one a new rule goes last."`
+	Note          string       `json:"note" maxLength:"4000" doc:"Free text for the people who look after it."`
+	Labels        []value.Line `json:"labels" doc:"Words to find it by."`
+	Comment       string       `json:"comment" maxLength:"500" doc:"What the rule is for."`
+}
+
+// Label is how people know it.
+func (n *NATRule) Label() string { return n.Name.String() }
+
+// Validate says what one rule can say about itself. That its addresses are of one family is not asked: such a rule is
+// stored, skipped and reported.
+func (n *NATRule) Validate() error {
+	var c check.List
+	c.That(n.InZone.String() != zoneSelf, "in_zone", "choose a zone, or any")
+	c.That(n.OutZone.String() != zoneSelf, "out_zone", "choose a zone, or any")
+	switch n.Kind {
+	case natDestination:
+		c.That(!n.TargetAddress.IsZero(), "target_address", "is required: where should the traffic go?")
+		c.That(n.OutZone == anywhere, "out_zone", "must be any: a destination is rewritten before the way out is known")
+	case natSource:
+		c.That(!n.TargetAddress.IsZero(), "target_address", "is required: which source should the traffic have?")
+	case natMasquerade:
+		c.That(n.TargetAddress.IsZero(), "target_address", "must be empty: masquerading takes the address of the interface")
+		c.That(n.TargetPort == nil, "target_port", "must be empty: masquerading chooses the port")
+	}
+	c.That(!n.TargetAddress.Netip().IsUnspecified(), "target_address", "must be the address of a machine")
+	c.That(n.Protocol != "any" || n.DstPort == nil, "dst_port", "needs the protocol tcp, udp or tcp+udp")
+	c.That(n.Protocol != "any" || n.TargetPort == nil, "target_port", "needs the protocol tcp, udp or tcp+udp")
+	ports(&c, "dst_port", n.DstPort, "dst_port_end", n.DstPortEnd)
+	ports(&c, "target_port", n.TargetPort, "target_port_end", n.TargetPortEnd)
+	labels(&c, n.Labels)
+	return c.Err()
+}
+
+func (r *Room) natKind() resource.Kind[NATRule] {
+	return resource.Kind[NATRule]{
+		Name: "firewall.nat-rule", Title: "NAT rule", Path: "/nat-rules", Table: "firewall_nat_rules", Order: "priority, created_at", Feeds: feeds,
+		Notes: []string{"note", "labels"},
+		New:   func() NATRule { return NATRule{InZone: anywhere, OutZone: anywhere, Protocol: "any", Enabled: true} },
+		Check: func(ctx context.Context, tx *db.Tx, _, now *NATRule) error {
+			if now == nil {
+				return nil
+			}
+			return zonesExist(ctx, tx, map[string]value.Zone{"in_zone": now.InZone, "out_zone": now.OutZone})
+		},
+	}
+}

@@ -1,0 +1,168 @@
+package firewall
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+
+	"edge.internal/gateway/internal/kit/conf/nft"
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/value"
+)
+
+// tableName is the gateway's own table; all others belong to somebody else.
+const tableName = "gateway"
+
+// Render turns the configuration into the one file that nft loads.
+func Render(c Config) ([]host.File, error) {
+	t := table(compile(c))
+	return []host.File{{Place: host.PacketFilterTable, Content: t.Bytes()}}, nil
+}
+
+// table is the whole packet filter as one table.
+func table(rs Ruleset) nft.Table {
+	t := nft.Table{Name: tableName, Sets: slices.Clone(rs.Sets)}
+	peers := peerSets(rs)
+	t.Sets = append(t.Sets, peers...)
+	d := newDispatch(rs)
+	t.Chains = append(t.Chains, d.chains...)
+	t.Chains = append(t.Chains, input(rs, d), forward(rs, d), prerouting(rs), postrouting(rs))
+	t.Comment = fingerprint(t)
+	return t
+}
+
+// fingerprint tells one structure of the table from another. The elements of sets are not part of it: they change while
+// the table stays.
+func fingerprint(t nft.Table) string {
+	t.Sets = slices.Clone(t.Sets)
+	for i := range t.Sets {
+		t.Sets[i].Elements = nil
+	}
+	sum := sha256.Sum256(t.Bytes())
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// lockout are the services that stay open whatever the rules say, so that nobody locks himself out: SSH, the web
+// interface by the gateway's name and on the management port.
+var lockout = Services{Ports: []nft.Ports{{Proto: nft.TCP, First: 22, Last: 22}, {Proto: nft.TCP, First: 443, Last: 443}, {Proto: nft.TCP, First: 3443, Last: 3443}, {Proto: nft.UDP, First: 443, Last: 443}}}
+
+// peering are the services between the nodes of a cluster: agent, cache, database.
+var peering = Services{Ports: []nft.Ports{{Proto: nft.TCP, First: 5432, Last: 5432}, {Proto: nft.TCP, First: 6379, Last: 6379}, {Proto: nft.TCP, First: 8443, Last: 8443}}}
+
+var peerNames = [...]nft.Name{nft.V4: nft.Named("cluster_peers_4"), nft.V6: nft.Named("cluster_peers_6")}
+
+// peerSets are there without a peer, too, so that one can be let in without another table.
+func peerSets(rs Ruleset) []nft.Set {
+	sets := []nft.Set{{Name: peerNames[nft.V4], Family: nft.V4}, {Name: peerNames[nft.V6], Family: nft.V6}}
+	for _, p := range rs.Peers {
+		f := nft.FamilyOf(p.First)
+		sets[f].Elements = append(sets[f].Elements, p)
+	}
+	for _, f := range nft.Families {
+		sets[f].Elements = merge(sets[f].Elements)
+	}
+	return sets
+}
+
+// rule is a rule of the program itself.
+func rule(tag nft.Tag, exprs ...nft.Expr) nft.Rule { return nft.Rule{Exprs: exprs, Tag: tag} }
+
+var (
+	established = rule(nft.Auto("auto:established"), nft.Do("ct state established,related"), nft.Accept)
+	// What IPv6 cannot work without: finding neighbours and routers, and learning that a packet was too big.
+	neighbours = rule(nft.Auto("auto:icmpv6"), nft.Do("icmpv6 type { packet-too-big, nd-router-solicit, nd-router-advert, nd-neighbor-solicit, nd-neighbor-advert }"), nft.Accept)
+)
+
+// dropLog logs what no rule let pass, before the policy of the chain drops it.
+func dropLog(tag nft.Tag, log nft.Expr) []nft.Rule {
+	return []nft.Rule{rule(tag, nft.Do("limit rate 10/second burst 5 packets"), log)}
+}
+
+func input(rs Ruleset, d *dispatch) nft.Chain {
+	c := nft.Chain{Name: nft.Named("input"), Hook: "type filter hook input priority filter; policy drop;"}
+	c.Rules = append(c.Rules,
+		established,
+		rule(nft.Auto("auto:loopback"), nft.Do(`iifname "lo"`), nft.Accept),
+		neighbours,
+		rule(nft.Auto("auto:anti-lockout"), nft.Service(lockout.Ports), nft.Counter, nft.Accept),
+	)
+	for _, f := range nft.Families {
+		c.Rules = append(c.Rules, rule(nft.Auto("auto:cluster"), nft.InSet(nft.From, f, peerNames[f]), nft.Service(peering.Ports), nft.Counter, nft.Accept))
+	}
+	c.Rules = append(c.Rules, d.input...)
+	for _, o := range rs.Openings {
+		c.Rules = append(c.Rules, opening(o)...)
+	}
+	c.Rules = append(c.Rules, dropLog(nft.Auto("auto:drop-input"), nft.Log("gateway:drop-input"))...)
+	return c
+}
+
+func forward(rs Ruleset, d *dispatch) nft.Chain {
+	c := nft.Chain{Name: nft.Named("forward"), Hook: "type filter hook forward priority filter; policy drop;"}
+	c.Rules = append(c.Rules,
+		established,
+		neighbours,
+		rule(nft.Auto("auto:dnat"), nft.Do("ct status dnat"), nft.Counter, nft.Accept),
+	)
+	c.Rules = append(c.Rules, d.forward...)
+	for _, t := range rs.Tunnels {
+		c.Rules = append(c.Rules, rule(nft.Auto("auto:tunnel"), nft.Link(nft.From, []value.IfName{t.Interface}), nft.Counter, nft.Accept))
+	}
+	c.Rules = append(c.Rules, dropLog(nft.Auto("auto:drop-forward"), nft.Log("gateway:drop-forward"))...)
+	return c
+}
+
+// match is what a rule asks about a packet, by family. Nothing is asked about the zones: the dispatch has done that.
+func match(from, to *Addresses, services *Services) [][]nft.Expr {
+	if from.Any && to.Any && !services.families() {
+		return [][]nft.Expr{serviceExpr(services.Any, services.Ports)}
+	}
+	var lines [][]nft.Expr
+	for _, f := range nft.Families {
+		ports := services.in(f)
+		if !from.has(f) || !to.has(f) || !services.Any && len(ports) == 0 {
+			continue
+		}
+		line := append(addressExpr(nft.From, f, from), addressExpr(nft.To, f, to)...)
+		if len(line) == 0 {
+			line = append(line, nft.Only(f))
+		}
+		lines = append(lines, append(line, serviceExpr(services.Any, ports)...))
+	}
+	return lines
+}
+
+func serviceExpr(whole bool, ports []nft.Ports) []nft.Expr {
+	if whole {
+		return nil
+	}
+	return []nft.Expr{nft.Service(ports)}
+}
+
+func addressExpr(s nft.Side, f nft.Family, a *Addresses) []nft.Expr {
+	switch {
+	case a.Any:
+		return nil
+	case !a.Set[f].IsZero():
+		return []nft.Expr{nft.InSet(s, f, a.Set[f])}
+	}
+	return []nft.Expr{nft.Addr(s, a.Spans[f])}
+}
+
+var verdicts = map[string]nft.Expr{"accept": nft.Accept, "drop": nft.Drop, "reject": nft.Reject}
+
+// lines are the one or two rules of the kernel that a rule becomes; none when nothing can match.
+func (p *Policy) lines() []nft.Rule {
+	var rules []nft.Rule
+	if !p.Services.Any && len(p.Services.Ports) == 0 {
+		return nil
+	}
+	for _, exprs := range match(&p.From, &p.To, &p.Services) {
+		exprs = append(exprs, nft.Counter)
+		if p.Log {
+			exprs = append(exprs, nft.LogID("gateway:", p.ID))
+		}
+		rules = append(rules, nft.Rule{Exprs: append(exprs, verdicts[p.Action]), Tag: nft.IDTag("gid:", p.ID)})
+	}
+	return rules
+}

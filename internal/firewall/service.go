@@ -1,0 +1,93 @@
+package firewall
+
+import (
+	"context"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"edge.internal/gateway/internal/kit/check"
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/resource"
+	"edge.internal/gateway/internal/kit/value"
+)
+
+// Service is a protocol and its ports, under a name that rules use.
+type Service struct {
+	resource.Meta
+	Name        value.Line `json:"name" required:"true" maxLength:"120" doc:"Name of the service."`
+	Protocol    string     `json:"protocol" required:"true" enum:"tcp,udp,tcp+udp,icmp,icmpv6,any" doc:"The protocol."`
+	PortStart   *int       `json:"port_start" minimum:"1" maximum:"65535" doc:"The destination port, or the first of a range; none means every port."`
+	PortEnd     *int       `json:"port_end" minimum:"1" maximum:"65535" doc:"The last port of a range."`
+	Description string     `json:"description" maxLength:"500" doc:"What it is."`
+	Builtin     bool       `json:"builtin" readOnly:"true" doc:"Comes with the gateway and stays as it is."`
+}
+
+// Label is how people know it.
+func (s *Service) Label() string { return s.Name.String() }
+
+// Validate says what one service can say about itself.
+func (s *Service) Validate() error {
+	var c check.List
+	ported := s.Protocol == "tcp" || s.Protocol == "udp" || s.Protocol == "tcp+udp"
+	c.That(ported || s.PortStart == nil, "port_start", "only tcp and udp have ports: leave it empty, or choose another protocol")
+	ports(&c, "port_start", s.PortStart, "port_end", s.PortEnd)
+	return c.Err()
+}
+
+// ports complains about a range of ports that is none.
+func ports(c *check.List, startField string, start *int, endField string, end *int) {
+	if end == nil {
+		return
+	}
+	c.That(start != nil, endField, "needs %s too", startField)
+	c.That(start == nil || *end >= *start, endField, "must not be less than %s", startField)
+}
+
+func (r *Room) serviceKind() resource.Kind[Service] {
+	return resource.Kind[Service]{
+		Name: "firewall.service", Title: "service", Path: "/firewall/services", Table: "firewall_services", Order: "name", Feeds: feeds,
+		Check: func(ctx context.Context, tx *db.Tx, was, now *Service) error {
+			switch {
+			case was != nil && was.Builtin && (now == nil || !sameService(was, now)):
+				return builtin("service", was.Name.String())
+			case now == nil:
+				return r.refuseUsed(ctx, tx, was.ID, "the service "+was.Name.String())
+			}
+			return nil
+		},
+	}
+}
+
+func sameService(a, b *Service) bool {
+	return a.Name == b.Name && a.Protocol == b.Protocol && same(a.PortStart, b.PortStart) && same(a.PortEnd, b.PortEnd)
+}
+
+func same[T comparable](a, b *T) bool { return a == b || a != nil && b != nil && *a == *b }
+
+// ServiceGroup is a set of services under a name.
+type ServiceGroup struct {
+	resource.Meta
+	Name        value.Line  `json:"name" required:"true" maxLength:"120" doc:"Name of the group."`
+	Description string      `json:"description" maxLength:"500" doc:"What it is."`
+	Members     []uuid.UUID `json:"members" doc:"Ids of the services in it. A group without members matches nothing."`
+	Builtin     bool        `json:"builtin" readOnly:"true" doc:"Comes with the gateway and stays as it is."`
+}
+
+// Label is how people know it.
+func (g *ServiceGroup) Label() string { return g.Name.String() }
+
+func (r *Room) serviceGroupKind() resource.Kind[ServiceGroup] {
+	return resource.Kind[ServiceGroup]{
+		Name: "firewall.service-group", Title: "service group", Path: "/firewall/service-groups", Table: "firewall_service_groups", Order: "name", Feeds: feeds,
+		Check: func(ctx context.Context, tx *db.Tx, was, now *ServiceGroup) error {
+			switch {
+			case was != nil && was.Builtin && (now == nil || was.Name != now.Name || !slices.Equal(was.Members, now.Members)):
+				return builtin("service group", was.Name.String())
+			case now == nil:
+				return r.refuseUsed(ctx, tx, was.ID, "the service group "+was.Name.String())
+			}
+			return members(ctx, tx, "firewall_services", now.Members)
+		},
+	}
+}

@@ -1,0 +1,228 @@
+package nft
+
+import (
+	"bytes"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"edge.internal/gateway/internal/kit/value"
+)
+
+// Expr is one expression of a rule.
+type Expr interface{ print(b *bytes.Buffer) }
+
+type text string
+
+func (t text) print(b *bytes.Buffer) { b.WriteString(string(t)) }
+
+// Do is an expression that is a constant of the program.
+func Do(expr constant) Expr { return text(expr) }
+
+// What expressions look at and do that have no arguments.
+var (
+	Counter    = Do("counter")
+	Accept     = Do("accept")
+	Drop       = Do("drop")
+	Reject     = Do("reject")
+	Masquerade = Do("masquerade")
+)
+
+// Jump goes to a chain and comes back when that decides nothing.
+func Jump(to Name) Expr { return text("jump " + to.text) }
+
+// Goto goes to a chain; when that decides nothing, the chain that jumped here goes on.
+func Goto(to Name) Expr { return text("goto " + to.text) }
+
+// Log sends the packet to the readers of log group 0.
+func Log(prefix constant) Expr { return text(`log prefix "` + string(prefix) + `" group 0`) }
+
+// LogID is Log with an id in the prefix.
+func LogID(prefix constant, id uuid.UUID) Expr {
+	return text(`log prefix "` + string(prefix) + id.String() + `" group 0`)
+}
+
+// Only restricts a rule to one family.
+func Only(f Family) Expr { return text("meta nfproto " + f.String()) }
+
+// Side is an end of a packet's way: the source or the destination, the interface it came by or leaves by.
+type Side int
+
+// The sides.
+const (
+	From Side = iota
+	To
+)
+
+// Link matches the interface on a side.
+func Link(s Side, names []value.IfName) Expr {
+	var b bytes.Buffer
+	b.WriteString([...]string{"iifname ", "oifname "}[s])
+	many(&b, names, func(n value.IfName) { fmt.Fprintf(&b, `"%s"`, n) })
+	return text(b.String())
+}
+
+// Way says where packets of an interface go.
+type Way struct {
+	Link value.IfName
+	To   Name
+}
+
+// Dispatch sends packets to chains by the interface on a side.
+func Dispatch(s Side, ways []Way) Expr {
+	var b bytes.Buffer
+	b.WriteString([...]string{"iifname", "oifname"}[s])
+	b.WriteString(" vmap { ")
+	for i, w := range ways {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, `"%s" : goto %s`, w.Link, w.To)
+	}
+	b.WriteString(" }")
+	return text(b.String())
+}
+
+type addresses struct {
+	side Side
+	list []Span
+}
+
+func (e addresses) print(b *bytes.Buffer) {
+	b.WriteString(FamilyOf(e.list[0].First).keyword())
+	b.WriteString([...]string{" saddr ", " daddr "}[e.side])
+	many(b, e.list, func(s Span) { s.print(b) })
+}
+
+// Addr matches the address on a side. The spans are of one family, and at least one.
+func Addr(s Side, list []Span) Expr { return addresses{s, list} }
+
+// InSet matches the address on a side against a named set.
+func InSet(s Side, f Family, set Name) Expr {
+	return text(f.keyword() + [...]string{" saddr @", " daddr @"}[s] + set.text)
+}
+
+// Ports is a protocol and a range of its destination ports.
+type Ports struct {
+	Proto       uint8
+	First, Last uint16
+}
+
+// All tells whether every port is meant, as with a protocol that has none.
+func (p Ports) All() bool { return p.First == 0 && p.Last == 65535 }
+
+// The protocols.
+const (
+	ICMP   = 1
+	TCP    = 6
+	UDP    = 17
+	ICMPv6 = 58
+)
+
+var protoNames = map[uint8]string{ICMP: "icmp", TCP: "tcp", UDP: "udp", ICMPv6: "ipv6-icmp"}
+
+func portRange(b *bytes.Buffer, first, last uint16) {
+	fmt.Fprintf(b, "%d", first)
+	if last != first {
+		fmt.Fprintf(b, "-%d", last)
+	}
+}
+
+// Service matches protocols and destination ports: at least one, sorted by protocol and port.
+func Service(list []Ports) Expr {
+	var b bytes.Buffer
+	var protos []uint8
+	byProto := map[uint8][]Ports{}
+	for _, p := range list {
+		if byProto[p.Proto] == nil {
+			protos = append(protos, p.Proto)
+		}
+		byProto[p.Proto] = append(byProto[p.Proto], p)
+	}
+	alike := func(a, b Ports) bool { return a.First == b.First && a.Last == b.Last }
+	first := byProto[protos[0]]
+	for _, proto := range protos {
+		if !slices.EqualFunc(first, byProto[proto], alike) {
+			mixed(&b, list)
+			return text(b.String())
+		}
+	}
+	// All of them have the same ports.
+	if whole := first[0].All(); whole || len(protos) > 1 {
+		b.WriteString("meta l4proto ")
+		many(&b, protos, func(p uint8) { b.WriteString(protoNames[p]) })
+		if whole {
+			return text(b.String())
+		}
+		b.WriteString(" th")
+	} else {
+		b.WriteString(protoNames[protos[0]])
+	}
+	b.WriteString(" dport ")
+	many(&b, first, func(p Ports) { portRange(&b, p.First, p.Last) })
+	return text(b.String())
+}
+
+func mixed(b *bytes.Buffer, list []Ports) {
+	b.WriteString("meta l4proto . th dport ")
+	many(b, list, func(p Ports) {
+		fmt.Fprintf(b, "%s . ", protoNames[p.Proto])
+		portRange(b, p.First, p.Last)
+	})
+}
+
+// many prints one item as it is, and several as a set.
+func many[T any](b *bytes.Buffer, list []T, print func(T)) {
+	if len(list) == 1 {
+		print(list[0])
+		return
+	}
+	b.WriteString("{ ")
+	for i, x := range list {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		print(x)
+	}
+	b.WriteString(" }")
+}
+
+// Target is where NAT sends a packet, or lets it seem to come from.
+type Target struct {
+	Addr netip.Addr
+	// First and Last are its ports; zero keeps the port.
+	First, Last uint16
+	// Shift, when it is not zero, is the first port of the destination's range: each of its ports is mapped to the one
+	// at the same place of the target's range.
+	Shift uint16
+}
+
+// NAT rewrites the address on a side.
+func NAT(s Side, t Target) Expr {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "%s %s to ", [...]string{"snat", "dnat"}[s], FamilyOf(t.Addr).keyword())
+	if t.Shift != 0 {
+		fmt.Fprintf(&b, "%s : th dport map { ", t.Addr)
+		for i := uint16(0); ; i++ {
+			fmt.Fprintf(&b, "%d : %d", t.Shift+i, t.First+i)
+			if t.First+i == t.Last {
+				break
+			}
+			b.WriteString(", ")
+		}
+		b.WriteString(" }")
+		return text(b.String())
+	}
+	if t.Addr.Is6() && t.First != 0 {
+		fmt.Fprintf(&b, "[%s]", t.Addr)
+	} else {
+		b.WriteString(t.Addr.String())
+	}
+	if t.First != 0 {
+		b.WriteByte(':')
+		portRange(&b, t.First, t.Last)
+	}
+	return text(b.String())
+}

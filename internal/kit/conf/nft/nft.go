@@ -1,0 +1,226 @@
+// Package nft is the typed model of one table of the packet filter, and its printer.
+//
+// Text reaches the printer as constants of the program, parsed values, numbers and ids alone, so that no value can
+// become a statement: nft has no escape within quotes. The model is what a netlink encoder would need too.
+package nft
+
+import (
+	"bytes"
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"edge.internal/gateway/internal/kit/value"
+)
+
+// constant is a word of the program. A variable of type string does not convert to it by itself.
+type constant string
+
+// Name is the name of a chain or a set.
+type Name struct{ text string }
+
+// Named is a constant name.
+func Named(name constant) Name { return Name{string(name)} }
+
+// Of appends a zone's name, which has neither slashes nor a dash in front; the absent zone is a dash.
+func (n Name) Of(zone value.Zone) Name {
+	if zone.IsZero() {
+		return Name{n.text + "/-"}
+	}
+	return Name{n.text + "/" + zone.String()}
+}
+
+// At appends a number.
+func (n Name) At(i int) Name { return Name{n.text + "/" + strconv.Itoa(i)} }
+
+// ID appends an id and a family.
+func (n Name) ID(id uuid.UUID, f Family) Name {
+	return Name{n.text + "_" + id.String() + "_" + f.digit()}
+}
+
+func (n Name) String() string { return n.text }
+
+// IsZero tells whether there is no name.
+func (n Name) IsZero() bool { return n.text == "" }
+
+// Family is a version of IP.
+type Family int
+
+// The families.
+const (
+	V4 Family = iota
+	V6
+)
+
+// Families are both.
+var Families = [...]Family{V4, V6}
+
+// FamilyOf is the family of an address.
+func FamilyOf(a netip.Addr) Family {
+	if a.Is4() {
+		return V4
+	}
+	return V6
+}
+
+func (f Family) digit() string { return [...]string{"4", "6"}[f] }
+
+func (f Family) keyword() string { return [...]string{"ip", "ip6"}[f] }
+
+func (f Family) String() string { return [...]string{"ipv4", "ipv6"}[f] }
+
+// Span is all addresses from one to another.
+type Span struct{ First, Last netip.Addr }
+
+func (s Span) print(b *bytes.Buffer) {
+	b.WriteString(s.First.String())
+	if s.First == s.Last {
+		return
+	}
+	if n, ok := prefix(s); ok {
+		fmt.Fprintf(b, "/%d", n)
+		return
+	}
+	b.WriteByte('-')
+	b.WriteString(s.Last.String())
+}
+
+// prefix is the length of the network that a span is, if it is one.
+func prefix(s Span) (int, bool) {
+	first, last := s.First.AsSlice(), s.Last.AsSlice()
+	bits := 0
+	for i := range first {
+		for bit := 7; bit >= 0; bit-- {
+			if first[i]>>bit&1 != last[i]>>bit&1 {
+				n := netip.PrefixFrom(s.First, bits).Masked()
+				return bits, n.Addr() == s.First && value.Last(n) == s.Last
+			}
+			bits++
+		}
+	}
+	return bits, true
+}
+
+// Table is one table of the family inet, which is replaced whole.
+type Table struct {
+	Name constant
+	// Comment is what tells one version of the table from another.
+	Comment string
+	Sets    []Set
+	Chains  []Chain
+}
+
+// Set is a named set of addresses of one family.
+type Set struct {
+	Name     Name
+	Family   Family
+	Elements []Span // sorted, not overlapping
+}
+
+// Chain is a list of rules; with a hook the kernel enters there.
+type Chain struct {
+	Name  Name
+	Hook  constant // such as "type filter hook input priority filter; policy drop;"
+	Rules []Rule
+}
+
+// Rule is a list of expressions: what is asked and what is done.
+type Rule struct {
+	Exprs []Expr
+	// Tag is what people and the counters know the rule by.
+	Tag Tag
+}
+
+// Tag is the comment of a rule.
+type Tag struct{ text string }
+
+// IDTag is a constant and an id.
+func IDTag(prefix constant, id uuid.UUID) Tag { return Tag{string(prefix) + id.String()} }
+
+// Auto is a constant tag.
+func Auto(tag constant) Tag { return Tag{string(tag)} }
+
+// For is a constant and a word of a room, of which letters, digits and dashes are kept.
+func For(prefix constant, word string) Tag {
+	return Tag{string(prefix) + strings.Map(func(r rune) rune {
+		if r == '-' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' {
+			return r
+		}
+		return -1
+	}, word)}
+}
+
+// Bytes is the transaction that puts the table in the place of its former self.
+func (t *Table) Bytes() []byte {
+	var b bytes.Buffer
+	// The first line makes sure that there is something to delete.
+	fmt.Fprintf(&b, "table inet %s\ndelete table inet %s\ntable inet %s {\n", t.Name, t.Name, t.Name)
+	if t.Comment != "" {
+		fmt.Fprintf(&b, "\tcomment \"%s\"\n", t.Comment)
+	}
+	for i := range t.Sets {
+		t.Sets[i].print(&b)
+	}
+	for i := range t.Chains {
+		t.Chains[i].print(&b)
+	}
+	b.WriteString("}\n")
+	return b.Bytes()
+}
+
+func (s *Set) print(b *bytes.Buffer) {
+	fmt.Fprintf(b, "\tset %s {\n\t\ttype %s_addr\n\t\tflags interval\n", s.Name, s.Family)
+	if len(s.Elements) > 0 {
+		b.WriteString("\t\telements = ")
+		spans(b, s.Elements)
+		b.WriteByte('\n')
+	}
+	b.WriteString("\t}\n")
+}
+
+// Refill is the transaction that gives sets of a table that is there other elements.
+func Refill(table constant, sets []Set) []byte {
+	var b bytes.Buffer
+	for _, s := range sets {
+		fmt.Fprintf(&b, "flush set inet %s %s\n", table, s.Name)
+		if len(s.Elements) > 0 {
+			fmt.Fprintf(&b, "add element inet %s %s ", table, s.Name)
+			spans(&b, s.Elements)
+			b.WriteByte('\n')
+		}
+	}
+	return b.Bytes()
+}
+
+func (c *Chain) print(b *bytes.Buffer) {
+	fmt.Fprintf(b, "\tchain %s {\n", c.Name)
+	if c.Hook != "" {
+		fmt.Fprintf(b, "\t\t%s\n", c.Hook)
+	}
+	for i := range c.Rules {
+		b.WriteByte('\t')
+		for _, e := range c.Rules[i].Exprs {
+			b.WriteByte(' ')
+			e.print(b)
+		}
+		if tag := c.Rules[i].Tag.text; tag != "" {
+			fmt.Fprintf(b, " comment \"%s\"", tag)
+		}
+		b.WriteByte('\n')
+	}
+	b.WriteString("\t}\n")
+}
+
+func spans(b *bytes.Buffer, list []Span) {
+	b.WriteString("{ ")
+	for i, s := range list {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		s.print(b)
+	}
+	b.WriteString(" }")
+}

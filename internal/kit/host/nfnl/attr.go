@@ -1,0 +1,110 @@
+package nfnl
+
+import (
+	"bytes"
+	"encoding/binary"
+	"iter"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// message is one netlink message of a datagram.
+type message struct {
+	kind, flags uint16
+	seq         uint32
+	body        []byte
+}
+
+// messages walks a datagram. It ends at the first message that is cut off.
+func messages(b []byte) iter.Seq[message] {
+	return func(yield func(message) bool) {
+		for len(b) >= headerLen {
+			n := int(binary.NativeEndian.Uint32(b))
+			if n < headerLen || n > len(b) {
+				return
+			}
+			m := message{
+				kind: binary.NativeEndian.Uint16(b[4:]), flags: binary.NativeEndian.Uint16(b[6:]), seq: binary.NativeEndian.Uint32(b[8:]),
+				body: b[headerLen:n],
+			}
+			if !yield(m) {
+				return
+			}
+			b = b[min(align(n), len(b)):]
+		}
+	}
+}
+
+// refusal is the error that a message of kind NLMSG_ERROR or NLMSG_DONE carries; zero means that all went well.
+func (m message) refusal() syscall.Errno {
+	if len(m.body) < 4 {
+		return 0
+	}
+	return syscall.Errno(-int32(binary.NativeEndian.Uint32(m.body)))
+}
+
+// attributes walks the attributes of a message or of a nesting attribute. It ends at the first one that is cut off.
+func attributes(b []byte) iter.Seq2[uint16, []byte] {
+	return func(yield func(uint16, []byte) bool) {
+		for len(b) >= unix.SizeofNlAttr {
+			n := int(binary.NativeEndian.Uint16(b))
+			if n < unix.SizeofNlAttr || n > len(b) {
+				return
+			}
+			kind := binary.NativeEndian.Uint16(b[2:]) &^ (unix.NLA_F_NESTED | unix.NLA_F_NET_BYTEORDER)
+			if !yield(kind, b[unix.SizeofNlAttr:n]) {
+				return
+			}
+			b = b[min(align(n), len(b)):]
+		}
+	}
+}
+
+// appendAttr adds one attribute, padded to the next.
+func appendAttr(b []byte, kind uint16, data []byte) []byte {
+	b = binary.NativeEndian.AppendUint16(b, uint16(unix.SizeofNlAttr+len(data)))
+	b = binary.NativeEndian.AppendUint16(b, kind)
+	b = append(b, data...)
+	return append(b, make([]byte, align(len(data))-len(data))...)
+}
+
+func align(n int) int { return (n + 3) &^ 3 }
+
+// cString is a text up to its NUL.
+func cString(b []byte) []byte {
+	if i := bytes.IndexByte(b, 0); i >= 0 {
+		return b[:i]
+	}
+	return b
+}
+
+// be32 is a number in network order; what is too short reads as zero.
+func be32(b []byte) uint32 {
+	if len(b) < 4 {
+		return 0
+	}
+	return binary.BigEndian.Uint32(b)
+}
+
+func be64(b []byte) uint64 {
+	if len(b) < 8 {
+		return 0
+	}
+	return binary.BigEndian.Uint64(b)
+}
+
+// comment finds the comment in the user data of a table or a rule, where nft keeps it as entry 0: kind, length, text, NUL.
+func comment(userdata []byte) []byte {
+	for len(userdata) >= 2 {
+		kind, n := userdata[0], int(userdata[1])
+		if n > len(userdata)-2 {
+			return nil
+		}
+		if kind == 0 {
+			return cString(userdata[2 : 2+n])
+		}
+		userdata = userdata[2+n:]
+	}
+	return nil
+}

@@ -1,0 +1,147 @@
+// Package nfnl speaks nfnetlink with the kernel: it reads the packet filter's tables and the packets that they log.
+//
+// It exists beside the libraries because a gateway reads thousands of counters and hundreds of thousands of logged packets
+// a second: nothing is allocated per message, and only what is wanted is parsed.
+package nfnl
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	headerLen  = unix.SizeofNlMsghdr
+	genMsgLen  = 4                     // struct nfgenmsg: family, version, resource id
+	messageLen = headerLen + genMsgLen // what stands before the attributes
+	dumpBuffer = 64 << 10              // the kernel fills at most 32 KiB at a time
+	dumpFlags  = unix.NLM_F_DUMP       // many answers, then NLMSG_DONE
+	askFlags   = unix.NLM_F_ACK        // one answer or none, then an acknowledgement
+)
+
+// errChanged says that the kernel's tables changed while they were read, so that what was read is not one state.
+var errChanged = errors.New("the tables changed while they were read")
+
+// conn is a netlink socket for one goroutine at a time.
+type conn struct {
+	file *os.File
+	raw  syscall.RawConn
+	out  []byte // the request
+	in   []byte // what was received
+	seq  uint32
+	// receive is made once, because a closure per datagram would be garbage per datagram.
+	receive  func(fd uintptr) bool
+	received int
+	failed   error
+}
+
+// dial opens a socket that receives datagrams of up to size bytes. Waiting for one ends with the context.
+func dial(ctx context.Context, size int) (*conn, func(), error) {
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_NETFILTER)
+	if err != nil {
+		return nil, nil, fmt.Errorf("opening a netfilter socket: %w", err)
+	}
+	if err := unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+		unix.Close(fd)
+		return nil, nil, fmt.Errorf("binding a netfilter socket: %w", err)
+	}
+	c := &conn{file: os.NewFile(uintptr(fd), "nfnetlink"), in: make([]byte, size)}
+	c.receive = func(fd uintptr) bool {
+		for {
+			c.received, c.failed = unix.Read(int(fd), c.in)
+			if c.failed != unix.EINTR {
+				return c.failed != unix.EAGAIN
+			}
+		}
+	}
+	if c.raw, err = c.file.SyscallConn(); err != nil {
+		c.file.Close()
+		return nil, nil, err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = c.file.SetReadDeadline(time.Unix(1, 0)) })
+	return c, func() { stop(); c.file.Close() }, nil
+}
+
+// read receives one datagram, which stays valid until the next one.
+func (c *conn) read(ctx context.Context) ([]byte, error) {
+	if err := c.raw.Read(c.receive); err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return nil, err
+	}
+	if c.failed != nil {
+		return nil, c.failed
+	}
+	return c.in[:c.received], nil
+}
+
+// begin starts a request; attributes are added to c.out.
+func (c *conn) begin(kind, flags uint16, family uint8, resource uint16) {
+	c.seq++
+	c.out = append(c.out[:0], make([]byte, messageLen)...)
+	binary.NativeEndian.PutUint16(c.out[4:], kind)
+	binary.NativeEndian.PutUint16(c.out[6:], flags|unix.NLM_F_REQUEST)
+	binary.NativeEndian.PutUint32(c.out[8:], c.seq)
+	c.out[headerLen] = family
+	binary.BigEndian.PutUint16(c.out[headerLen+2:], resource)
+}
+
+// text adds an attribute with a text, which the kernel wants with a NUL at its end.
+func (c *conn) text(kind uint16, s string) {
+	c.out = appendAttr(c.out, kind, append([]byte(s), 0))
+}
+
+// exchange sends the request and hands each answer's kind and attributes to the function, which must not keep them. It
+// returns the kernel's refusal as a syscall.Errno. A dump that the kernel marks as torn is errChanged.
+func (c *conn) exchange(ctx context.Context, answer func(kind uint16, attrs []byte)) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	binary.NativeEndian.PutUint32(c.out, uint32(len(c.out)))
+	if _, err := c.file.Write(c.out); err != nil {
+		return fmt.Errorf("asking the kernel: %w", errno(err))
+	}
+	torn := false
+	for {
+		datagram, err := c.read(ctx)
+		if err != nil {
+			return fmt.Errorf("waiting for the kernel: %w", err)
+		}
+		for m := range messages(datagram) {
+			if m.seq != c.seq {
+				continue
+			}
+			torn = torn || m.flags&unix.NLM_F_DUMP_INTR != 0
+			switch m.kind {
+			case unix.NLMSG_ERROR, unix.NLMSG_DONE:
+				switch refusal := m.refusal(); {
+				case refusal != 0:
+					return refusal
+				case torn:
+					return errChanged
+				}
+				return nil
+			case unix.NLMSG_NOOP, unix.NLMSG_OVERRUN:
+			default:
+				if answer != nil && len(m.body) >= genMsgLen {
+					answer(m.kind, m.body[genMsgLen:])
+				}
+			}
+		}
+	}
+}
+
+// errno unwraps the path error that a file makes of a refused write.
+func errno(err error) error {
+	if e, ok := errors.AsType[syscall.Errno](err); ok {
+		return e
+	}
+	return err
+}

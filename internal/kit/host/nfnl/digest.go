@@ -1,0 +1,351 @@
+package nfnl
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"hash"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// Attributes that golang.org/x/sys does not name.
+const (
+	setExpr           = 17
+	setExpressions    = 18
+	elemKeyEnd        = 10
+	elemExpressions   = 11
+	objUserdata       = 8
+	dynsetExpressions = 10
+	flowtableTable    = 1
+	flowtableName     = 2
+	flowtableHook     = 3
+	flowtableFlags    = 7
+	objectCounter     = 1
+	objectQuota       = 2
+	quotaInverted     = 1
+)
+
+// What an entry of the digest is about.
+const (
+	partTable     byte = 't'
+	partChain     byte = 'c'
+	partRule      byte = 'r'
+	partSet       byte = 's'
+	partElement   byte = 'e'
+	partObject    byte = 'o'
+	partFlowtable byte = 'f'
+)
+
+// What of an object is configuration. The rest is bookkeeping of the kernel (handles, uses) or moves with the traffic.
+var (
+	tableConfig     = []uint16{unix.NFTA_TABLE_FLAGS, tableUserdata}
+	chainConfig     = []uint16{unix.NFTA_CHAIN_NAME, unix.NFTA_CHAIN_HOOK, unix.NFTA_CHAIN_POLICY, unix.NFTA_CHAIN_TYPE, chainFlags, chainUserdata}
+	ruleConfig      = []uint16{unix.NFTA_RULE_EXPRESSIONS, unix.NFTA_RULE_COMPAT, unix.NFTA_RULE_USERDATA}
+	flowtableConfig = []uint16{flowtableName, flowtableHook, flowtableFlags}
+	setConfig       = []uint16{
+		unix.NFTA_SET_NAME, unix.NFTA_SET_FLAGS, unix.NFTA_SET_KEY_TYPE, unix.NFTA_SET_KEY_LEN, unix.NFTA_SET_DATA_TYPE, unix.NFTA_SET_DATA_LEN,
+		unix.NFTA_SET_POLICY, unix.NFTA_SET_DESC, unix.NFTA_SET_TIMEOUT, unix.NFTA_SET_GC_INTERVAL, unix.NFTA_SET_USERDATA, unix.NFTA_SET_OBJ_TYPE,
+		setExpr, setExpressions,
+	}
+	elementConfig = []uint16{
+		unix.NFTA_SET_ELEM_KEY, elemKeyEnd, unix.NFTA_SET_ELEM_DATA, unix.NFTA_SET_ELEM_FLAGS, unix.NFTA_SET_ELEM_TIMEOUT, unix.NFTA_SET_ELEM_USERDATA,
+		unix.NFTA_SET_ELEM_EXPR, elemExpressions, unix.NFTA_SET_ELEM_OBJREF,
+	}
+)
+
+// Digest is a fingerprint of all that is configured in a table: its chains, rules, sets, elements, objects and flowtables. What
+// moves with the traffic (counters, quotas, the elements of dynamic sets) is left out. A missing table has the empty one.
+func Digest(ctx context.Context, table string) (string, error) {
+	c, hangUp, err := dial(ctx, dumpBuffer)
+	if err != nil {
+		return "", err
+	}
+	defer hangUp()
+	d := digester{conn: c, table: table}
+	if err := c.settled(ctx, func() error { return d.read(ctx) }); err != nil {
+		return "", err
+	}
+	if !d.present {
+		return "", nil
+	}
+	return hex.EncodeToString(d.sum.Sum(nil)), nil
+}
+
+type digester struct {
+	*conn
+	table   string
+	present bool
+	sum     hash.Hash
+	buf     []byte
+}
+
+func (d *digester) read(ctx context.Context) error {
+	d.present, d.sum = false, sha256.New()
+	d.beginTable(unix.NFT_MSG_GETTABLE, askFlags)
+	d.text(unix.NFTA_TABLE_NAME, d.table)
+	err := d.exchange(ctx, func(_ uint16, attrs []byte) {
+		d.present = true
+		d.part(partTable, attrs, tableConfig, nil)
+	})
+	if err != nil {
+		return err
+	}
+	chains, err := d.chains(ctx, d.table, func(attrs []byte) { d.part(partChain, attrs, chainConfig, nil) })
+	if err != nil {
+		return err
+	}
+	for _, x := range chains {
+		d.sum.Write([]byte(x.name + "\x00"))
+		err := d.rules(ctx, d.table, x.name, func(attrs []byte) {
+			d.part(partRule, attrs, ruleConfig, func(kind uint16) masking {
+				if kind == unix.NFTA_RULE_EXPRESSIONS {
+					return expressionList
+				}
+				return plain
+			})
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if err := d.sets(ctx); err != nil {
+		return err
+	}
+	if err := d.objects(ctx); err != nil {
+		return err
+	}
+	return d.flowtables(ctx)
+}
+
+func (d *digester) sets(ctx context.Context) error {
+	type set struct {
+		name  string
+		flags uint32
+	}
+	var sets []set
+	d.beginTable(unix.NFT_MSG_GETSET, dumpFlags)
+	d.text(unix.NFTA_SET_TABLE, d.table)
+	err := d.exchange(ctx, func(_ uint16, attrs []byte) {
+		var x set
+		own := false
+		for kind, data := range attributes(attrs) {
+			switch kind {
+			case unix.NFTA_SET_TABLE:
+				own = string(cString(data)) == d.table
+			case unix.NFTA_SET_NAME:
+				x.name = string(cString(data))
+			case unix.NFTA_SET_FLAGS:
+				x.flags = be32(data)
+			}
+		}
+		if !own {
+			return
+		}
+		sets = append(sets, x)
+		d.part(partSet, attrs, setConfig, func(kind uint16) masking {
+			switch kind {
+			case setExpr:
+				return expression
+			case setExpressions:
+				return expressionList
+			}
+			return plain
+		})
+	})
+	if err != nil {
+		return err
+	}
+	for _, x := range sets {
+		// The packets themselves fill a dynamic set.
+		if x.flags&unix.NFT_SET_EVAL != 0 {
+			continue
+		}
+		d.sum.Write([]byte(x.name + "\x00"))
+		if err := d.elements(ctx, x.name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// elements reads the elements of a set, whose order says nothing: that of a hash differs from boot to boot.
+func (d *digester) elements(ctx context.Context, set string) error {
+	var sums [][sha256.Size]byte
+	d.beginTable(unix.NFT_MSG_GETSETELEM, dumpFlags)
+	d.text(unix.NFTA_SET_ELEM_LIST_TABLE, d.table)
+	d.text(unix.NFTA_SET_ELEM_LIST_SET, set)
+	err := d.exchange(ctx, func(_ uint16, attrs []byte) {
+		for kind, list := range attributes(attrs) {
+			if kind != unix.NFTA_SET_ELEM_LIST_ELEMENTS {
+				continue
+			}
+			for _, element := range attributes(list) {
+				d.buf = appendConfig(d.buf[:0], element, elementConfig, func(kind uint16) masking {
+					switch kind {
+					case unix.NFTA_SET_ELEM_EXPR:
+						return expression
+					case elemExpressions:
+						return expressionList
+					}
+					return plain
+				})
+				sums = append(sums, sha256.Sum256(d.buf))
+			}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(sums, func(a, b [sha256.Size]byte) int { return bytes.Compare(a[:], b[:]) })
+	for i := range sums {
+		d.sum.Write([]byte{partElement})
+		d.sum.Write(sums[i][:])
+	}
+	return nil
+}
+
+func (d *digester) objects(ctx context.Context) error {
+	d.beginTable(unix.NFT_MSG_GETOBJ, dumpFlags)
+	d.text(unix.NFTA_OBJ_TABLE, d.table)
+	return d.exchange(ctx, func(_ uint16, attrs []byte) {
+		var table, name, data, userdata []byte
+		var objType uint32
+		for kind, value := range attributes(attrs) {
+			switch kind {
+			case unix.NFTA_OBJ_TABLE:
+				table = cString(value)
+			case unix.NFTA_OBJ_NAME:
+				name = value
+			case unix.NFTA_OBJ_TYPE:
+				objType = be32(value)
+			case unix.NFTA_OBJ_DATA:
+				data = value
+			case objUserdata:
+				userdata = value
+			}
+		}
+		if string(table) != d.table {
+			return
+		}
+		d.buf = append(d.buf[:0], partObject)
+		d.buf = appendPlain(d.buf, unix.NFTA_OBJ_NAME, name)
+		d.buf = binary.BigEndian.AppendUint32(d.buf, objType)
+		d.buf = appendPlain(d.buf, objUserdata, userdata)
+		switch objType {
+		case objectCounter:
+		case objectQuota:
+			d.buf = appendQuota(d.buf, data)
+		default:
+			d.buf = appendPlain(d.buf, unix.NFTA_OBJ_DATA, data)
+		}
+		d.sum.Write(d.buf)
+	})
+}
+
+func (d *digester) flowtables(ctx context.Context) error {
+	d.beginTable(unix.NFT_MSG_GETFLOWTABLE, dumpFlags)
+	d.text(flowtableTable, d.table)
+	return d.exchange(ctx, func(_ uint16, attrs []byte) {
+		for kind, data := range attributes(attrs) {
+			if kind == flowtableTable && string(cString(data)) == d.table {
+				d.part(partFlowtable, attrs, flowtableConfig, nil)
+			}
+		}
+	})
+}
+
+// part adds the configuration of one object.
+func (d *digester) part(mark byte, attrs []byte, config []uint16, mask func(kind uint16) masking) {
+	d.buf = appendConfig(append(d.buf[:0], mark), attrs, config, mask)
+	d.sum.Write(d.buf)
+}
+
+// masking says what an attribute holds.
+type masking int
+
+const (
+	plain masking = iota
+	expression
+	expressionList
+)
+
+// appendConfig writes the attributes that are configuration, in the order in which the kernel gives them. Each has its length
+// before it, so that no two configurations are written the same.
+func appendConfig(b, attrs []byte, config []uint16, mask func(kind uint16) masking) []byte {
+	b = append(b, '(')
+	for kind, data := range attributes(attrs) {
+		if !slices.Contains(config, kind) {
+			continue
+		}
+		as := plain
+		if mask != nil {
+			as = mask(kind)
+		}
+		switch as {
+		case expression:
+			b = appendExpression(b, data)
+		case expressionList:
+			b = appendExpressions(b, data)
+		default:
+			b = appendPlain(b, kind, data)
+		}
+	}
+	return append(b, ')')
+}
+
+func appendPlain(b []byte, kind uint16, data []byte) []byte {
+	b = binary.BigEndian.AppendUint16(append(b, 'a'), kind)
+	b = binary.BigEndian.AppendUint32(b, uint32(len(data)))
+	return append(b, data...)
+}
+
+func appendExpressions(b, list []byte) []byte {
+	b = append(b, '[')
+	for _, x := range attributes(list) {
+		b = appendExpression(b, x)
+	}
+	return append(b, ']')
+}
+
+// appendExpression writes an expression without what the traffic changes in it.
+func appendExpression(b, x []byte) []byte {
+	name, data := expressionOf(x)
+	b = appendPlain(b, unix.NFTA_EXPR_NAME, name)
+	switch string(name) {
+	case "counter", "last": // nothing but state
+		return b
+	case "quota":
+		return appendQuota(b, data)
+	case "dynset": // what it puts beside the elements that it adds
+		b = append(b, '(')
+		for kind, value := range attributes(data) {
+			switch kind {
+			case unix.NFTA_DYNSET_EXPR:
+				b = appendExpression(b, value)
+			case dynsetExpressions:
+				b = appendExpressions(b, value)
+			default:
+				b = appendPlain(b, kind, value)
+			}
+		}
+		return append(b, ')')
+	}
+	return appendPlain(b, unix.NFTA_EXPR_DATA, data)
+}
+
+// appendQuota writes a quota without what is used of it.
+func appendQuota(b, data []byte) []byte {
+	for kind, value := range attributes(data) {
+		switch kind {
+		case unix.NFTA_QUOTA_BYTES:
+			b = appendPlain(b, kind, value)
+		case unix.NFTA_QUOTA_FLAGS:
+			b = binary.BigEndian.AppendUint32(b, be32(value)&quotaInverted)
+		}
+	}
+	return b
+}

@@ -1,0 +1,253 @@
+package nfnl
+
+import (
+	"context"
+	"errors"
+
+	"golang.org/x/sys/unix"
+)
+
+// Attributes that golang.org/x/sys does not name.
+const (
+	tableUserdata = 6 // NFTA_TABLE_USERDATA
+	chainFlags    = 10
+	chainUserdata = 12
+)
+
+// attempts is how often a read begins again because the tables changed meanwhile.
+const attempts = 8
+
+var errRestless = errors.New("the packet filter changes faster than it can be read")
+
+// State is what little of a table tells whether it is still the same.
+type State struct {
+	// Present tells whether the table exists.
+	Present bool
+	// Comment is the table's own comment.
+	Comment string
+	// Generation changes with every transaction on any table of the network namespace.
+	Generation uint32
+}
+
+// Counter counts the packets that passed the rules with one tag.
+type Counter struct {
+	// Tag is the comment of the rules, without the prefix that marks it.
+	Tag            string
+	Packets, Bytes uint64
+}
+
+// ReadState reads the state of a table of the inet family.
+func ReadState(ctx context.Context, table string) (State, error) {
+	c, hangUp, err := dial(ctx, dumpBuffer)
+	if err != nil {
+		return State{}, err
+	}
+	defer hangUp()
+	// The generation is read first: a change between both makes the state look older than it is, and is seen next time.
+	var s State
+	if s.Generation, err = c.generation(ctx); err != nil {
+		return State{}, err
+	}
+	c.beginTable(unix.NFT_MSG_GETTABLE, askFlags)
+	c.text(unix.NFTA_TABLE_NAME, table)
+	err = c.exchange(ctx, func(_ uint16, attrs []byte) {
+		s.Present = true
+		for kind, data := range attributes(attrs) {
+			if kind == tableUserdata {
+				s.Comment = string(comment(data))
+			}
+		}
+	})
+	if err != nil && !errors.Is(err, unix.ENOENT) {
+		return State{}, err
+	}
+	return s, nil
+}
+
+func (c *conn) beginTable(kind, flags uint16) {
+	c.begin(unix.NFNL_SUBSYS_NFTABLES<<8|kind, flags, unix.NFPROTO_INET, 0)
+}
+
+func (c *conn) generation(ctx context.Context) (gen uint32, err error) {
+	c.begin(unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_GETGEN, askFlags, unix.NFPROTO_UNSPEC, 0)
+	err = c.exchange(ctx, func(_ uint16, attrs []byte) {
+		for kind, data := range attributes(attrs) {
+			if kind == unix.NFTA_GEN_ID {
+				gen = be32(data)
+			}
+		}
+	})
+	return gen, err
+}
+
+// settled runs a read until no transaction fell into it: several dumps make one state only then.
+func (c *conn) settled(ctx context.Context, read func() error) error {
+	for range attempts {
+		before, err := c.generation(ctx)
+		if err != nil {
+			return err
+		}
+		// A table that was replaced meanwhile may answer that a part of it does not exist.
+		err = read()
+		if err != nil && !errors.Is(err, errChanged) && !errors.Is(err, unix.ENOENT) {
+			return err
+		}
+		after, genErr := c.generation(ctx)
+		if genErr != nil {
+			return genErr
+		}
+		if before == after {
+			// Without a change a missing table is just that; a torn dump is another matter.
+			if errors.Is(err, errChanged) {
+				continue
+			}
+			return nil
+		}
+	}
+	return errRestless
+}
+
+// chain is what the reads want to know of a chain.
+type chain struct {
+	name string
+	uses uint32 // references to it, its own rules included
+}
+
+// chains lists the chains of a table in the kernel's order; seen gets the attributes of each.
+func (c *conn) chains(ctx context.Context, table string, seen func(attrs []byte)) ([]chain, error) {
+	var list []chain
+	c.beginTable(unix.NFT_MSG_GETCHAIN, dumpFlags)
+	c.text(unix.NFTA_CHAIN_TABLE, table)
+	err := c.exchange(ctx, func(_ uint16, attrs []byte) {
+		var x chain
+		own := false
+		for kind, data := range attributes(attrs) {
+			switch kind {
+			case unix.NFTA_CHAIN_TABLE: // older kernels list the chains of all tables
+				own = string(cString(data)) == table
+			case unix.NFTA_CHAIN_NAME:
+				x.name = string(cString(data))
+			case unix.NFTA_CHAIN_USE:
+				x.uses = be32(data)
+			}
+		}
+		if own {
+			list = append(list, x)
+			seen(attrs)
+		}
+	})
+	return list, err
+}
+
+// rules hands the attributes of each rule of a chain to the function, in order.
+func (c *conn) rules(ctx context.Context, table, chain string, seen func(attrs []byte)) error {
+	c.beginTable(unix.NFT_MSG_GETRULE, dumpFlags)
+	c.text(unix.NFTA_RULE_TABLE, table)
+	c.text(unix.NFTA_RULE_CHAIN, chain)
+	return c.exchange(ctx, func(_ uint16, attrs []byte) { seen(attrs) })
+}
+
+// ReadCounters reads the counters of all rules of a table whose comment begins with the prefix. Rules with the same comment
+// are one entry. A missing table has none.
+func ReadCounters(ctx context.Context, table, prefix string) ([]Counter, error) {
+	c, hangUp, err := dial(ctx, dumpBuffer)
+	if err != nil {
+		return nil, err
+	}
+	defer hangUp()
+	var tally tally
+	err = c.settled(ctx, func() error {
+		tally.reset(prefix)
+		chains, err := c.chains(ctx, table, func([]byte) {})
+		if err != nil {
+			return err
+		}
+		for _, x := range chains {
+			if x.uses == 0 {
+				continue
+			}
+			if err := c.rules(ctx, table, x.name, tally.add); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return tally.list, nil
+}
+
+// tally sums counters by tag.
+type tally struct {
+	prefix string
+	index  map[string]int // tag → place in list
+	list   []Counter
+}
+
+func (t *tally) reset(prefix string) {
+	t.prefix, t.index, t.list = prefix, make(map[string]int, len(t.index)), t.list[:0]
+}
+
+func (t *tally) add(rule []byte) {
+	var expressions, userdata []byte
+	for kind, data := range attributes(rule) {
+		switch kind {
+		case unix.NFTA_RULE_EXPRESSIONS:
+			expressions = data
+		case unix.NFTA_RULE_USERDATA:
+			userdata = data
+		}
+	}
+	tag := comment(userdata)
+	if len(tag) < len(t.prefix) || string(tag[:len(t.prefix)]) != t.prefix {
+		return
+	}
+	tag = tag[len(t.prefix):]
+	packets, bytes, ok := counterOf(expressions)
+	if !ok {
+		return
+	}
+	i, known := t.index[string(tag)]
+	if !known {
+		i = len(t.list)
+		name := string(tag)
+		t.index[name] = i
+		t.list = append(t.list, Counter{Tag: name})
+	}
+	t.list[i].Packets += packets
+	t.list[i].Bytes += bytes
+}
+
+// counterOf finds the counter among the expressions of a rule.
+func counterOf(expressions []byte) (packets, bytes uint64, ok bool) {
+	for _, expression := range attributes(expressions) {
+		name, data := expressionOf(expression)
+		if string(name) != "counter" {
+			continue
+		}
+		for kind, value := range attributes(data) {
+			switch kind {
+			case unix.NFTA_COUNTER_PACKETS:
+				packets = be64(value)
+			case unix.NFTA_COUNTER_BYTES:
+				bytes = be64(value)
+			}
+		}
+		return packets, bytes, true
+	}
+	return 0, 0, false
+}
+
+// expressionOf splits an expression into its name and its attributes.
+func expressionOf(b []byte) (name, data []byte) {
+	for kind, value := range attributes(b) {
+		switch kind {
+		case unix.NFTA_EXPR_NAME:
+			name = cString(value)
+		case unix.NFTA_EXPR_DATA:
+			data = value
+		}
+	}
+	return name, data
+}
