@@ -120,7 +120,9 @@ func (s Step) do(ctx context.Context, n host.Network) error {
 	return fmt.Errorf("no verb %q", s.Verb)
 }
 
-func (r *Room) apply(ctx context.Context, c Config, _ []host.File) error { return Converge(ctx, r.Host, c) }
+func (r *Room) apply(ctx context.Context, c Config, _ []host.File) error {
+	return Converge(ctx, r.Host, c)
+}
 
 // verify says whether the kernel has what it shall have: nothing is left to do, and nothing stands in the way.
 func (r *Room) verify(ctx context.Context, c Config, _ []host.File) error {
