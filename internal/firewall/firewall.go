@@ -5,6 +5,8 @@ package firewall
 import (
 	"context"
 	"net/netip"
+	"sync"
+	"time"
 
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/apply"
@@ -27,7 +29,11 @@ type Room struct {
 	rules         resource.Kind[Rule]
 	nat           resource.Kind[NATRule]
 	kernel        kernel
+	log           *Log
 	resolver      *resolver
+	hits          *hits
+	counters      counters
+	insights      insights
 }
 
 // Deps is what other rooms lend.
@@ -44,12 +50,29 @@ type Deps struct {
 	Peers func(ctx context.Context, q db.Querier) ([]netip.Addr, error)
 	// Resolve asks the DNS for the addresses of a name.
 	Resolve func(ctx context.Context, name string) ([]netip.Addr, error)
+	// Way asks the kernel where a packet goes that comes in by an interface; without one, that the gateway sends itself.
+	Way func(ctx context.Context, source, destination netip.Addr, in string) (Way, error)
+	// Addresses are the stored addresses of the gateway.
+	Addresses func(ctx context.Context, q db.Querier) ([]netip.Addr, error)
+}
+
+// Way is where a packet goes.
+type Way struct {
+	// Local says that it is for the gateway itself.
+	Local bool
+	// Interface is the one that it leaves by; empty when there is no way, and when it is local.
+	Interface string
+	// Reason is a sentence about the route, or about why there is none.
+	Reason string
+	// Source is the address that the gateway has towards the destination: what masquerading takes. It may be absent.
+	Source netip.Addr
 }
 
 // New builds the room.
 func New(k *kit.Kit, d Deps) *Room {
 	r := &Room{Kit: k, deps: d}
-	r.resolver = newResolver(r)
+	r.resolver, r.hits = newResolver(r), newHits(r)
+	r.log = NewLog(k.Host, r.linkNames, r.kernel.action, k.Clock, k.Log)
 	r.zones, r.addresses, r.addressGroups = r.zoneKind(), r.addressKind(), r.addressGroupKind()
 	r.services, r.serviceGroups, r.rules, r.nat = r.serviceKind(), r.serviceGroupKind(), r.ruleKind(), r.natKind()
 	apply.Register(k.Engine, apply.Component[Config]{
@@ -69,10 +92,34 @@ func (r *Room) Mount() {
 	r.rules.Mount(r.Resources)
 	r.nat.Mount(r.Resources)
 	r.mountUsage()
+	r.log.Mount(r.Router)
+	r.mountExplain()
+	r.mountInsights()
 }
 
-// Run resolves names until the context ends.
-func (r *Room) Run(ctx context.Context) { r.resolver.run(ctx) }
+// Run resolves names, counts hits and reads the packet log until the context ends.
+func (r *Room) Run(ctx context.Context) {
+	var jobs sync.WaitGroup
+	jobs.Go(func() { r.resolver.run(ctx) })
+	jobs.Go(func() { r.hits.run(ctx) })
+	jobs.Go(func() { r.log.Run(ctx) })
+	jobs.Wait()
+}
+
+// linkNames are the names of the interfaces by index.
+func (r *Room) linkNames() map[uint32]string {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	links, err := r.Host.Links(ctx)
+	if err != nil {
+		r.Log.Warn("the packet log does not know the interfaces", "component", "packet-filter", "err", err)
+	}
+	names := map[uint32]string{}
+	for _, l := range links {
+		names[uint32(l.Index)] = l.Name
+	}
+	return names
+}
 
 // ResolveNow has the names among the address objects resolved again, without waiting for the next time.
 func (r *Room) ResolveNow() { r.resolver.wake() }

@@ -648,7 +648,9 @@ func TestNamesAreResolvedInTheBackground(t *testing.T) {
 			got := resolved()
 			k := readTable(t)
 			inKernel := len(k.Sets["object_"+id+"_4"]) + len(k.Sets["object_"+id+"_6"])
-			if slices.Equal(got, want) && inKernel == len(want) {
+			file, err := h.Host.Read(host.PacketFilterTable)
+			kept := err == nil && !slices.ContainsFunc(want, func(a string) bool { return !strings.Contains(string(file), a) })
+			if slices.Equal(got, want) && inKernel == len(want) && kept {
 				return
 			}
 			if time.Now().After(deadline) {
@@ -673,9 +675,6 @@ func TestNamesAreResolvedInTheBackground(t *testing.T) {
 	await("192.0.2.1", "192.0.2.3", "192.0.2.5")
 	if comment() != table || len(readTable(t).with("gid:"+rule)) != len(was) {
 		t.Error("the table was replaced")
-	}
-	if file, err := h.Host.Read(host.PacketFilterTable); err != nil || !strings.Contains(string(file), "192.0.2.5") {
-		t.Errorf("the kept table does not have the answer: %v", err)
 	}
 
 	h.fail(errors.New("no resolver answers"))

@@ -29,13 +29,10 @@ import (
 	"edge.internal/gateway/internal/kit/clock"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/hosttest"
-	"edge.internal/gateway/internal/kit/host/nettest"
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/kittest"
 	"edge.internal/gateway/internal/kit/wire"
 )
-
-func TestMain(m *testing.M) { nettest.Main(m) }
 
 var (
 	ruleAccept = uuid.MustParse("01890000-0000-7000-8000-00000000000a")

@@ -142,7 +142,10 @@ func TestAtomicChangesAtOnce(t *testing.T) {
 		})
 	}
 	all.Wait()
-	eventually(t, "the rest is live", func() bool { live, _, _ := x.counts(); return live == "b\nc\ne\nf\nh\ni\nk\nl\nn\no\nq\nr\nt\nu\nw\nx\nz\n" })
+	eventually(t, "the rest is live", func() bool {
+		live, _, _ := x.counts()
+		return live == "b\nc\ne\nf\nh\ni\nk\nl\nn\no\nq\nr\nt\nu\nw\nx\nz\n"
+	})
 	eventually(t, "and said to be", func() bool { return x.Engine.Statuses()[0].State == apply.Live })
 }
 

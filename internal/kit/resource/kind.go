@@ -61,6 +61,7 @@ type Kind[T any] struct {
 	single  bool // it has one row, which nobody makes or deletes
 	codec   codec
 	listing *atomic.Pointer[listing]
+	known   *known[T]
 }
 
 // Singleton is a kind with exactly one row, which a migration makes. It has GET and PUT.
