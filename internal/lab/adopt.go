@@ -45,9 +45,16 @@ func (l *Lab) adopt(ctx context.Context, opts Options) error {
 	if err != nil {
 		return err
 	}
+	operations = append(operations, wayOut...)
 	return ask(ctx, front, l.URL(), login.Token, http.MethodPost, "/api/v1/change-sets", map[string]any{
 		"reason": "what the lab has connected", "operations": operations,
 	}, nil)
+}
+
+// wayOut lets the lan side reach the wan side, behind the gateway's own address.
+var wayOut = []operation{
+	{Kind: "firewall.rule", Verb: "create", Body: map[string]any{"name": "LAN to the internet", "src_zone": "lan", "dst_zone": "wan", "action": "accept"}},
+	{Kind: "firewall.nat-rule", Verb: "create", Body: map[string]any{"name": "LAN to the internet", "kind": "masquerade", "in_zone": "any", "out_zone": "wan", "protocol": "any"}},
 }
 
 // adoptable is a link of the machine that is not declared.

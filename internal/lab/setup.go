@@ -76,7 +76,7 @@ func (l *Lab) ensureSetup(ctx context.Context, opts Options) error {
 		return fmt.Errorf("declaring the gateway's links: %w", err)
 	}
 	if l.Isolated() {
-		opts.Progress("wan0 and lan0 are declared")
+		opts.Progress("wan0 and lan0 are declared, and the lan may reach the wan")
 	}
 	return nil
 }

@@ -41,3 +41,19 @@ func linksAreDeclared(t *testing.T, l *labtest.Lab) {
 		t.Fatal(out)
 	}
 }
+
+// The rules that the lab adds let the lan side reach the wan side, behind the gateway's own address, and not the other way.
+func lanReachesTheWan(t *testing.T, l *labtest.Lab) {
+	l.WaitState(t, "packet-filter", "live", 10*time.Second)
+	if !asks(t, l, "198.51.100.2") {
+		t.Fatal("the lan does not reach the time server of the wan")
+	}
+	// Nobody listens there: who gets through is refused at once, who does not waits in vain.
+	cmd, err := l.Command(t.Context(), lab.Wan, "timeout", "1", "bash", "-c", "</dev/tcp/10.10.0.2/9")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, _ := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != 124 {
+		t.Fatalf("the wan reaches the lan: %s", out)
+	}
+}
