@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"errors"
 	"net"
 	"net/http"
 	"net/netip"
@@ -58,10 +57,11 @@ func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, 
 		Resolve: func(ctx context.Context, name string) ([]netip.Addr, error) {
 			return net.DefaultResolver.LookupNetIP(ctx, "ip", name)
 		},
-		Way: func(context.Context, netip.Addr, netip.Addr, string) (firewall.Way, error) {
-			return firewall.Way{}, errors.New("not known yet")
+		Way: func(ctx context.Context, source, destination netip.Addr, in string) (firewall.Way, error) {
+			way, err := k.Host.RouteTo(ctx, destination, source, in)
+			return firewall.Way{Local: way.Local, Interface: way.Interface, Reason: way.Unreachable}, err
 		},
-		Addresses: func(context.Context, db.Querier) ([]netip.Addr, error) { return nil, nil },
+		Addresses: h.Network.Addresses,
 	})
 
 	k.Router.SetupDone = h.Setup.Completed

@@ -27,7 +27,7 @@ const bondCheck = 100
 
 // managed refuses to touch the network of a machine whose files must not be touched either.
 func (s *System) managed(ctx context.Context) error {
-	if s.root != "" {
+	if s.foreign {
 		return fmt.Errorf("the network is not managed here: a gateway below a root folder leaves the machine's network alone (%w)", ErrNotInstalled)
 	}
 	return ctx.Err()
