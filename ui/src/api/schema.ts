@@ -3221,7 +3221,7 @@ export interface components {
             name: string;
             /** @description The link that carries a vlan. */
             parent: string;
-            /** @description A zone that fits: wan for the link of the default route, otherwise lan. */
+            /** @description A zone that fits: wan for the link of the default route or, where no link has one, for a link with a public IPv4 address; otherwise lan. */
             suggested_role: string;
             /**
              * @description The type of interface that it would be.
