@@ -202,9 +202,13 @@ func (w *walk) auto(a automatic, opening *policy.Opening, miss obstacle) bool {
 	return miss == fits
 }
 
-// prerouting rewrites the destination, and tells whether it differs now.
+// loopback is the interface by which the gateway talks to itself.
+var loopback = value.Must[value.IfName]("lo")
+
+// prerouting rewrites the destination, and tells whether it differs now. What the gateway sends to itself has its
+// addresses already.
 func (w *walk) prerouting() bool {
-	if !w.p.tracked() {
+	if !w.p.tracked() || w.p.In == loopback {
 		return false
 	}
 	for i := range w.rs.Destination {
@@ -256,7 +260,7 @@ func (w *walk) input() {
 	p := &w.p
 	switch {
 	case w.auto(autoEstablished, nil, newConnection):
-	case w.auto(autoLoopback, nil, unless(p.In.String() == "lo", otherInterface)):
+	case w.auto(autoLoopback, nil, unless(p.In == loopback, otherInterface)):
 	case w.auto(autoNeighbours, nil, unless(p.neighbourly(), otherService)):
 	case w.auto(autoLockout, nil, unless(lockout.contains(p.Proto, p.DestinationPort, p.family()), otherService)):
 	case w.auto(autoCluster, nil, w.fromPeer()):
