@@ -28,6 +28,8 @@ type world struct {
 	fd    int // sends frames in the other namespace
 	links []cable
 	ways  []routed
+	// netfilter reads the counters.
+	netfilter nfnl.Socket
 }
 
 // cable is an interface of the gateway and what is at its other end.
@@ -247,7 +249,7 @@ func (w *world) read() observation {
 	w.t.Helper()
 	seen := observation{}
 	for _, table := range []string{tableName, "probe"} {
-		list, err := nfnl.ReadCounters(context.Background(), table, "")
+		list, err := w.netfilter.ReadCounters(context.Background(), table, "")
 		w.ok(err)
 		for _, c := range list {
 			seen[c.Tag] = c.Packets
