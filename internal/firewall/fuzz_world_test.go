@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -27,7 +28,8 @@ type world struct {
 	t     testing.TB
 	fd    int // sends frames in the other namespace
 	links []cable
-	ways  []routed
+	// near are the networks at the other ends, far those that a route leads to.
+	near, far []routed
 	// netfilter reads the counters.
 	netfilter nfnl.Socket
 }
@@ -51,12 +53,15 @@ type routed struct {
 
 const cables = 6
 
+// everywhere is what the default routes lead to.
+var everywhere = [2]netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}
+
 // nowhere are networks without a way.
 var nowhere = [2]netip.Prefix{netip.MustParsePrefix("192.168.0.0/16"), netip.MustParsePrefix("fd99::/16")}
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	w := &world{t: t}
+	w := paper(t)
 	settings(t, map[string]string{
 		"ipv4/ip_forward": "1", "ipv4/conf/all/rp_filter": "0", "ipv4/conf/default/rp_filter": "0", "ipv6/conf/all/forwarding": "1",
 		// Neither answers nor reports of neighbours disturb the counting.
@@ -89,9 +94,8 @@ func newWorld(t testing.TB) *world {
 	for i := range cables {
 		w.lay(i, there, other)
 	}
-	for f := range nowhere {
-		w.route(nowhere[f], -1)
-		w.route([2]netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}[f], 0)
+	for _, r := range w.far {
+		w.route(r.network, r.link)
 	}
 	w.probe()
 	return w
@@ -125,8 +129,7 @@ func (w *world) lay(i int, there netns.NsHandle, other *netlink.Handle) {
 	w.t.Helper()
 	name, end := fmt.Sprintf("g%d", i), fmt.Sprintf("p%d", i)
 	w.ok(netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: name}, PeerName: end}))
-	c := cable{name: value.Must[value.IfName](name)}
-	w.links = append(w.links, c)
+	c := &w.links[i]
 	peer, err := netlink.LinkByName(end)
 	w.ok(err)
 	w.ok(netlink.LinkSetNsFd(peer, int(there)))
@@ -140,15 +143,31 @@ func (w *world) lay(i int, there netns.NsHandle, other *netlink.Handle) {
 	w.ok(netlink.LinkSetARPOff(own))
 	w.ok(netlink.LinkSetUp(own))
 	c.mac, c.peer = own.Attrs().HardwareAddr, peer.Attrs().Index
-	c.own = [2]netip.Addr{netip.MustParseAddr(fmt.Sprintf("10.0.%d.1", i)), netip.MustParseAddr(fmt.Sprintf("fd00:0:0:%d::1", i))}
-	c.near = [2]netip.Prefix{netip.MustParsePrefix(fmt.Sprintf("10.0.%d.0/24", i)), netip.MustParsePrefix(fmt.Sprintf("fd00:0:0:%d::/64", i))}
-	c.far = [2]netip.Prefix{netip.MustParsePrefix(fmt.Sprintf("10.%d.0.0/16", 10+i)), netip.MustParsePrefix(fmt.Sprintf("fd00:0:%d::/48", 10+i))}
-	w.links[i] = c
 	for f := range c.own {
 		w.ok(netlink.AddrAdd(own, &netlink.Addr{IPNet: ipNet(netip.PrefixFrom(c.own[f], c.near[f].Bits())), Flags: unix.IFA_F_NODAD}))
-		w.ways = append(w.ways, routed{c.near[f], i})
-		w.route(c.far[f], i)
 	}
+}
+
+// paper is a world that is drawn and not built: its networks and routes, without the kernel.
+func paper(t testing.TB) *world {
+	w := &world{t: t}
+	for i := range cables {
+		c := cable{
+			name: value.Must[value.IfName](fmt.Sprintf("g%d", i)),
+			own:  [2]netip.Addr{netip.MustParseAddr(fmt.Sprintf("10.0.%d.1", i)), netip.MustParseAddr(fmt.Sprintf("fd00:0:0:%d::1", i))},
+			near: [2]netip.Prefix{netip.MustParsePrefix(fmt.Sprintf("10.0.%d.0/24", i)), netip.MustParsePrefix(fmt.Sprintf("fd00:0:0:%d::/64", i))},
+			far:  [2]netip.Prefix{netip.MustParsePrefix(fmt.Sprintf("10.%d.0.0/16", 10+i)), netip.MustParsePrefix(fmt.Sprintf("fd00:0:%d::/48", 10+i))},
+		}
+		w.links = append(w.links, c)
+		for f := range c.own {
+			w.near = append(w.near, routed{c.near[f], i})
+			w.far = append(w.far, routed{c.far[f], i})
+		}
+	}
+	for f := range nowhere {
+		w.far = append(w.far, routed{nowhere[f], -1}, routed{everywhere[f], 0})
+	}
+	return w
 }
 
 func ipNet(p netip.Prefix) *net.IPNet {
@@ -158,7 +177,6 @@ func ipNet(p netip.Prefix) *net.IPNet {
 // route adds a route by a cable; by none, one that leads nowhere.
 func (w *world) route(to netip.Prefix, link int) {
 	w.t.Helper()
-	w.ways = append(w.ways, routed{to, link})
 	r := &netlink.Route{Dst: ipNet(to), Type: unix.RTN_UNREACHABLE}
 	if link >= 0 {
 		own, err := netlink.LinkByName(w.links[link].name.String())
@@ -174,7 +192,7 @@ func (w *world) route(to netip.Prefix, link int) {
 func (w *world) way(to netip.Addr) Way {
 	best := routed{link: -1}
 	found := -1
-	for _, r := range w.ways {
+	for _, r := range append(slices.Clone(w.near), w.far...) {
 		if r.network.Contains(to) && r.network.Bits() > found {
 			best, found = r, r.network.Bits()
 		}
