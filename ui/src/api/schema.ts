@@ -2393,7 +2393,7 @@ export interface components {
             target_port: number | null;
             /**
              * Format: int64
-             * @description The last port of the range. A range as long as that of the destination maps port by port.
+             * @description The last port of the range. For dnat, a range as long as that of the destination maps port by port.
              */
             target_port_end: number | null;
             /**
@@ -2473,7 +2473,7 @@ export interface components {
             target_port?: number | null;
             /**
              * Format: int64
-             * @description The last port of the range. A range as long as that of the destination maps port by port.
+             * @description The last port of the range. For dnat, a range as long as that of the destination maps port by port.
              */
             target_port_end?: number | null;
         };
@@ -2554,7 +2554,7 @@ export interface components {
             target_port?: number | null;
             /**
              * Format: int64
-             * @description The last port of the range. A range as long as that of the destination maps port by port.
+             * @description The last port of the range. For dnat, a range as long as that of the destination maps port by port.
              */
             target_port_end?: number | null;
         };
