@@ -39,6 +39,8 @@ func smallHouse() Config {
 	c.NAT = []NATRule{
 		{Kind: natDestination, InZone: wan, OutZone: anywhere, Protocol: "tcp", DstPort: pointer(8000), DstPortEnd: pointer(8009), TargetAddress: value.Must[value.Addr]("10.1.0.9"), TargetPort: pointer(9000), TargetPortEnd: pointer(9009)},
 		{Kind: natDestination, InZone: wan, OutZone: anywhere, Protocol: "tcp", DstPort: pointer(22), TargetAddress: value.Must[value.Addr]("10.1.0.1"), TargetPort: pointer(23)},
+		{Kind: natDestination, InZone: wan, OutZone: anywhere, Protocol: "tcp", TargetAddress: value.Must[value.Addr]("10.1.0.9"), DstCIDR: value.Must[value.Prefix]("192.0.2.70"), TargetPort: pointer(7100), TargetPortEnd: pointer(7109)},
+		{Kind: natDestination, InZone: wan, OutZone: anywhere, Protocol: "any", TargetAddress: value.Must[value.Addr]("10.1.0.8"), DstCIDR: value.Must[value.Prefix]("10.1.0.8")},
 		{Kind: natSource, InZone: lan, OutZone: wan, Protocol: "udp", DstPort: pointer(53), TargetAddress: value.Must[value.Addr]("192.0.2.2"), TargetPort: pointer(4000), TargetPortEnd: pointer(4999)},
 		{Kind: natMasquerade, InZone: anywhere, OutZone: wan, Protocol: "any"},
 	}
@@ -102,6 +104,9 @@ func TestEvaluate(t *testing.T) {
 		{"snat for the other family is not", "lan0", "2001:db8::7", "2001:db8:1::1", nft.UDP, 53, "forward accept v6 out", "[2001:db8::1]:5000 [2001:db8:1::1]:53"},
 		{"redirected port by port", "wan0", "198.51.100.1", "192.0.2.1", nft.TCP, 8003, "forward accept auto:dnat", "198.51.100.1:5000 10.1.0.9:9003"},
 		{"redirected to another port of the gateway", "wan0", "198.51.100.1", "192.0.2.1", nft.TCP, 22, "input drop Default input", "198.51.100.1:5000 10.1.0.1:23"},
+		{"redirected to the first port of a range", "wan0", "198.51.100.1", "192.0.2.70", nft.TCP, 7000, "forward accept auto:dnat", "198.51.100.1:5000 10.1.0.9:7100"},
+		{"a port that is in the range stays", "wan0", "198.51.100.1", "192.0.2.70", nft.TCP, 7105, "forward accept auto:dnat", "198.51.100.1:5000 10.1.0.9:7105"},
+		{"redirected onto itself is not redirected", "wan0", "198.51.100.1", "10.1.0.8", nft.TCP, 80, "forward drop Default forward", ""},
 		{"only from its zone", "lan0", "10.1.0.5", "192.0.2.1", nft.TCP, 8003, "input reject to self", ""},
 		{"only the gateway's addresses", "wan0", "198.51.100.1", "10.1.0.7", nft.TCP, 8003, "forward drop Default forward", ""},
 		{"from a tunnel", "wg0", "10.8.0.5", "10.1.0.7", nft.TCP, 80, "forward accept auto:tunnel", ""},

@@ -231,6 +231,13 @@ func (m *maker) rule() Rule {
 		Name: m.line("rule"), SrcZone: m.zone(), DstZone: m.zone(self, self), Action: pick(m, "accept", "accept", "drop", "reject"), Log: m.chance(30), Enabled: m.chance(85),
 	}
 	r.ID = m.id()
+	// Rules that differ in their zones and their action alone tell whether they are asked in their order.
+	if n := len(m.c.Rules); n > 0 && m.chance(35) {
+		twin := m.c.Rules[m.IntN(n)]
+		twin.Name, twin.Action, twin.Enabled, twin.Log, twin.ID = r.Name, r.Action, true, r.Log, r.ID
+		twin.SrcZone, twin.DstZone = pick(m, twin.SrcZone, anywhere, r.SrcZone), pick(m, twin.DstZone, anywhere, r.DstZone)
+		return twin
+	}
 	r.SrcKind, r.SrcObjectID, r.SrcGroupID, r.SrcCIDR = m.selector()
 	r.DstKind, r.DstObjectID, r.DstGroupID, r.DstCIDR = m.selector()
 	switch m.IntN(5) {
@@ -299,6 +306,8 @@ func (m *maker) natRule() NATRule {
 			target = m.address(1 - f) // such a rule is left out
 		case n.Kind == natDestination && m.chance(20):
 			target = m.w.links[m.IntN(cables)].own[f]
+		case n.Kind == natDestination && m.chance(20): // onto itself
+			n.DstCIDR = value.Must[value.Prefix](target.String())
 		}
 		n.TargetAddress = value.Must[value.Addr](target.String())
 		if n.Protocol != "any" {
