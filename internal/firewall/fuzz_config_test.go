@@ -280,7 +280,7 @@ func (m *maker) natRule() NATRule {
 	f := m.family()
 	n := NATRule{
 		Name: m.line("nat"), Kind: pick(m, natDestination, natSource, natSource, natMasquerade), InZone: m.zone(anywhere), OutZone: m.zone(anywhere),
-		Protocol: pick(m, "tcp", "udp", "tcp+udp", "any"), Enabled: m.chance(85),
+		Protocol: pick(m, "tcp", "udp", "tcp+udp", "tcp+udp", "any"), Enabled: m.chance(85),
 	}
 	n.ID = m.id()
 	if m.chance(30) {
