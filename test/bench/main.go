@@ -46,6 +46,10 @@ func main() {
 		fail(serveBare(os.Args[2], os.Args[3]))
 		return
 	}
+	if len(os.Args) > 1 && os.Args[1] == "filter-agent" {
+		fail(filterAgent())
+		return
+	}
 	var s settings
 	flag.StringVar(&s.programs, "programs", "bin", "folder of the built programs")
 	flag.DurationVar(&s.round, "round", time.Second, "how long one side is measured in one turn")
@@ -58,7 +62,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	var goals []goal
-	for _, part := range []func(context.Context, settings) ([]goal, error){measureAPI, measureDaemon} {
+	for _, part := range []func(context.Context, settings) ([]goal, error){measureAPI, measureDaemon, measureFirewall} {
 		got, err := part(ctx, s)
 		fail(err)
 		goals = append(goals, got...)

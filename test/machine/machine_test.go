@@ -26,6 +26,8 @@ func TestMachine(t *testing.T) {
 	}{
 		{"TimeIsSynchronised", timeIsSynchronised},
 		{"NT01ServesTimeOnlyWhenTold", servesTimeOnlyWhenTold},
+		{"LinksAreDeclared", linksAreDeclared},
+		{"LanReachesTheWan", lanReachesTheWan},
 		{"ControlTool", controlTool},
 		{"PR01PasswordReset", passwordReset},
 		{"SchedulerPrunes", schedulerPrunes},
