@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -229,6 +230,21 @@ func TestLab(t *testing.T) {
 		}
 		if _, err := l.Command(t.Context(), "moon", "true"); err == nil {
 			t.Error("there is a moon side")
+		}
+		if err := l.Within("moon", func() error { return nil }); err == nil {
+			t.Error("there is a moon side to be on")
+		}
+		for side, address := range map[lab.Side]string{lab.Wan: "198.51.100.2:0", lab.Lan: "10.10.0.2:0", lab.Gateway: "10.10.0.1:0"} {
+			err := l.Within(side, func() error {
+				socket, err := net.Listen("tcp", address)
+				if err == nil {
+					socket.Close()
+				}
+				return err
+			})
+			if err != nil {
+				t.Errorf("on the %s side: %v", side, err)
+			}
 		}
 	})
 	t.Run("ping", func(t *testing.T) {
