@@ -243,7 +243,6 @@ func (q *Question) packet(c *httpd.Call) (Packet, error) {
 
 // cameBy is the interface that a packet to the gateway came in by: the one that the answer leaves by.
 func (r *Room) cameBy(ctx context.Context, p Packet) (value.IfName, error) {
-	loopback := value.Must[value.IfName]("lo")
 	if p.Source.IsLoopback() || p.Source == p.Destination {
 		return loopback, nil
 	}

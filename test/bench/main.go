@@ -45,12 +45,16 @@ type settings struct {
 var parts = []struct {
 	name    string
 	measure func(context.Context, settings) ([]goal, error)
-}{{"api", measureAPI}, {"daemon", measureDaemon}, {"packets", measurePackets}, {"log", measureLog}}
+}{{"api", measureAPI}, {"daemon", measureDaemon}, {"firewall", measureFirewall}, {"packets", measurePackets}, {"log", measureLog}}
 
 func main() {
 	lab.Init()
 	if len(os.Args) > 2 && os.Args[1] == "bare" {
 		fail(serveBare(os.Args[2], os.Args[3]))
+		return
+	}
+	if len(os.Args) > 1 && os.Args[1] == "filter-agent" {
+		fail(filterAgent())
 		return
 	}
 	if len(os.Args) > 1 && os.Args[1] == "packetlog" {

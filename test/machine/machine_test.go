@@ -26,6 +26,8 @@ func TestMachine(t *testing.T) {
 	}{
 		{"TimeIsSynchronised", timeIsSynchronised},
 		{"NT01ServesTimeOnlyWhenTold", servesTimeOnlyWhenTold},
+		{"LinksAreDeclared", linksAreDeclared},
+		{"LanReachesTheWan", lanReachesTheWan},
 		{"ControlTool", controlTool},
 		{"PR01PasswordReset", passwordReset},
 		{"SchedulerPrunes", schedulerPrunes},
@@ -103,13 +105,14 @@ func servesTimeOnlyWhenTold(t *testing.T, l *labtest.Lab) {
 }
 
 func controlTool(t *testing.T, l *labtest.Lab) {
-	if out := l.Run(t, lab.Gateway, "gateway-ctl", "render-config"); out != "ntp live\n" {
+	const all = "network live\nntp live\npacket-filter live\n"
+	if out := l.Run(t, lab.Gateway, "gateway-ctl", "render-config"); out != all {
 		t.Fatalf("through gateway-api: %q", out)
 	}
 	if err := l.Units().Stop(t.Context(), host.API); err != nil {
 		t.Fatal(err)
 	}
-	if out := l.Run(t, lab.Gateway, "gateway-ctl", "render-config", "--units", "lab"); out != "ntp live\n" {
+	if out := l.Run(t, lab.Gateway, "gateway-ctl", "render-config", "--units", "lab"); out != all {
 		t.Fatalf("by itself: %q", out)
 	}
 	if err := l.Units().Start(t.Context(), host.API); err != nil {
