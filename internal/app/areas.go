@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"net/netip"
@@ -55,6 +56,10 @@ func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, 
 		Resolve: func(ctx context.Context, name string) ([]netip.Addr, error) {
 			return net.DefaultResolver.LookupNetIP(ctx, "ip", name)
 		},
+		Way: func(context.Context, netip.Addr, netip.Addr, string) (firewall.Way, error) {
+			return firewall.Way{}, errors.New("not known yet")
+		},
+		Addresses: func(context.Context, db.Querier) ([]netip.Addr, error) { return nil, nil },
 	})
 
 	k.Router.SetupDone = h.Setup.Completed

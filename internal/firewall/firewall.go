@@ -44,6 +44,22 @@ type Deps struct {
 	Peers func(ctx context.Context, q db.Querier) ([]netip.Addr, error)
 	// Resolve asks the DNS for the addresses of a name.
 	Resolve func(ctx context.Context, name string) ([]netip.Addr, error)
+	// Way asks the kernel where a packet goes that comes in by an interface; without one, that the gateway sends itself.
+	Way func(ctx context.Context, source, destination netip.Addr, in string) (Way, error)
+	// Addresses are the stored addresses of the gateway.
+	Addresses func(ctx context.Context, q db.Querier) ([]netip.Addr, error)
+}
+
+// Way is where a packet goes.
+type Way struct {
+	// Local says that it is for the gateway itself.
+	Local bool
+	// Interface is the one that it leaves by; empty when there is no way, and when it is local.
+	Interface string
+	// Reason is a sentence about the route, or about why there is none.
+	Reason string
+	// Source is the address that the gateway has towards the destination: what masquerading takes. It may be absent.
+	Source netip.Addr
 }
 
 // New builds the room.
@@ -69,6 +85,8 @@ func (r *Room) Mount() {
 	r.rules.Mount(r.Resources)
 	r.nat.Mount(r.Resources)
 	r.mountUsage()
+	r.mountExplain()
+	r.mountInsights()
 }
 
 // Run resolves names until the context ends.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"reflect"
 	"slices"
 	"sync"
@@ -24,6 +25,24 @@ type kernel struct {
 	at         time.Time
 	// digest is that of the table then; empty until it has been taken, which costs something in a large table.
 	digest string
+}
+
+// Boot loads the table that was kept, unless there is one: until the database is there it is better than none.
+func (r *Room) Boot(ctx context.Context) {
+	state, err := r.Host.FilterState(ctx)
+	if err != nil || state.Present {
+		return
+	}
+	kept, err := r.Host.Read(host.PacketFilterTable)
+	if errors.Is(err, fs.ErrNotExist) {
+		return // the first start
+	}
+	if err == nil {
+		_, err = r.Host.Run(ctx, host.NftLoad, host.Input{Staged: []host.File{{Place: host.PacketFilterTable, Content: kept}}})
+	}
+	if err != nil {
+		r.Log.Error("the packet filter that was kept could not be loaded", "component", "packet-filter", "err", err)
+	}
 }
 
 // check asks nft whether it can read the staged file.

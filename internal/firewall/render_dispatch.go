@@ -1,8 +1,6 @@
 package firewall
 
 import (
-	"slices"
-
 	"edge.internal/gateway/internal/kit/conf/nft"
 	"edge.internal/gateway/internal/kit/value"
 )
@@ -45,12 +43,12 @@ func newDispatch(rs Ruleset) *dispatch {
 	for _, s := range d.segments {
 		d.chains = append(d.chains, nft.Chain{Name: s.name, Rules: s.rules})
 	}
-	// The zones that a packet can come from or leave by; the absent one is that of all other interfaces.
-	zones := append(slices.Clone(rs.Zones), ZoneLinks{})
-	d.input = d.enter(nft.Named("in"), d.branch(nft.From, nft.Named("in"), zones, func(src value.Zone, name nft.Name) nft.Name {
+	// The zones that a packet can come from or leave by; the absent one, first, is that of all other interfaces.
+	zones := append([]ZoneLinks{{}}, rs.Zones...)
+	d.input = d.enter(nft.Named("rules_in"), d.branch(nft.From, nft.Named("rules_in"), zones, func(src value.Zone, name nft.Name) nft.Name {
 		return d.pair(name, src, self)
 	}))
-	d.forward = d.enter(nft.Named("fwd"), d.branch(nft.From, nft.Named("fwd"), zones, func(src value.Zone, name nft.Name) nft.Name {
+	d.forward = d.enter(nft.Named("rules_fwd"), d.branch(nft.From, nft.Named("rules_fwd"), zones, func(src value.Zone, name nft.Name) nft.Name {
 		return d.chain(name, d.branch(nft.To, name, zones, func(dst value.Zone, name nft.Name) nft.Name {
 			return d.pair(name, src, dst)
 		}))
@@ -96,8 +94,8 @@ func (d *dispatch) branch(side nft.Side, name nft.Name, zones []ZoneLinks, leaf 
 		if z.Zone.IsZero() {
 			rest = to
 		}
-		if to.IsZero() {
-			continue
+		if to == rest {
+			continue // where all others go
 		}
 		for _, link := range z.Links {
 			ways = append(ways, nft.Way{Link: link, To: to})

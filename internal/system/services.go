@@ -12,7 +12,7 @@ import (
 // Service is a daemon and what it does now.
 type Service struct {
 	Name   string     `json:"name" doc:"Name of the daemon."`
-	Active string     `json:"active" enum:"active,activating,inactive,failed,not_installed" doc:"What it does."`
+	Active string     `json:"active" enum:"active,activating,inactive,failed,not_installed,kernel-loaded,no-table" doc:"What it does. The packet filter is no daemon: its table is in the kernel, or it is not."`
 	Since  *time.Time `json:"since" doc:"Since when."`
 	Detail string     `json:"detail" doc:"Why it failed, when it did."`
 }
@@ -53,6 +53,7 @@ func (r *Room) mountServices() {
 			for _, spec := range host.UnitSpecs() {
 				list.Services = append(list.Services, r.service(c, spec.Unit))
 			}
+			list.Services = append(list.Services, r.packetFilter(c))
 			return list, nil
 		})
 	httpd.Handle(r.Router, http.MethodPost, "/system/service-restart", httpd.Write.Offline(), audited("system.service-restart", "Restart a daemon"),
@@ -71,6 +72,20 @@ func (r *Room) mountServices() {
 				return r.Host.Stop(c, u)
 			}, map[string]bool{"enabled": in.Body.Enabled})
 		})
+}
+
+func (r *Room) packetFilter(c *httpd.Call) Service {
+	s := Service{Name: "packet-filter", Active: "no-table"}
+	state, err := r.Host.FilterState(c)
+	switch {
+	case errors.Is(err, host.ErrNotInstalled):
+		s.Active, s.Detail = "not_installed", err.Error()
+	case err != nil:
+		s.Active, s.Detail = "failed", err.Error()
+	case state.Present:
+		s.Active = "kernel-loaded"
+	}
+	return s
 }
 
 func (r *Room) service(c *httpd.Call, u host.Unit) Service {

@@ -34,7 +34,7 @@ func bench(t *testing.T) *kittest.Bench {
 		},
 		Check:  func(context.Context, []host.File) error { return nil },
 		Apply:  func(ctx context.Context, _ string, _ []host.File) error { return b.Machine.Restart(ctx, host.Chrony) },
-		Verify: func(context.Context, string) error { return nil },
+		Verify: func(context.Context, string, []host.File) error { return nil },
 	})
 	b.Start(t)
 	return b

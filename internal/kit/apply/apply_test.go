@@ -57,7 +57,7 @@ func newToy(t *testing.T, change func(*toy)) *toy {
 			}
 			return x.Machine.Restart(ctx, host.Chrony)
 		},
-		Verify: func(context.Context, []string) error {
+		Verify: func(context.Context, []string, []host.File) error {
 			x.mu.Lock()
 			defer x.mu.Unlock()
 			return x.sick

@@ -52,11 +52,18 @@ const (
 
 // here refuses to talk to the machine's own daemons and kernel under a root folder: they are none of our business.
 func (s *System) here(whom string) error {
-	if s.root != "" {
-		return fmt.Errorf("%s does not run here", whom)
+	if s.foreign {
+		return notHere(whom)
 	}
 	return nil
 }
+
+// notHere is ErrNotInstalled in other words: what is there is not ours.
+type notHere string
+
+func (n notHere) Error() string { return string(n) + " does not run here" }
+
+func (notHere) Is(target error) bool { return target == ErrNotInstalled }
 
 func (s *System) FilterState(ctx context.Context) (FilterState, error) {
 	return askFilter(ctx, s, "state", func(ctx context.Context) (FilterState, error) { return nfnl.ReadState(ctx, filterTable) })

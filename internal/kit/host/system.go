@@ -12,6 +12,9 @@ type Options struct {
 	// Root is put before every place and the state folder. It is empty on a real gateway; where the machine's own files
 	// must not be touched it is a folder, and what talks to a running daemon or to the packet filter is refused.
 	Root string
+	// OwnKernel says that the kernel's network is the gateway's own though its files are below a root folder: the network
+	// namespace of a test.
+	OwnKernel bool
 	// Units runs the daemons.
 	Units Units
 	// State is the gateway's own folder. It is /var/lib/gateway when empty.
@@ -23,6 +26,8 @@ type System struct {
 	Units
 	root  string
 	state string
+	// foreign says that the kernel and the daemons are the machine's own, which are none of our business.
+	foreign bool
 
 	installing sync.Mutex
 	machineID  func() string
@@ -38,7 +43,7 @@ func New(opts Options) (*System, error) {
 	if opts.Root != "" && !filepath.IsAbs(opts.Root) {
 		return nil, fmt.Errorf("root %q is not an absolute path", opts.Root)
 	}
-	s := &System{Units: opts.Units, root: opts.Root, state: opts.State}
+	s := &System{Units: opts.Units, root: opts.Root, state: opts.State, foreign: opts.Root != "" && !opts.OwnKernel}
 	if s.state == "" {
 		s.state = "/var/lib/gateway"
 	}

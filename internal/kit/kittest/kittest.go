@@ -22,15 +22,16 @@ import (
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/db/dbtest"
 	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/hosttest"
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/secret"
 )
 
-// Bench is a kit with a machine in memory.
+// Bench is a kit with a machine in memory, or with the real kernel.
 type Bench struct {
 	*kit.Kit
-	Machine *hosttest.Machine
+	Machine *hosttest.Machine // nil with the real kernel
 	Logs    *bytes.Buffer
 	handler http.Handler
 }
@@ -44,17 +45,36 @@ func New(t testing.TB) *Bench {
 // NewOn makes a kit on a database that the test chose.
 func NewOn(t testing.TB, d *db.DB) *Bench {
 	t.Helper()
+	machine := hosttest.New()
+	b := bench(t, d, machine, t.TempDir())
+	b.Machine = machine
+	return b
+}
+
+// NewReal makes a kit on the real kernel, for tests in a network namespace of their own. Its files are in a folder of
+// the test, and it has no daemons.
+func NewReal(t testing.TB) *Bench {
+	t.Helper()
+	root := t.TempDir()
+	machine, err := host.New(host.Options{Root: root, OwnKernel: true, Units: host.NoUnits{Reason: "a test of the kernel"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bench(t, dbtest.New(t), machine, root)
+}
+
+func bench(t testing.TB, d *db.DB, machine host.Machine, root string) *Bench {
+	t.Helper()
 	box, err := secret.NewBox(bytes.Repeat([]byte{7}, 32))
 	if err != nil {
 		t.Fatal(err)
 	}
 	logs := new(bytes.Buffer)
 	log := slog.New(slog.NewTextHandler(&lockedWriter{w: logs}, nil))
-	machine := hosttest.New()
-	k := kit.New(d, machine, clock.Real, log, box, kit.Paths{Root: t.TempDir()}, "1.0.0")
+	k := kit.New(d, machine, clock.Real, log, box, kit.Paths{Root: root}, "1.0.0")
 	k.Router.SetupDone = func() bool { return true }
 	k.Router.Sessions = Roles{}
-	return &Bench{Kit: k, Machine: machine, Logs: logs}
+	return &Bench{Kit: k, Logs: logs}
 }
 
 // Start serves what is mounted, and runs the lanes until the test ends.

@@ -538,6 +538,57 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/firewall/counters": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What the kernel counted for each rule since the rules were last applied */
+        get: operations["firewall.counters"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/firewall/explain": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Explain what happens to a packet, now or after a change set */
+        post: operations["firewall.explain"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/firewall/insights": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Rules that deserve a look: unused, shadowed, duplicate, without effect */
+        get: operations["firewall.insights"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/firewall/rules": {
         parameters: {
             query?: never;
@@ -1940,6 +1991,77 @@ export interface components {
             /** @description An address, a network such as 192.0.2.0/24, a range such as 192.0.2.10-192.0.2.20, or a host name. */
             value?: string;
         };
+        FirewallCount: {
+            /**
+             * Format: int64
+             * @description Their bytes.
+             */
+            bytes: number;
+            /**
+             * Format: int64
+             * @description Packets that matched since the rules were last applied.
+             */
+            packets: number;
+            /** @description Which rule or NAT rule. */
+            rule_id: string;
+        };
+        FirewallDecidedBy: {
+            /**
+             * @description A rule of the operator, a rule that the gateway makes by itself, or no rule at all.
+             * @enum {string}
+             */
+            kind: "rule" | "automatic" | "default";
+            /** @description Name of the rule. */
+            name: string;
+            /** @description Which rule; null unless the kind is rule. */
+            rule_id: string;
+            /** @description A sentence that says what it did and why. */
+            text: string;
+        };
+        FirewallDuplicate: {
+            /** @description The rules, in their order; the first decides. */
+            rules: components["schemas"]["FirewallRuleRef"][];
+        };
+        FirewallExplanation: {
+            /** @description What decided it. */
+            decided_by: components["schemas"]["FirewallDecidedBy"];
+            /** @description Interface that it comes in by; empty when the zone has none. */
+            in_interface: string;
+            /** @description Zone of that interface; empty when it has none. */
+            in_zone: string;
+            /** @description What was rewritten, and by which rule. */
+            nat: components["schemas"]["FirewallRewritten"][];
+            /** @description Interface that it leaves by; empty unless it is forwarded. */
+            out_interface: string;
+            /** @description Zone of that interface; empty when it has none. */
+            out_zone: string;
+            /** @description The packet after NAT, as its receiver sees it. */
+            packet: components["schemas"]["FirewallPacketView"];
+            /**
+             * @description Whether the packet is for the gateway, goes through it, or has no way to go.
+             * @enum {string}
+             */
+            path: "input" | "forward" | "unroutable";
+            /** @description What was asked, in order. Of the rules that did not match, those of other zones are not listed. */
+            steps: components["schemas"]["FirewallStep"][];
+            /**
+             * @description What happens to the packet.
+             * @enum {string}
+             */
+            verdict: "accept" | "drop" | "reject";
+        };
+        FirewallInsights: {
+            /** @description Rules with the same match and the same action. */
+            duplicates: components["schemas"]["FirewallDuplicate"][];
+            /** @description Rules and NAT rules that can match nothing now. */
+            empty: components["schemas"]["FirewallSkipped"][];
+            /** @description Rules that never decide, because one earlier rule matches all that they match. */
+            shadowed: components["schemas"]["FirewallShadowed"][];
+            /** @description NAT rules that cannot be brought about. */
+            skipped: components["schemas"]["FirewallSkipped"][];
+            /** @description Enabled rules that no packet matched for unused_days, by when they were last hit. */
+            unused: components["schemas"]["FirewallUnused"][];
+        };
         FirewallNATRule: {
             /** @description What the rule is for. */
             comment: string;
@@ -2183,6 +2305,98 @@ export interface components {
              */
             target_port_end?: number | null;
         };
+        FirewallPacketView: {
+            /** @description Destination address. */
+            destination: string;
+            /**
+             * Format: int64
+             * @description Destination port; null when there is none.
+             */
+            destination_port: number | null;
+            /**
+             * Format: int64
+             * @description Type of the ICMP or ICMPv6 message; null for other protocols.
+             */
+            icmp_type: number | null;
+            /**
+             * @description The protocol.
+             * @enum {string}
+             */
+            protocol: "tcp" | "udp" | "icmp" | "icmpv6";
+            /** @description Source address; empty when it becomes an address of the gateway that is not known. */
+            source: string;
+            /**
+             * Format: int64
+             * @description Source port; null when there is none, when it was not given, or when the kernel chooses it.
+             */
+            source_port: number | null;
+        };
+        FirewallQuestionInput: {
+            /**
+             * @description Destination address, as the sender wrote it: before NAT.
+             * @example 192.0.2.1
+             */
+            destination?: string;
+            /**
+             * Format: int64
+             * @description Destination port; tcp and udp need one.
+             */
+            destination_port?: number | null;
+            /**
+             * Format: int64
+             * @description Type of the ICMP or ICMPv6 message; without one, an echo request.
+             */
+            icmp_type?: number | null;
+            /**
+             * @description Interface that the packet comes in by. Give this or in_zone; neither is needed with mine.
+             * @example lan0
+             */
+            in_interface?: string;
+            /**
+             * @description Zone that the packet comes from; its first interface stands for it.
+             * @example lan
+             */
+            in_zone?: string;
+            /** @description Ask about the connection of this very request: its addresses, port and protocol are taken, and must not be given. */
+            mine?: boolean;
+            /** @description Operations of a change set. The answer is what would happen if they were stored; nothing is stored. */
+            operations?: components["schemas"]["ResourceOperation"][];
+            /**
+             * @description Interface that the packet leaves by, instead of asking the kernel's routes. Addresses of the gateway stay the gateway's.
+             * @example lan0
+             */
+            out_interface?: string;
+            /**
+             * @description The protocol.
+             * @enum {string|null}
+             */
+            protocol?: "tcp" | "udp" | "icmp" | "icmpv6" | null;
+            /**
+             * @description Source address.
+             * @example 192.0.2.1
+             */
+            source?: string;
+            /**
+             * Format: int64
+             * @description Source port, for tcp and udp. No rule asks for it; NAT may keep it.
+             */
+            source_port?: number | null;
+        };
+        FirewallRewritten: {
+            /** @description Address and port before. */
+            from: string;
+            /**
+             * @description Whether the destination or the source was rewritten, or the source to the address of the interface.
+             * @enum {string}
+             */
+            kind: "dnat" | "snat" | "masquerade";
+            /** @description Name of the rule. */
+            name: string;
+            /** @description Which NAT rule; null for a rule that the gateway makes by itself. */
+            rule_id: string;
+            /** @description Address and port after. */
+            to: string;
+        };
         FirewallRule: {
             /**
              * @description What happens: let it pass, lose it, or refuse it with an answer.
@@ -2338,6 +2552,12 @@ export interface components {
             labels?: string[];
             /** @description Free text for the people who look after it. */
             note?: string;
+        };
+        FirewallRuleRef: {
+            /** @description Which rule. */
+            id: string;
+            /** @description Name of the rule. */
+            name: string;
         };
         FirewallRuleUpdate: {
             /**
@@ -2540,6 +2760,63 @@ export interface components {
              * @enum {string}
              */
             protocol?: "tcp" | "udp" | "tcp+udp" | "icmp" | "icmpv6" | "any";
+        };
+        FirewallShadowed: {
+            /** @description The first earlier rule that matches all that it matches. */
+            by: components["schemas"]["FirewallRuleRef"][];
+            /** @description Which rule. */
+            id: string;
+            /** @description Name of the rule. */
+            name: string;
+            /** @description Whether that rule does the same, so that nothing is lost but the counters. */
+            same_action: boolean;
+        };
+        FirewallSkipped: {
+            /** @description Which rule. */
+            id: string;
+            /** @description Name of the rule. */
+            name: string;
+            /** @description Why it has no effect. */
+            reason: string;
+        };
+        FirewallStep: {
+            /**
+             * @description Whether it matched; skipped_disabled is a rule that would have matched, were it enabled.
+             * @enum {string}
+             */
+            outcome: "matched" | "not_matched" | "skipped_disabled" | "info";
+            /** @description A sentence that says why. */
+            reason: string;
+            /** @description Which rule or NAT rule; null when it is none of the operator's. */
+            rule_id: string;
+            /**
+             * @description Where on the way of the packet.
+             * @enum {string}
+             */
+            stage: "prerouting" | "routing" | "input" | "forward" | "postrouting";
+            /** @description Name of the rule, or what happens here. */
+            title: string;
+            /**
+             * @description What a step that matched decided; null when it decided nothing.
+             * @enum {string|null}
+             */
+            verdict: "accept" | "drop" | "reject" | null;
+        };
+        FirewallUnused: {
+            /** @description Which rule. */
+            id: string;
+            /**
+             * Format: date-time
+             * @description When a packet last matched it; null when none has since.
+             */
+            last_hit_at: string | null;
+            /** @description Name of the rule. */
+            name: string;
+            /**
+             * Format: date-time
+             * @description When counting began for this rule.
+             */
+            since: string;
         };
         FirewallUsage: {
             /** @description Id of what is used. */
@@ -3159,10 +3436,10 @@ export interface components {
         };
         SystemService: {
             /**
-             * @description What it does.
+             * @description What it does. The packet filter is no daemon: its table is in the kernel, or it is not.
              * @enum {string}
              */
-            active: "active" | "activating" | "inactive" | "failed" | "not_installed";
+            active: "active" | "activating" | "inactive" | "failed" | "not_installed" | "kernel-loaded" | "no-table";
             /** @description Why it failed, when it did. */
             detail: string;
             /** @description Name of the daemon. */
@@ -4614,6 +4891,118 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["ResourceDeleted"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "firewall.counters": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["FirewallCount"][];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "firewall.explain": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["FirewallQuestionInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["FirewallExplanation"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "firewall.insights": {
+        parameters: {
+            query?: {
+                /** @description For how many days no packet must have matched; 30 without it. */
+                unused_days?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["FirewallInsights"];
                         error: null;
                     };
                 };

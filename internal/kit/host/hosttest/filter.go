@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 
 	"edge.internal/gateway/internal/kit/host"
 )
@@ -29,6 +30,20 @@ const (
 	FilterCounters FilterVerb = "counters"
 	PacketLog      FilterVerb = "log"
 )
+
+// load is what nft does with a table: from then on it is there, under its comment.
+func (m *Machine) load(ctx context.Context, in host.Input) (host.Output, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, f := range in.Staged {
+		if _, rest, ok := strings.Cut(string(f.Content), "\tcomment \""); ok {
+			comment, _, _ := strings.Cut(rest, "\"")
+			m.filter.state.Present, m.filter.state.Comment = true, comment
+		}
+		m.filter.state.Generation++
+	}
+	return host.Output{}, ctx.Err()
+}
 
 func (m *Machine) FilterState(ctx context.Context) (host.FilterState, error) {
 	m.mu.Lock()

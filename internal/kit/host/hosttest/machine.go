@@ -61,6 +61,7 @@ func New() *Machine {
 			Addrs: []host.LinkAddr{{Family: "inet", Local: "127.0.0.1", PrefixLen: 8, Scope: "host"}},
 		}},
 	}
+	m.scripts[host.NftLoad] = m.load
 	for _, spec := range host.UnitSpecs() {
 		m.units[spec.Unit] = host.UnitState{Unit: spec.Unit, Installed: true, Active: "inactive"}
 	}

@@ -1,0 +1,134 @@
+package firewall
+
+import (
+	"net/http"
+
+	"github.com/google/uuid"
+
+	"edge.internal/gateway/internal/kit/check"
+	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/resource"
+	"edge.internal/gateway/internal/kit/value"
+)
+
+// Question is a packet that somebody asks about: the first of a new connection.
+type Question struct {
+	InInterface     value.IfName         `json:"in_interface" doc:"Interface that the packet comes in by. Give this or in_zone; neither is needed with mine."`
+	InZone          value.Zone           `json:"in_zone" doc:"Zone that the packet comes from; its first interface stands for it."`
+	Source          value.Addr           `json:"source" doc:"Source address."`
+	Destination     value.Addr           `json:"destination" doc:"Destination address, as the sender wrote it: before NAT."`
+	Protocol        *string              `json:"protocol" enum:"tcp,udp,icmp,icmpv6" doc:"The protocol."`
+	SourcePort      *int                 `json:"source_port" minimum:"1" maximum:"65535" doc:"Source port, for tcp and udp. No rule asks for it; NAT may keep it."`
+	DestinationPort *int                 `json:"destination_port" minimum:"1" maximum:"65535" doc:"Destination port; tcp and udp need one."`
+	ICMPType        *int                 `json:"icmp_type" minimum:"0" maximum:"255" doc:"Type of the ICMP or ICMPv6 message; without one, an echo request."`
+	OutInterface    value.IfName         `json:"out_interface" doc:"Interface that the packet leaves by, instead of asking the kernel's routes. Addresses of the gateway stay the gateway's."`
+	Mine            bool                 `json:"mine" doc:"Ask about the connection of this very request: its addresses, port and protocol are taken, and must not be given."`
+	Operations      []resource.Operation `json:"operations" doc:"Operations of a change set. The answer is what would happen if they were stored; nothing is stored."`
+}
+
+// Validate says what the question can say about itself.
+func (q *Question) Validate() error {
+	var c check.List
+	if q.Mine {
+		for field, given := range map[string]bool{
+			"source": !q.Source.IsZero(), "destination": !q.Destination.IsZero(), "protocol": q.Protocol != nil, "source_port": q.SourcePort != nil,
+			"destination_port": q.DestinationPort != nil, "icmp_type": q.ICMPType != nil, "out_interface": !q.OutInterface.IsZero(),
+		} {
+			c.That(!given, field, "must be empty with mine: the connection of this request says it")
+		}
+	} else {
+		q.complete(&c)
+	}
+	c.That(q.InInterface.IsZero() || q.InZone.IsZero(), "in_zone", "give an interface or a zone, not both: an interface has its zone")
+	c.That(q.InZone != anywhere && q.InZone != self, "in_zone", "choose a zone: a packet comes from one place")
+	if len(q.Operations) > 0 {
+		set := resource.ChangeSet{Operations: q.Operations}
+		if err := c.Merge(set.Validate()); err != nil {
+			return err
+		}
+	}
+	return c.Err()
+}
+
+// complete complains about what is missing from, or too much in, a packet that is described.
+func (q *Question) complete(c *check.List) {
+	c.That(!q.InInterface.IsZero() || !q.InZone.IsZero(), "in_interface", "is required, or in_zone: where does the packet come from?")
+	c.That(!q.Source.IsZero(), "source", "is required")
+	c.That(!q.Destination.IsZero(), "destination", "is required")
+	c.That(q.Protocol != nil, "protocol", "is required")
+	from, to := q.Source.Netip(), q.Destination.Netip()
+	c.That(!from.IsValid() || !to.IsValid() || from.Is4() == to.Is4(), "destination", "must be of the same family as the source")
+	if q.Protocol == nil {
+		return
+	}
+	switch p := *q.Protocol; p {
+	case "tcp", "udp":
+		c.That(q.DestinationPort != nil, "destination_port", "is required for %s", p)
+		c.That(q.ICMPType == nil, "icmp_type", "must be empty for %s", p)
+	case "icmp", "icmpv6":
+		c.That(q.SourcePort == nil, "source_port", "must be empty: %s has no ports", p)
+		c.That(q.DestinationPort == nil, "destination_port", "must be empty: %s has no ports", p)
+		c.That(!to.IsValid() || to.Is4() == (p == "icmp"), "protocol", "%s does not fit the family of the addresses", p)
+	}
+}
+
+// Explanation is what happens to a packet, and why.
+type Explanation struct {
+	Verdict      string      `json:"verdict" enum:"accept,drop,reject" doc:"What happens to the packet."`
+	DecidedBy    DecidedBy   `json:"decided_by" doc:"What decided it."`
+	Path         string      `json:"path" enum:"input,forward,unroutable" doc:"Whether the packet is for the gateway, goes through it, or has no way to go."`
+	InInterface  string      `json:"in_interface" doc:"Interface that it comes in by; empty when the zone has none."`
+	InZone       string      `json:"in_zone" doc:"Zone of that interface; empty when it has none."`
+	OutInterface string      `json:"out_interface" doc:"Interface that it leaves by; empty unless it is forwarded."`
+	OutZone      string      `json:"out_zone" doc:"Zone of that interface; empty when it has none."`
+	Packet       PacketView  `json:"packet" doc:"The packet after NAT, as its receiver sees it."`
+	NAT          []Rewritten `json:"nat" doc:"What was rewritten, and by which rule."`
+	Steps        []Step      `json:"steps" doc:"What was asked, in order. Of the rules that did not match, those of other zones are not listed."`
+}
+
+// DecidedBy is what decided about a packet.
+type DecidedBy struct {
+	Kind   string     `json:"kind" enum:"rule,automatic,default" doc:"A rule of the operator, a rule that the gateway makes by itself, or no rule at all."`
+	RuleID *uuid.UUID `json:"rule_id" doc:"Which rule; null unless the kind is rule."`
+	Name   string     `json:"name" doc:"Name of the rule."`
+	Text   string     `json:"text" doc:"A sentence that says what it did and why."`
+}
+
+// PacketView is a packet as people see it.
+type PacketView struct {
+	Protocol        string `json:"protocol" enum:"tcp,udp,icmp,icmpv6" doc:"The protocol."`
+	Source          string `json:"source" doc:"Source address; empty when it becomes an address of the gateway that is not known."`
+	SourcePort      *int   `json:"source_port" doc:"Source port; null when there is none, when it was not given, or when the kernel chooses it."`
+	Destination     string `json:"destination" doc:"Destination address."`
+	DestinationPort *int   `json:"destination_port" doc:"Destination port; null when there is none."`
+	ICMPType        *int   `json:"icmp_type" doc:"Type of the ICMP or ICMPv6 message; null for other protocols."`
+}
+
+// Rewritten is what NAT did to a packet.
+type Rewritten struct {
+	Kind   string     `json:"kind" enum:"dnat,snat,masquerade" doc:"Whether the destination or the source was rewritten, or the source to the address of the interface."`
+	RuleID *uuid.UUID `json:"rule_id" doc:"Which NAT rule; null for a rule that the gateway makes by itself."`
+	Name   string     `json:"name" doc:"Name of the rule."`
+	From   string     `json:"from" doc:"Address and port before."`
+	To     string     `json:"to" doc:"Address and port after."`
+}
+
+// Step is one thing that was asked about a packet, or that happened to it.
+type Step struct {
+	Stage   string     `json:"stage" enum:"prerouting,routing,input,forward,postrouting" doc:"Where on the way of the packet."`
+	Title   string     `json:"title" doc:"Name of the rule, or what happens here."`
+	RuleID  *uuid.UUID `json:"rule_id" doc:"Which rule or NAT rule; null when it is none of the operator's."`
+	Outcome string     `json:"outcome" enum:"matched,not_matched,skipped_disabled,info" doc:"Whether it matched; skipped_disabled is a rule that would have matched, were it enabled."`
+	Reason  string     `json:"reason" doc:"A sentence that says why."`
+	Verdict *string    `json:"verdict" enum:"accept,drop,reject" doc:"What a step that matched decided; null when it decided nothing."`
+}
+
+func (r *Room) mountExplain() {
+	httpd.Handle(r.Router, http.MethodPost, "/firewall/explain", httpd.Own, doc("firewall.explain", "Explain what happens to a packet, now or after a change set"),
+		func(c *httpd.Call, in struct{ Body Question }) (Explanation, error) { return r.explain(c, in.Body) })
+}
+
+func (r *Room) explain(*httpd.Call, Question) (Explanation, error) {
+	return Explanation{}, fault.New(fault.NotSupported, "not known yet")
+}
