@@ -1,11 +1,17 @@
 package firewall
 
 import (
+	"context"
+	"fmt"
 	"net/http"
+	"net/netip"
+	"slices"
 
 	"github.com/google/uuid"
 
 	"edge.internal/gateway/internal/kit/check"
+	"edge.internal/gateway/internal/kit/conf/nft"
+	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/resource"
@@ -90,7 +96,7 @@ type Explanation struct {
 // DecidedBy is what decided about a packet.
 type DecidedBy struct {
 	Kind   string     `json:"kind" enum:"rule,automatic,default" doc:"A rule of the operator, a rule that the gateway makes by itself, or no rule at all."`
-	RuleID *uuid.UUID `json:"rule_id" doc:"Which rule; null unless the kind is rule."`
+	RuleID *uuid.UUID `json:"rule_id,omitzero" doc:"Which rule; absent unless the kind is rule."`
 	Name   string     `json:"name" doc:"Name of the rule."`
 	Text   string     `json:"text" doc:"A sentence that says what it did and why."`
 }
@@ -108,7 +114,7 @@ type PacketView struct {
 // Rewritten is what NAT did to a packet.
 type Rewritten struct {
 	Kind   string     `json:"kind" enum:"dnat,snat,masquerade" doc:"Whether the destination or the source was rewritten, or the source to the address of the interface."`
-	RuleID *uuid.UUID `json:"rule_id" doc:"Which NAT rule; null for a rule that the gateway makes by itself."`
+	RuleID *uuid.UUID `json:"rule_id,omitzero" doc:"Which NAT rule; absent for a rule that the gateway makes by itself."`
 	Name   string     `json:"name" doc:"Name of the rule."`
 	From   string     `json:"from" doc:"Address and port before."`
 	To     string     `json:"to" doc:"Address and port after."`
@@ -118,17 +124,163 @@ type Rewritten struct {
 type Step struct {
 	Stage   string     `json:"stage" enum:"prerouting,routing,input,forward,postrouting" doc:"Where on the way of the packet."`
 	Title   string     `json:"title" doc:"Name of the rule, or what happens here."`
-	RuleID  *uuid.UUID `json:"rule_id" doc:"Which rule or NAT rule; null when it is none of the operator's."`
+	RuleID  *uuid.UUID `json:"rule_id,omitzero" doc:"Which rule or NAT rule; absent when it is none of the operator's."`
 	Outcome string     `json:"outcome" enum:"matched,not_matched,skipped_disabled,info" doc:"Whether it matched; skipped_disabled is a rule that would have matched, were it enabled."`
 	Reason  string     `json:"reason" doc:"A sentence that says why."`
-	Verdict *string    `json:"verdict" enum:"accept,drop,reject" doc:"What a step that matched decided; null when it decided nothing."`
+	Verdict *string    `json:"verdict,omitzero" enum:"accept,drop,reject" doc:"What a step that matched decided; absent when it decided nothing."`
 }
 
 func (r *Room) mountExplain() {
 	httpd.Handle(r.Router, http.MethodPost, "/firewall/explain", httpd.Own, doc("firewall.explain", "Explain what happens to a packet, now or after a change set"),
-		func(c *httpd.Call, in struct{ Body Question }) (Explanation, error) { return r.explain(c, in.Body) })
+		func(c *httpd.Call, in struct{ Body Question }) (Explanation, error) {
+			s, err := r.suppose(c, in.Body)
+			if err != nil {
+				return Explanation{}, err
+			}
+			return r.explain(c, in.Body, s)
+		})
 }
 
-func (r *Room) explain(*httpd.Call, Question) (Explanation, error) {
-	return Explanation{}, fault.New(fault.NotSupported, "not known yet")
+// supposed is the state that a question is about.
+type supposed struct {
+	config Config
+	// had and has are the gateway's addresses: as they are stored, and as the change set leaves them.
+	had, has []netip.Addr
+}
+
+// suppose reads what is stored, or what would be after the question's change set.
+func (r *Room) suppose(c *httpd.Call, q Question) (s supposed, err error) {
+	if s.had, err = r.deps.Addresses(c, r.DB); err != nil {
+		return s, err
+	}
+	look := func(from db.Querier) (err error) {
+		if s.config, err = r.load(c, from); err != nil {
+			return err
+		}
+		if s.has, err = r.deps.Addresses(c, from); err != nil || q.InZone.IsZero() {
+			return err
+		}
+		zones, err := r.zones.All(c, from)
+		if err == nil && !slices.ContainsFunc(zones, func(z Zone) bool { return z.Name == q.InZone }) {
+			err = fault.Field("in_zone", "there is no zone %q", q.InZone)
+		}
+		return err
+	}
+	if len(q.Operations) == 0 {
+		return s, look(r.DB)
+	}
+	set := resource.Set{Operations: q.Operations}
+	if err := r.Resources.MaySuppose(c.Actor, set); err != nil {
+		return s, err
+	}
+	return s, r.Resources.Suppose(c, set, func(tx *db.Tx) error { return look(tx) })
+}
+
+// explain follows the packet of a question, and tells its story.
+func (r *Room) explain(c *httpd.Call, q Question, s supposed) (Explanation, error) {
+	p, err := q.packet(c)
+	if err != nil {
+		return Explanation{}, err
+	}
+	rs := compileAll(s.config)
+	n := newNarrator(s.config, &rs)
+	switch {
+	case !q.InZone.IsZero():
+		p.InZone = q.InZone
+		if links := rs.links(q.InZone); len(links) > 0 {
+			p.In = links[0]
+		}
+	case !q.InInterface.IsZero():
+		p.In, p.InZone = q.InInterface, rs.zoneOf(q.InInterface)
+	default:
+		if p.In, err = r.cameBy(c, p); err != nil {
+			return Explanation{}, err
+		}
+		p.InZone = rs.zoneOf(p.In)
+	}
+	var failed error
+	d := rs.evaluate(p, func(destination netip.Addr) Way {
+		way, err := r.wayOf(c, q, s, p, destination)
+		if err != nil {
+			failed = err
+		}
+		return way
+	}, n.hear)
+	if failed != nil {
+		return Explanation{}, noWay(failed)
+	}
+	return n.tell(p, d), nil
+}
+
+// packet is the packet that the question is about, but for where it comes in.
+func (q *Question) packet(c *httpd.Call) (Packet, error) {
+	if q.Mine {
+		client, server, ok := c.Connection()
+		if !ok {
+			return Packet{}, fault.Field("mine", "this request did not come over the network")
+		}
+		return Packet{Source: client.Addr(), Destination: server.Addr(), Proto: nft.TCP, SourcePort: client.Port(), DestinationPort: server.Port()}, nil
+	}
+	p := Packet{Source: q.Source.Netip(), Destination: q.Destination.Netip(), Proto: protocols[*q.Protocol][0]}
+	for _, x := range []struct {
+		given *int
+		into  *uint16
+	}{{q.SourcePort, &p.SourcePort}, {q.DestinationPort, &p.DestinationPort}} {
+		if x.given != nil {
+			*x.into = uint16(*x.given)
+		}
+	}
+	switch {
+	case q.ICMPType != nil:
+		p.ICMPType = uint8(*q.ICMPType)
+	case p.Proto == nft.ICMP:
+		p.ICMPType = echoRequest
+	case p.Proto == nft.ICMPv6:
+		p.ICMPType = echoRequest6
+	}
+	return p, nil
+}
+
+// cameBy is the interface that a packet to the gateway came in by: the one that the answer leaves by.
+func (r *Room) cameBy(ctx context.Context, p Packet) (value.IfName, error) {
+	loopback := value.Must[value.IfName]("lo")
+	if p.Source.IsLoopback() || p.Source == p.Destination {
+		return loopback, nil
+	}
+	back, err := r.deps.Way(ctx, p.Destination, p.Source, "")
+	switch {
+	case err != nil:
+		return value.IfName{}, noWay(err)
+	case back.Local:
+		return loopback, nil
+	}
+	in, err := value.Parse[value.IfName](back.Interface)
+	if err != nil {
+		return in, noWay(fmt.Errorf("no interface leads to %s", p.Source))
+	}
+	return in, nil
+}
+
+func noWay(err error) error {
+	return fault.Wrap(fault.Unavailable, err, "the kernel's routes cannot be asked: %s", err)
+}
+
+// wayOf is where a packet goes: what the change set does to the gateway's own addresses comes before the kernel's
+// opinion, which knows nothing of it.
+func (r *Room) wayOf(ctx context.Context, q Question, s supposed, p Packet, destination netip.Addr) (Way, error) {
+	had, has := slices.Contains(s.had, destination), slices.Contains(s.has, destination)
+	lost := had && !has
+	switch {
+	case has && !had:
+		return Way{Local: true, Reason: fmt.Sprintf("%s becomes an address of the gateway", destination)}, nil
+	case q.Mine && destination == p.Destination && !lost, !q.OutInterface.IsZero() && has:
+		return Way{Local: true}, nil
+	case !q.OutInterface.IsZero():
+		return Way{Interface: q.OutInterface.String(), Reason: fmt.Sprintf("it leaves by %s, as the question says", q.OutInterface)}, nil
+	}
+	way, err := r.deps.Way(ctx, p.Source, destination, p.In.String())
+	if err == nil && way.Local && lost {
+		return Way{Reason: fmt.Sprintf("%s is no longer an address of the gateway", destination)}, nil
+	}
+	return way, err
 }

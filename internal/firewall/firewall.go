@@ -5,6 +5,7 @@ package firewall
 import (
 	"context"
 	"net/netip"
+	"sync"
 
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/apply"
@@ -28,6 +29,9 @@ type Room struct {
 	nat           resource.Kind[NATRule]
 	kernel        kernel
 	resolver      *resolver
+	hits          *hits
+	counters      counters
+	insights      insights
 }
 
 // Deps is what other rooms lend.
@@ -65,7 +69,7 @@ type Way struct {
 // New builds the room.
 func New(k *kit.Kit, d Deps) *Room {
 	r := &Room{Kit: k, deps: d}
-	r.resolver = newResolver(r)
+	r.resolver, r.hits = newResolver(r), newHits(r)
 	r.zones, r.addresses, r.addressGroups = r.zoneKind(), r.addressKind(), r.addressGroupKind()
 	r.services, r.serviceGroups, r.rules, r.nat = r.serviceKind(), r.serviceGroupKind(), r.ruleKind(), r.natKind()
 	apply.Register(k.Engine, apply.Component[Config]{
@@ -89,7 +93,12 @@ func (r *Room) Mount() {
 	r.mountInsights()
 }
 
-// Run resolves names until the context ends.
-func (r *Room) Run(ctx context.Context) { r.resolver.run(ctx) }
+// Run resolves names and counts hits until the context ends.
+func (r *Room) Run(ctx context.Context) {
+	var jobs sync.WaitGroup
+	jobs.Go(func() { r.resolver.run(ctx) })
+	jobs.Go(func() { r.hits.run(ctx) })
+	jobs.Wait()
+}
 
 func doc(id, summary string) httpd.Doc { return httpd.Doc{ID: id, Tag: "firewall", Summary: summary} }

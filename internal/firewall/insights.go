@@ -1,11 +1,16 @@
 package firewall
 
 import (
+	"cmp"
+	"context"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
 
+	"edge.internal/gateway/internal/kit/apply"
+	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/httpd"
 )
@@ -52,17 +57,89 @@ type Count struct {
 	Bytes   uint64    `json:"bytes" doc:"Their bytes."`
 }
 
+const (
+	// defaultUnused is after how many days without a hit a rule deserves a look.
+	defaultUnused = 30
+	maxUnused     = 3650
+)
+
 type insightsInput struct {
-	UnusedDays int `query:"unused_days" doc:"For how many days no packet must have matched; 30 without it."`
+	UnusedDays int `query:"unused_days" doc:"For how many days no packet must have matched, 1 to 3650; 30 without it."`
+}
+
+// insights keeps what was found in the state of a revision: comparing many rules takes a while.
+type insights struct {
+	mu       sync.Mutex
+	revision int64
+	found    *findings
 }
 
 func (r *Room) mountInsights() {
 	httpd.Handle(r.Router, http.MethodGet, "/firewall/insights", httpd.Read, doc("firewall.insights", "Rules that deserve a look: unused, shadowed, duplicate, without effect"),
 		func(c *httpd.Call, in insightsInput) (Insights, error) {
-			return Insights{}, fault.New(fault.NotSupported, "not known yet")
+			days := cmp.Or(in.UnusedDays, defaultUnused)
+			if days < 1 || days > maxUnused {
+				return Insights{}, fault.Field("unused_days", "must be between 1 and %d", maxUnused)
+			}
+			return r.lookInto(c, time.Duration(days)*24*time.Hour)
 		})
 	httpd.Handle(r.Router, http.MethodGet, "/firewall/counters", httpd.Read, doc("firewall.counters", "What the kernel counted for each rule since the rules were last applied"),
-		func(c *httpd.Call, _ struct{}) ([]Count, error) {
-			return nil, fault.New(fault.NotSupported, "not known yet")
-		})
+		func(c *httpd.Call, _ struct{}) ([]Count, error) { return r.counts(c) })
+}
+
+func (r *Room) lookInto(ctx context.Context, idle time.Duration) (Insights, error) {
+	f, err := r.findings(ctx)
+	if err != nil {
+		return Insights{}, err
+	}
+	unused, err := r.unused(ctx, f, r.Clock.Now().Add(-idle))
+	return Insights{Unused: unused, Shadowed: f.shadowed, Duplicates: f.duplicates, Skipped: f.skipped, Empty: f.empty}, err
+}
+
+// findings are those of the stored state, which the revision of the packet filter tells from others: whatever it depends
+// on feeds it.
+func (r *Room) findings(ctx context.Context) (*findings, error) {
+	in := &r.insights
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	err := r.DB.Snapshot(ctx, func(tx *db.Tx) error {
+		var revision int64
+		if err := tx.QueryRow(ctx, `SELECT coalesce((SELECT revision FROM apply_revisions WHERE component = $1), 0)`, apply.PacketFilter).Scan(&revision); err != nil {
+			return err
+		}
+		if in.found != nil && in.revision == revision {
+			return nil
+		}
+		c, err := r.load(ctx, tx)
+		if err == nil {
+			in.found, in.revision = find(c), revision
+		}
+		return err
+	})
+	return in.found, err
+}
+
+// unused are the rules that were last hit, or began to be counted, before a moment.
+func (r *Room) unused(ctx context.Context, f *findings, before time.Time) ([]Unused, error) {
+	rows, err := r.DB.Query(ctx, `
+		SELECT rule_id, since, last_hit_at FROM firewall_rule_hits WHERE coalesce(last_hit_at, since) < $1
+		ORDER BY coalesce(last_hit_at, since), rule_id`, before)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	list := []Unused{}
+	for rows.Next() {
+		var u Unused
+		if err := rows.Scan(&u.ID, &u.Since, &u.LastHitAt); err != nil {
+			return nil, err
+		}
+		name, enabled := f.enabled[u.ID]
+		if !enabled {
+			continue
+		}
+		u.Name = name
+		list = append(list, u)
+	}
+	return list, rows.Err()
 }

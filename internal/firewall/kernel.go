@@ -53,9 +53,11 @@ func (r *Room) check(ctx context.Context, files []host.File) error {
 
 // replace puts the table in the place of the one that is there, in one transaction of the kernel.
 func (r *Room) replace(ctx context.Context, c Config, files []host.File) error {
+	replaced := r.hits.replacing(ctx)
 	if err := r.transact(ctx, files); err != nil {
 		return err
 	}
+	replaced()
 	for _, s := range skipped(c) {
 		r.Log.Warn("a NAT rule has no effect", "component", "packet-filter", "rule", s.ID, "err", s.Reason)
 	}

@@ -26,6 +26,8 @@ type Ruleset struct {
 	Peers               []nft.Span
 	// Sets are the address sets that rules refer to by name.
 	Sets []nft.Set
+	// Off are rules that are not enabled. Only the explanation has them.
+	Off map[uuid.UUID]bool
 }
 
 // ZoneLinks is a zone and its interfaces.
@@ -100,7 +102,10 @@ func (s *Services) families() bool {
 
 // contains tells whether the protocol and destination port match. A protocol without ports has port 0.
 func (s *Services) contains(proto uint8, port uint16, f nft.Family) bool {
-	return s.Any || slices.ContainsFunc(s.in(f), func(p nft.Ports) bool { return p.Proto == proto && p.First <= port && port <= p.Last })
+	if proto == nft.ICMP && f != nft.V4 || proto == nft.ICMPv6 && f != nft.V6 {
+		return s.Any
+	}
+	return s.Any || slices.ContainsFunc(s.Ports, func(p nft.Ports) bool { return p.Proto == proto && p.First <= port && port <= p.Last })
 }
 
 // Translation is an enabled NAT rule with its references resolved.
@@ -150,6 +155,23 @@ func compile(c Config) Ruleset {
 			rs.Source = append(rs.Source, t)
 		}
 	}
+	return rs
+}
+
+// compileAll is compile with the rules that are not enabled, which are told apart by Off.
+func compileAll(c Config) Ruleset {
+	off := map[uuid.UUID]bool{}
+	c.Rules, c.NAT = slices.Clone(c.Rules), slices.Clone(c.NAT)
+	for i := range c.Rules {
+		off[c.Rules[i].ID] = !c.Rules[i].Enabled
+		c.Rules[i].Enabled = true
+	}
+	for i := range c.NAT {
+		off[c.NAT[i].ID] = !c.NAT[i].Enabled
+		c.NAT[i].Enabled = true
+	}
+	rs := compile(c)
+	rs.Off = off
 	return rs
 }
 

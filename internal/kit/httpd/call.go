@@ -2,6 +2,7 @@ package httpd
 
 import (
 	"context"
+	"net"
 	"net/http"
 	"net/netip"
 
@@ -38,6 +39,19 @@ func clientAddr(r *http.Request) netip.Addr {
 		return netip.Addr{}
 	}
 	return ap.Addr().Unmap()
+}
+
+// Connection is both ends of the connection that the request came by; not ok when it did not come over the network. On
+// the unix socket they are what the PROXY protocol said.
+func (c *Call) Connection() (client, server netip.AddrPort, ok bool) {
+	client, err := netip.ParseAddrPort(c.Request.RemoteAddr)
+	local, _ := c.Request.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	if err != nil || local == nil || isLocal(c.Request.Context()) {
+		return client, server, false
+	}
+	server, err = netip.ParseAddrPort(local.String())
+	plain := func(a netip.AddrPort) netip.AddrPort { return netip.AddrPortFrom(a.Addr().Unmap().WithZone(""), a.Port()) }
+	return plain(client), plain(server), err == nil
 }
 
 type localKey struct{}

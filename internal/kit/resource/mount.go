@@ -401,14 +401,17 @@ func (r *Registry) MountChangeSets() {
 	doc := httpd.Doc{ID: "change-set.create", Tag: "system", Summary: "Run several changes as one, or preview them", Audit: "<kind>.<verb>"}
 	httpd.Handle(r.Router, http.MethodPost, "/change-sets", httpd.Own, doc, func(c *httpd.Call, in struct{ Body ChangeSet }) (Result, error) {
 		set := Set{Operations: in.Body.Operations, Reason: in.Body.Reason}
-		if c.Actor.Role != actor.Admin && (!in.Body.Preview || r.adminOnly(set)) {
-			return Result{}, fault.New(fault.Forbidden, "only an admin may do this")
+		err := r.MaySuppose(c.Actor, set)
+		if c.Actor.Role != actor.Admin && !in.Body.Preview {
+			err = errAdmin
+		}
+		if err != nil {
+			return Result{}, err
 		}
 		if in.Body.Preview {
 			changes, files, err := r.Preview(c, set)
 			return Result{changes, files}, err
 		}
-		var err error
 		if set.id, err = uuid.NewV7(); err != nil {
 			return Result{}, err
 		}

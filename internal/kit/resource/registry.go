@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"edge.internal/gateway/internal/kit/actor"
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/audit"
 	"edge.internal/gateway/internal/kit/check"
@@ -197,9 +198,15 @@ func at(set Set, i int, err error) error {
 	return &named
 }
 
-// adminOnly tells whether the set touches rows that are secret to viewers.
-func (r *Registry) adminOnly(set Set) bool {
-	return slices.ContainsFunc(set.Operations, func(op Operation) bool { h := r.kinds[op.Kind]; return h != nil && h.adminOnly() })
+var errAdmin = fault.New(fault.Forbidden, "only an admin may do this")
+
+// MaySuppose refuses to tell a viewer what a set would do to rows that are secret to viewers.
+func (r *Registry) MaySuppose(a actor.Actor, set Set) error {
+	secret := func(op Operation) bool { h := r.kinds[op.Kind]; return h != nil && h.adminOnly() }
+	if a.Role != actor.Admin && slices.ContainsFunc(set.Operations, secret) {
+		return errAdmin
+	}
+	return nil
 }
 
 type auditDetails struct {
