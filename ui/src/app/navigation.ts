@@ -1,11 +1,18 @@
 import {
+  IconArrowsExchange,
+  IconBox,
   IconClock,
   IconFileDiff,
   IconHistory,
+  IconHomeShield,
   IconLayoutDashboard,
+  IconListSearch,
   IconLogin2,
+  IconPlugConnected,
   type IconProps,
+  IconRoute,
   IconSettings,
+  IconShieldCheck,
   IconUsers,
 } from '@tabler/icons-react'
 import type { ComponentType } from 'react'
@@ -23,6 +30,18 @@ interface NavItem {
 /** The areas in the words of the trade. What is not built is not here. */
 export const navigation: { area: string | null; items: NavItem[] }[] = [
   { area: null, items: [{ name: 'overview', to: paths.overview, icon: IconLayoutDashboard }] },
+  {
+    area: 'firewall',
+    items: [
+      { name: 'rules', to: paths.rules, icon: IconShieldCheck },
+      { name: 'nat', to: paths.nat, icon: IconArrowsExchange },
+      { name: 'objects', to: paths.addresses, icon: IconBox },
+      { name: 'firewallServices', to: paths.services, icon: IconPlugConnected },
+      { name: 'zones', to: paths.zones, icon: IconHomeShield },
+      { name: 'firewallLog', to: paths.firewallLog, icon: IconListSearch },
+      { name: 'explain', to: paths.explain, icon: IconRoute },
+    ],
+  },
   { area: 'services', items: [{ name: 'ntp', to: paths.ntp, icon: IconClock }] },
   { area: 'operations', items: [{ name: 'audit', to: paths.audit, icon: IconHistory }] },
   {

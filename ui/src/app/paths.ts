@@ -6,6 +6,29 @@ export const paths = {
   ntpServerNew: '/services/ntp/servers/new',
   ntpServer: (id: string) => `/services/ntp/servers/${encodeURIComponent(id)}`,
   ntpSettings: '/services/ntp/settings',
+  rules: '/firewall/rules',
+  ruleNew: '/firewall/rules/new',
+  rule: (id: string) => `/firewall/rules/${encodeURIComponent(id)}`,
+  nat: '/firewall/nat',
+  natRuleNew: '/firewall/nat/new',
+  natRule: (id: string) => `/firewall/nat/${encodeURIComponent(id)}`,
+  addresses: '/firewall/objects',
+  addressNew: '/firewall/objects/new',
+  address: (id: string) => `/firewall/objects/${encodeURIComponent(id)}`,
+  addressGroups: '/firewall/objects/groups',
+  addressGroupNew: '/firewall/objects/groups/new',
+  addressGroup: (id: string) => `/firewall/objects/groups/${encodeURIComponent(id)}`,
+  services: '/firewall/services',
+  serviceNew: '/firewall/services/new',
+  service: (id: string) => `/firewall/services/${encodeURIComponent(id)}`,
+  serviceGroups: '/firewall/services/groups',
+  serviceGroupNew: '/firewall/services/groups/new',
+  serviceGroup: (id: string) => `/firewall/services/groups/${encodeURIComponent(id)}`,
+  zones: '/firewall/zones',
+  zoneNew: '/firewall/zones/new',
+  zone: (id: string) => `/firewall/zones/${encodeURIComponent(id)}`,
+  firewallLog: '/firewall/log',
+  explain: '/firewall/explain',
   audit: '/operations/audit',
   auditEntry: (id: string) => `/operations/audit/${encodeURIComponent(id)}`,
   components: '/system/components',
@@ -21,3 +44,16 @@ export const paths = {
   profileTokenNew: '/profile/tokens/new',
   profileSessions: '/profile/sessions',
 } as const
+
+const pathsByKind: Record<string, (id: string) => string> = {
+  'firewall.rule': paths.rule,
+  'firewall.nat-rule': paths.natRule,
+  'firewall.address-object': paths.address,
+  'firewall.address-group': paths.addressGroup,
+  'firewall.service': paths.service,
+  'firewall.service-group': paths.serviceGroup,
+  'firewall.zone': paths.zone,
+}
+
+/** Where a row of some kind is shown; undefined where it is not. */
+export const pathOfThing = ({ kind, id }: { kind: string; id: string }) => pathsByKind[kind]?.(id)

@@ -1,18 +1,21 @@
-import { Button, Chip, CloseButton, TextInput } from '@mantine/core'
+import { Button, Chip, CloseButton, Select, TextInput } from '@mantine/core'
 import { useHotkeys } from '@mantine/hooks'
 import { IconPlus, IconSearch } from '@tabler/icons-react'
 import { useQuery } from '@tanstack/react-query'
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
-import { useRef } from 'react'
+import { lazy, Suspense, useRef } from 'react'
 import { useTranslation } from 'react-i18next'
 import type { Resource } from '../api/resource'
 import { useCanEdit } from '../app/session'
 import { type Column, DataTable } from './DataTable'
 import { Empty } from './Empty'
 import { Loaded } from './Loaded'
-import { type Filter, type ListSearch, nextSort, selectRows } from './list-logic'
+import { type Filter, type ListSearch, narrowed, nextSort, selectRows } from './list-logic'
 import { Panel } from './Page'
 import classes from './ResourceList.module.css'
+
+// The types of the rows are lost on the way through lazy.
+const SortableTable = lazy(() => import('./SortableTable')) as unknown as typeof import('./SortableTable').default
 
 interface ResourceListProps<T> {
   resource: Resource<T>
@@ -24,11 +27,13 @@ interface ResourceListProps<T> {
   searchText: (row: T) => string
   rowLink: (row: T) => string
   createLink: string
+  /** For rows that stand in an order: how a new one is stored, and what people call a row. */
+  order?: { save: (ids: string[]) => void; name: (row: T) => string }
 }
 
 /** Every list of a resource: search, filters and sort in the address, keyboard, an empty state that helps. */
 export function ResourceList<T extends { id: string }>(props: ResourceListProps<T>) {
-  const { resource, text, columns, filters = [], searchText, rowLink, createLink } = props
+  const { resource, text, columns, filters = [], searchText, rowLink, createLink, order } = props
   const { t } = useTranslation()
   const canEdit = useCanEdit()
   const navigate = useNavigate()
@@ -57,6 +62,16 @@ export function ResourceList<T extends { id: string }>(props: ResourceListProps<
           return <Empty title={t(`${text}.emptyTitle`)} text={t(`${text}.emptyText`)} action={createButton} />
         }
         const rows = selectRows(all, { columns, filters, text: searchText, search })
+        const off = narrowed(filters, search)
+        const table = {
+          label: t(`${text}.title`),
+          columns,
+          rows,
+          rowKey: (row: T) => row.id,
+          rowLink,
+          sort: search.sort,
+          onSort: (key: string) => change({ sort: nextSort(search.sort, key) }),
+        }
         return (
           <Panel flush>
             <div className={classes.tools}>
@@ -74,22 +89,39 @@ export function ResourceList<T extends { id: string }>(props: ResourceListProps<
                 value={search.q ?? ''}
                 onChange={(event) => change({ q: event.currentTarget.value || undefined })}
               />
-              {filters.map((filter) => (
-                <fieldset key={filter.key} className={classes.filter}>
-                  <legend className="visually-hidden">{filter.label}</legend>
-                  {filter.options.map(({ value, label }) => (
-                    <Chip
-                      key={value}
-                      size="xs"
-                      variant="outline"
-                      checked={search[filter.key] === value}
-                      onChange={(on) => change({ [filter.key]: on ? value : undefined })}
-                    >
-                      {label}
-                    </Chip>
-                  ))}
-                </fieldset>
-              ))}
+              {filters.map((filter) =>
+                filter.many ? (
+                  <Select
+                    key={filter.key}
+                    size="xs"
+                    className={classes.select}
+                    aria-label={filter.label}
+                    placeholder={filter.label}
+                    data={filter.options}
+                    value={search[filter.key] ?? null}
+                    onChange={(value) => change({ [filter.key]: value ?? undefined })}
+                    searchable
+                    clearable
+                    clearButtonProps={{ 'aria-label': t('choice.clear') }}
+                    limit={100}
+                  />
+                ) : (
+                  <fieldset key={filter.key} className={classes.filter}>
+                    <legend className="visually-hidden">{filter.label}</legend>
+                    {filter.options.map(({ value, label }) => (
+                      <Chip
+                        key={value}
+                        size="xs"
+                        variant="outline"
+                        checked={search[filter.key] === value}
+                        onChange={(on) => change({ [filter.key]: on ? value : undefined })}
+                      >
+                        {label}
+                      </Chip>
+                    ))}
+                  </fieldset>
+                ),
+              )}
               <span className={classes.count}>
                 {rows.length === all.length
                   ? t('list.count', { count: all.length })
@@ -97,18 +129,15 @@ export function ResourceList<T extends { id: string }>(props: ResourceListProps<
               </span>
               {createButton}
             </div>
+            {order && canEdit && off && rows.length > 0 && <p className={classes.hint}>{t('order.why')}</p>}
             {rows.length === 0 ? (
               <p className={classes.nothing}>{t('list.nothing')}</p>
+            ) : order && canEdit ? (
+              <Suspense fallback={<DataTable {...table} />}>
+                <SortableTable {...table} onOrder={order.save} rowName={order.name} off={off} />
+              </Suspense>
             ) : (
-              <DataTable
-                label={t(`${text}.title`)}
-                columns={columns}
-                rows={rows}
-                rowKey={(row) => row.id}
-                rowLink={rowLink}
-                sort={search.sort}
-                onSort={(key) => change({ sort: nextSort(search.sort, key) })}
-              />
+              <DataTable {...table} />
             )}
           </Panel>
         )
