@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"errors"
 	"net"
 	"net/http"
 	"net/netip"
@@ -15,9 +14,8 @@ import (
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/password"
 	"edge.internal/gateway/internal/kit/policy"
-	"edge.internal/gateway/internal/kit/resource"
-	"edge.internal/gateway/internal/kit/value"
 	"edge.internal/gateway/internal/kit/wire"
+	"edge.internal/gateway/internal/network"
 	"edge.internal/gateway/internal/ntp"
 	"edge.internal/gateway/internal/setup"
 	"edge.internal/gateway/internal/system"
@@ -29,6 +27,7 @@ type House struct {
 	Setup    *setup.Room
 	Account  *account.Room
 	System   *system.Room
+	Network  *network.Room
 	NTP      *ntp.Room
 	Firewall *firewall.Room
 }
@@ -46,20 +45,23 @@ func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, 
 		return nil, err
 	}
 	h.System = system.New(k, systemDeps(store))
+	// A single node binds its virtual addresses itself.
+	h.Network = network.New(k, network.Deps{VIPsElsewhere: func() bool { return false }})
 	h.NTP = ntp.New(k)
 	h.Firewall = firewall.New(k, firewall.Deps{
-		Interfaces: func(context.Context, db.Querier) (map[value.Zone][]value.IfName, error) { return nil, nil },
-		ZoneUsers:  func(context.Context, db.Querier, value.Zone) ([]resource.User, error) { return nil, nil },
+		Interfaces: h.Network.ZoneInterfaces,
+		ZoneUsers:  h.Network.ZoneUsers,
 		Openings:   []policy.Source{h.NTP.Openings},
 		Tunnels:    func(context.Context, db.Querier) ([]policy.Tunnel, error) { return nil, nil },
 		Peers:      func(context.Context, db.Querier) ([]netip.Addr, error) { return nil, nil },
 		Resolve: func(ctx context.Context, name string) ([]netip.Addr, error) {
 			return net.DefaultResolver.LookupNetIP(ctx, "ip", name)
 		},
-		Way: func(context.Context, netip.Addr, netip.Addr, string) (firewall.Way, error) {
-			return firewall.Way{}, errors.New("not known yet")
+		Way: func(ctx context.Context, source, destination netip.Addr, in string) (firewall.Way, error) {
+			way, err := k.Host.RouteTo(ctx, destination, source, in)
+			return firewall.Way{Local: way.Local, Interface: way.Interface, Reason: way.Unreachable}, err
 		},
-		Addresses: func(context.Context, db.Querier) ([]netip.Addr, error) { return nil, nil },
+		Addresses: h.Network.Addresses,
 	})
 
 	k.Router.SetupDone = h.Setup.Completed
@@ -67,6 +69,7 @@ func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, 
 	h.Setup.Mount()
 	h.Account.Mount()
 	h.System.Mount()
+	h.Network.Mount()
 	h.NTP.Mount()
 	h.Firewall.Mount()
 	k.Resources.MountChangeSets()

@@ -6,6 +6,7 @@ import (
 	"context"
 	"net/netip"
 	"sync"
+	"time"
 
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/apply"
@@ -28,6 +29,7 @@ type Room struct {
 	rules         resource.Kind[Rule]
 	nat           resource.Kind[NATRule]
 	kernel        kernel
+	log           *Log
 	resolver      *resolver
 	hits          *hits
 	counters      counters
@@ -70,6 +72,7 @@ type Way struct {
 func New(k *kit.Kit, d Deps) *Room {
 	r := &Room{Kit: k, deps: d}
 	r.resolver, r.hits = newResolver(r), newHits(r)
+	r.log = NewLog(k.Host, r.linkNames, r.kernel.action, k.Clock, k.Log)
 	r.zones, r.addresses, r.addressGroups = r.zoneKind(), r.addressKind(), r.addressGroupKind()
 	r.services, r.serviceGroups, r.rules, r.nat = r.serviceKind(), r.serviceGroupKind(), r.ruleKind(), r.natKind()
 	apply.Register(k.Engine, apply.Component[Config]{
@@ -89,16 +92,36 @@ func (r *Room) Mount() {
 	r.rules.Mount(r.Resources)
 	r.nat.Mount(r.Resources)
 	r.mountUsage()
+	r.log.Mount(r.Router)
 	r.mountExplain()
 	r.mountInsights()
 }
 
-// Run resolves names and counts hits until the context ends.
+// Run resolves names, counts hits and reads the packet log until the context ends.
 func (r *Room) Run(ctx context.Context) {
 	var jobs sync.WaitGroup
 	jobs.Go(func() { r.resolver.run(ctx) })
 	jobs.Go(func() { r.hits.run(ctx) })
+	jobs.Go(func() { r.log.Run(ctx) })
 	jobs.Wait()
 }
+
+// linkNames are the names of the interfaces by index.
+func (r *Room) linkNames() map[uint32]string {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	links, err := r.Host.Links(ctx)
+	if err != nil {
+		r.Log.Warn("the packet log does not know the interfaces", "component", "packet-filter", "err", err)
+	}
+	names := map[uint32]string{}
+	for _, l := range links {
+		names[uint32(l.Index)] = l.Name
+	}
+	return names
+}
+
+// ResolveNow has the names among the address objects resolved again, without waiting for the next time.
+func (r *Room) ResolveNow() { r.resolver.wake() }
 
 func doc(id, summary string) httpd.Doc { return httpd.Doc{ID: id, Tag: "firewall", Summary: summary} }

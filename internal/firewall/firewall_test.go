@@ -2,14 +2,22 @@ package firewall_test
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"net/http"
 	"net/netip"
+	"os"
 	"os/exec"
+	"regexp"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"edge.internal/gateway/internal/firewall"
 	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/nettest"
 	"edge.internal/gateway/internal/kit/kittest"
 	"edge.internal/gateway/internal/kit/policy"
@@ -22,17 +30,37 @@ func TestMain(m *testing.M) { nettest.Main(m) }
 // house is the room on the real kernel, with what other rooms lend under the test's control.
 type house struct {
 	*kittest.Bench
+	Room       *firewall.Room
 	interfaces map[string][]string
 	openings   []policy.Opening
 	tunnels    []policy.Tunnel
 	peers      []netip.Addr
-	names      map[string][]netip.Addr
-	resolveErr error
+
+	mu      sync.Mutex
+	names   map[string][]netip.Addr
+	failure error
+}
+
+// answer sets what a name resolves to.
+func (h *house) answer(name string, addrs ...string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.names[name] = nil
+	for _, a := range addrs {
+		h.names[name] = append(h.names[name], netip.MustParseAddr(a))
+	}
+}
+
+// fail sets why nothing resolves.
+func (h *house) fail(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.failure = err
 }
 
 func newHouse(t *testing.T) *house {
 	h := &house{Bench: kittest.NewReal(t), interfaces: map[string][]string{"wan": {"wan0"}, "lan": {"lan0", "lan1"}}, names: map[string][]netip.Addr{}}
-	room := firewall.New(h.Kit, firewall.Deps{
+	h.Room = firewall.New(h.Kit, firewall.Deps{
 		Interfaces: func(context.Context, db.Querier) (map[value.Zone][]value.IfName, error) {
 			zones := map[value.Zone][]value.IfName{}
 			for zone, names := range h.interfaces {
@@ -48,28 +76,642 @@ func newHouse(t *testing.T) *house {
 		Tunnels:   func(context.Context, db.Querier) ([]policy.Tunnel, error) { return h.tunnels, nil },
 		Peers:     func(context.Context, db.Querier) ([]netip.Addr, error) { return h.peers, nil },
 		Resolve: func(_ context.Context, name string) ([]netip.Addr, error) {
-			return h.names[name], h.resolveErr
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			return slices.Clone(h.names[name]), h.failure
 		},
 	})
-	room.Mount()
+	h.Room.Mount()
 	h.Resources.MountChangeSets()
 	h.Start(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { h.Room.Run(ctx); close(done) }()
+	t.Cleanup(func() { cancel(); <-done })
 	return h
 }
 
-func nft(t *testing.T, args ...string) string {
+func run(t testing.TB, program string, args ...string) string {
 	t.Helper()
-	out, err := exec.Command("nft", args...).CombinedOutput()
+	out, err := exec.Command(program, args...).CombinedOutput()
 	if err != nil {
-		t.Fatalf("nft %s: %v: %s", strings.Join(args, " "), err, out)
+		t.Fatalf("%s %s: %v: %s", program, strings.Join(args, " "), err, out)
 	}
 	return string(out)
 }
 
-func TestSmoke(t *testing.T) {
+// create makes a row and answers its id. Whatever feeds the packet filter has to be live.
+func (h *house) create(t testing.TB, path string, body map[string]any) string {
+	t.Helper()
+	var row struct{ ID string }
+	a := h.Do(t, "admin", http.MethodPost, path, body).Want(t, 201)
+	if live := a.Header.Get("Gateway-Apply"); live != "packet-filter=live" {
+		t.Fatalf("%s: %s", path, live)
+	}
+	a.Into(t, &row)
+	return row.ID
+}
+
+func (h *house) rule(t testing.TB, body map[string]any) string {
+	t.Helper()
+	for field, v := range map[string]any{"name": "rule", "action": "accept"} {
+		if body[field] == nil {
+			body[field] = v
+		}
+	}
+	return h.create(t, "/firewall/rules", body)
+}
+
+// kernelRule is a rule of the kernel, as nft tells it.
+type kernelRule struct {
+	Chain, Comment string
+	Expr           []map[string]any
+}
+
+// kernelTable is the gateway's table, as nft tells it.
+type kernelTable struct {
+	Policies map[string]string // of the base chains
+	Rules    []kernelRule
+	Sets     map[string][]any
+}
+
+func readTable(t testing.TB) kernelTable {
+	t.Helper()
+	var list struct {
+		Nftables []struct {
+			Chain *struct{ Name, Policy string }
+			Rule  *kernelRule
+			Set   *struct {
+				Name string
+				Elem []any
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(run(t, "nft", "-j", "list", "table", "inet", "gateway")), &list); err != nil {
+		t.Fatal(err)
+	}
+	k := kernelTable{Policies: map[string]string{}, Sets: map[string][]any{}}
+	for _, x := range list.Nftables {
+		switch {
+		case x.Chain != nil:
+			k.Policies[x.Chain.Name] = x.Chain.Policy
+		case x.Rule != nil:
+			k.Rules = append(k.Rules, *x.Rule)
+		case x.Set != nil:
+			k.Sets[x.Set.Name] = x.Set.Elem
+		}
+	}
+	return k
+}
+
+// with are the rules whose comment is the text.
+func (k kernelTable) with(comment string) (list []kernelRule) {
+	for _, r := range k.Rules {
+		if r.Comment == comment {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+// text is the rule as JSON, to look for parts in.
+func (r kernelRule) text() string {
+	b, _ := json.Marshal(r.Expr)
+	return string(b)
+}
+
+func (r kernelRule) has(t testing.TB, parts ...string) {
+	t.Helper()
+	for _, p := range parts {
+		if !strings.Contains(r.text(), p) {
+			t.Errorf("no %s in %s", p, r.text())
+		}
+	}
+}
+
+func TestFW01PoliciesAndDefaultLogs(t *testing.T) {
 	h := newHouse(t)
-	a := h.Do(t, "admin", http.MethodPost, "/firewall/rules", map[string]any{"name": "x", "src_zone": "lan", "dst_zone": "wan", "action": "accept", "service_group_id": "00000000-0000-7000-8000-000000000305"})
-	a.Want(t, 201)
-	t.Log(a.Header.Get("Gateway-Apply"), string(a.Data))
-	t.Log(nft(t, "list", "table", "inet", "gateway"))
+	h.rule(t, map[string]any{})
+	k := readTable(t)
+	for _, chain := range []string{"input", "forward"} {
+		if k.Policies[chain] != "drop" {
+			t.Errorf("policy of %s is %q", chain, k.Policies[chain])
+		}
+		log := k.with("auto:drop-" + chain)
+		if len(log) != 1 || log[0].Chain != chain {
+			t.Fatalf("%+v", log)
+		}
+		log[0].has(t, `"rate":10`, `"per":"second"`, `"burst":5`, `"prefix":"gateway:drop-`+chain+`"`, `"group":0`)
+		if last := slices.DeleteFunc(slices.Clone(k.Rules), func(r kernelRule) bool { return r.Chain != chain }); last[len(last)-1].Comment != "auto:drop-"+chain {
+			t.Errorf("the last rule of %s is %q", chain, last[len(last)-1].Comment)
+		}
+	}
+	if e := k.with("auto:established"); len(e) != 2 {
+		t.Errorf("%d rules for established traffic", len(e))
+	} else {
+		e[0].has(t, "established", "related", "accept")
+	}
+}
+
+func TestFW03CounterTagAndLog(t *testing.T) {
+	h := newHouse(t)
+	quiet := h.rule(t, map[string]any{"src_zone": "lan", "dst_zone": "wan"})
+	loud := h.rule(t, map[string]any{"src_zone": "lan", "dst_zone": "wan", "log": true, "action": "reject"})
+	off := h.rule(t, map[string]any{"src_zone": "lan", "dst_zone": "wan", "enabled": false})
+	k := readTable(t)
+	if q := k.with("gid:" + quiet); len(q) != 1 || strings.Contains(q[0].text(), `"log"`) {
+		t.Fatalf("%+v", q)
+	} else {
+		q[0].has(t, `"counter"`, `"accept"`)
+	}
+	if l := k.with("gid:" + loud); len(l) != 1 {
+		t.Fatalf("%+v", l)
+	} else {
+		l[0].has(t, `"counter"`, `"reject"`, `"prefix":"gateway:`+loud+`"`, `"group":0`)
+	}
+	if o := k.with("gid:" + off); len(o) != 0 {
+		t.Errorf("a disabled rule is rendered: %+v", o)
+	}
+}
+
+func TestFW04OneLinePerFamily(t *testing.T) {
+	h := newHouse(t)
+	v4 := h.create(t, "/firewall/address-objects", map[string]any{"name": "v4", "kind": "network", "value": "10.1.0.0/16"})
+	v6 := h.create(t, "/firewall/address-objects", map[string]any{"name": "v6", "kind": "range", "value": "2001:db8::1-2001:db8::9"})
+	both := h.create(t, "/firewall/address-groups", map[string]any{"name": "both", "members": []string{v4, v6}})
+	empty := h.create(t, "/firewall/address-groups", map[string]any{"name": "empty"})
+	for _, x := range []struct {
+		name string
+		body map[string]any
+		want []string // a part of each line
+	}{
+		{"no address", map[string]any{}, []string{`"accept"`}},
+		{"both families", map[string]any{"src_kind": "group", "src_group_id": both}, []string{`"protocol":"ip"`, `"protocol":"ip6"`}},
+		{"one family", map[string]any{"src_kind": "cidr", "src_cidr": "192.0.2.0/24"}, []string{`"protocol":"ip"`}},
+		{"the family they share", map[string]any{"src_kind": "group", "src_group_id": both, "dst_kind": "object", "dst_object_id": v6}, []string{`"protocol":"ip6"`}},
+		{"no family they share", map[string]any{"src_kind": "object", "src_object_id": v4, "dst_kind": "object", "dst_object_id": v6}, nil},
+		{"nothing", map[string]any{"src_kind": "group", "src_group_id": empty}, nil},
+		{"FW-05 icmp", map[string]any{"src_kind": "group", "src_group_id": both, "service_object_id": builtinID(t, h, "services", "Ping")}, []string{`"protocol":"ip"`}},
+		{"FW-05 icmpv6", map[string]any{"src_kind": "group", "src_group_id": both, "service_object_id": builtinID(t, h, "services", "Ping-v6")}, []string{`"protocol":"ip6"`}},
+		{"FW-05 both", map[string]any{"service_group_id": builtinID(t, h, "service-groups", "Ping")}, []string{`"icmp"`, `"ipv6-icmp"`}},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			id := h.rule(t, x.body)
+			lines := readTable(t).with("gid:" + id)
+			if len(lines) != len(x.want) {
+				t.Fatalf("%d lines instead of %d: %+v", len(lines), len(x.want), lines)
+			}
+			for i, want := range x.want {
+				lines[i].has(t, want)
+			}
+			if x.name == "no address" && (strings.Contains(lines[0].text(), "payload") || strings.Contains(lines[0].text(), "nfproto")) {
+				t.Errorf("a family in %s", lines[0].text())
+			}
+		})
+	}
+}
+
+// builtinID finds what comes with the gateway.
+func builtinID(t testing.TB, h *house, kind, name string) string {
+	t.Helper()
+	var list []struct {
+		ID, Name string
+		Builtin  bool
+	}
+	h.Get(t, "/firewall/"+kind).Want(t, 200).Into(t, &list)
+	for _, x := range list {
+		if x.Name == name && x.Builtin {
+			return x.ID
+		}
+	}
+	t.Fatalf("no builtin %s among the %s", name, kind)
+	return ""
+}
+
+func TestFW09Zones(t *testing.T) {
+	h := newHouse(t)
+	guest := h.create(t, "/firewall/zones", map[string]any{"name": "guest"})
+	h.Do(t, "admin", http.MethodPost, "/firewall/zones", map[string]any{"name": "guest"}).Want(t, 409)
+	for _, name := range []string{"any", "self", "a b", "a/b", `a"`, "-x", "", strings.Repeat("a", 32)} {
+		h.Do(t, "admin", http.MethodPost, "/firewall/zones", map[string]any{"name": name}).WantField(t, "name")
+	}
+	for field, zone := range map[string]string{"src_zone": "nowhere", "dst_zone": "nowhere"} {
+		h.Do(t, "admin", http.MethodPost, "/firewall/rules", map[string]any{"name": "x", "action": "drop", field: zone}).WantField(t, field)
+	}
+	h.Do(t, "admin", http.MethodPost, "/firewall/rules", map[string]any{"name": "x", "action": "drop", "src_zone": "self"}).WantField(t, "src_zone")
+	for _, field := range []string{"in_zone", "out_zone"} {
+		h.Do(t, "admin", http.MethodPost, "/nat-rules", map[string]any{"name": "x", "kind": "masquerade", field: "nowhere"}).WantField(t, field)
+	}
+
+	wan := builtinID(t, h, "zones", "wan")
+	h.Do(t, "admin", http.MethodPut, "/firewall/zones/"+wan, map[string]any{"name": "internet"}).Want(t, 409)
+	h.Do(t, "admin", http.MethodDelete, "/firewall/zones/"+wan, nil).Want(t, 409)
+	h.Do(t, "admin", http.MethodPut, "/firewall/zones/"+wan, map[string]any{"description": "uplink"}).Want(t, 200)
+
+	// FW-10: a zone in use stays, and says why; a rename is followed by its users.
+	rule := h.rule(t, map[string]any{"name": "from guests", "src_zone": "guest"})
+	nat := h.create(t, "/nat-rules", map[string]any{"name": "guests out", "kind": "masquerade", "in_zone": "guest", "out_zone": "wan"})
+	a := h.Do(t, "admin", http.MethodDelete, "/firewall/zones/"+guest, nil).Want(t, 409)
+	for _, part := range []string{"used_by", rule, nat, "from guests", "firewall.nat-rule"} {
+		if !strings.Contains(string(a.Body), part) {
+			t.Errorf("no %s in %s", part, a.Body)
+		}
+	}
+	h.Do(t, "admin", http.MethodPut, "/firewall/zones/"+guest, map[string]any{"name": "visitors"}).Want(t, 200)
+	if body := string(h.Get(t, "/firewall/rules/"+rule).Body) + string(h.Get(t, "/nat-rules/"+nat).Body); strings.Count(body, `"visitors"`) != 2 {
+		t.Error(body)
+	}
+	h.Do(t, "admin", http.MethodDelete, "/firewall/rules/"+rule, nil).Want(t, 200)
+	h.Do(t, "admin", http.MethodDelete, "/nat-rules/"+nat, nil).Want(t, 200)
+	h.Do(t, "admin", http.MethodDelete, "/firewall/zones/"+guest, nil).Want(t, 200)
+}
+
+func TestFW12Ranges(t *testing.T) {
+	h := newHouse(t)
+	for _, x := range []struct {
+		path, field string
+		body        map[string]any
+	}{
+		{"/firewall/services", "port_start", map[string]any{"protocol": "tcp", "port_start": 0}},
+		{"/firewall/services", "port_start", map[string]any{"protocol": "tcp", "port_start": 65536}},
+		{"/firewall/services", "port_end", map[string]any{"protocol": "tcp", "port_start": 80, "port_end": 79}},
+		{"/firewall/services", "port_end", map[string]any{"protocol": "tcp", "port_end": 79}},
+		{"/firewall/services", "port_start", map[string]any{"protocol": "icmp", "port_start": 80}},
+		{"/firewall/services", "protocol", map[string]any{"protocol": "sctp"}},
+		{"/firewall/address-objects", "value", map[string]any{"kind": "network", "value": "10.0.0.0/33"}},
+		{"/firewall/address-objects", "value", map[string]any{"kind": "network", "value": "2001:db8::/129"}},
+		{"/firewall/address-objects", "value", map[string]any{"kind": "host", "value": "10.0.0.0/8"}},
+		{"/firewall/address-objects", "value", map[string]any{"kind": "host", "value": "fe80::1%eth0"}},
+		{"/firewall/address-objects", "value", map[string]any{"kind": "range", "value": "10.0.0.9-10.0.0.1"}},
+		{"/firewall/address-objects", "value", map[string]any{"kind": "range", "value": "10.0.0.9-2001:db8::1"}},
+		{"/firewall/address-objects", "value", map[string]any{"kind": "fqdn", "value": "10.0.0.9"}},
+		{"/firewall/address-objects", "value", map[string]any{"kind": "fqdn", "value": "a b.example"}},
+		{"/firewall/address-objects", "kind", map[string]any{"kind": "galaxy", "value": "10.0.0.9"}},
+		{"/firewall/address-groups", "members", map[string]any{"members": []string{"00000000-0000-7000-8000-000000009999"}}},
+		{"/firewall/rules", "src_cidr", map[string]any{"action": "drop", "src_kind": "cidr", "src_cidr": "10.0.0.0/33"}},
+		{"/firewall/rules", "src_cidr", map[string]any{"action": "drop", "src_kind": "cidr"}},
+		{"/firewall/rules", "src_cidr", map[string]any{"action": "drop", "src_cidr": "10.0.0.0/8"}},
+		{"/firewall/rules", "dst_object_id", map[string]any{"action": "drop", "dst_object_id": "00000000-0000-7000-8000-000000009999"}},
+		{"/firewall/rules", "dst_object_id", map[string]any{"action": "drop", "dst_kind": "object", "dst_object_id": "00000000-0000-7000-8000-000000009999"}},
+		{"/firewall/rules", "action", map[string]any{"action": "allow"}},
+		{"/nat-rules", "dst_port", map[string]any{"kind": "dnat", "target_address": "10.0.0.1", "protocol": "tcp", "dst_port": 65536}},
+		{"/nat-rules", "dst_port_end", map[string]any{"kind": "dnat", "target_address": "10.0.0.1", "protocol": "tcp", "dst_port": 80, "dst_port_end": 79}},
+		{"/nat-rules", "target_port_end", map[string]any{"kind": "dnat", "target_address": "10.0.0.1", "protocol": "tcp", "dst_port": 80, "target_port": 80, "target_port_end": 79}},
+		{"/nat-rules", "dst_port", map[string]any{"kind": "dnat", "target_address": "10.0.0.1", "dst_port": 80}},
+		{"/nat-rules", "target_address", map[string]any{"kind": "dnat", "protocol": "tcp", "dst_port": 80}},
+		{"/nat-rules", "target_address", map[string]any{"kind": "masquerade", "target_address": "10.0.0.1"}},
+		{"/nat-rules", "out_zone", map[string]any{"kind": "dnat", "target_address": "10.0.0.1", "out_zone": "lan"}},
+		{"/nat-rules", "kind", map[string]any{"kind": "xnat"}},
+		{"/nat-rules", "src_cidr", map[string]any{"kind": "masquerade", "src_cidr": "2001:db8::/129"}},
+	} {
+		x.body["name"] = "x"
+		h.Do(t, "admin", http.MethodPost, x.path, x.body).WantField(t, x.field)
+	}
+	h.create(t, "/firewall/services", map[string]any{"name": "one port", "protocol": "udp", "port_start": 7, "port_end": 7})
+	h.create(t, "/nat-rules", map[string]any{"name": "one port", "kind": "dnat", "target_address": "10.0.0.1", "protocol": "tcp", "dst_port": 80, "dst_port_end": 80, "target_port": 81, "target_port_end": 81})
+}
+
+func TestFW13NAT(t *testing.T) {
+	h := newHouse(t)
+	v6 := h.create(t, "/nat-rules", map[string]any{"name": "v6", "kind": "dnat", "in_zone": "wan", "protocol": "tcp", "dst_port": 443, "target_address": "2001:db8::5", "target_port": 8443})
+	mixed := h.create(t, "/nat-rules", map[string]any{"name": "mixed", "kind": "dnat", "in_zone": "wan", "protocol": "tcp", "dst_port": 25, "src_cidr": "192.0.2.0/24", "target_address": "2001:db8::5"})
+	shift := h.create(t, "/nat-rules", map[string]any{"name": "shift", "kind": "dnat", "in_zone": "wan", "protocol": "tcp+udp", "dst_port": 8000, "dst_port_end": 8002, "target_address": "10.0.0.9", "target_port": 9000, "target_port_end": 9002})
+	out := h.create(t, "/nat-rules", map[string]any{"name": "out", "kind": "masquerade", "out_zone": "wan"})
+	snat := h.create(t, "/nat-rules", map[string]any{"name": "snat", "kind": "snat", "in_zone": "lan", "out_zone": "wan", "src_cidr": "10.0.0.0/8", "target_address": "198.51.100.7"})
+	nowhere := h.create(t, "/nat-rules", map[string]any{"name": "a zone without interfaces", "kind": "masquerade", "out_zone": "dmz"})
+	k := readTable(t)
+	one := func(id, chain string) kernelRule {
+		t.Helper()
+		r := k.with("gid:" + id)
+		if len(r) != 1 || r[0].Chain != chain {
+			t.Fatalf("%+v", r)
+		}
+		return r[0]
+	}
+	one(v6, "prerouting").has(t, `"counter"`, `"dnat"`, `"addr":"2001:db8::5"`, `"port":8443`, `"wan0"`)
+	one(shift, "prerouting").has(t, `8000`, `9000`, `8002`, `9002`)
+	one(out, "postrouting").has(t, `"masquerade"`, `"wan0"`)
+	one(snat, "postrouting").has(t, `"snat"`, `"addr":"198.51.100.7"`, `"lan0"`, `"lan1"`)
+	for _, id := range []string{mixed, nowhere} {
+		if r := k.with("gid:" + id); len(r) != 0 {
+			t.Errorf("%+v", r)
+		}
+	}
+	if !strings.Contains(run(t, "nft", "list", "table", "inet", "gateway"), "[2001:db8::5]:8443") {
+		t.Error("the target is not in brackets")
+	}
+	if logs := h.Logs.String(); !strings.Contains(logs, mixed) || !strings.Contains(logs, "mixes ipv4 and ipv6") {
+		t.Errorf("nobody was told: %s", logs)
+	}
+}
+
+func TestFW16Tunnels(t *testing.T) {
+	h := newHouse(t)
+	h.tunnels = []policy.Tunnel{{Interface: value.Must[value.IfName]("wg0"), Networks: []value.Prefix{value.Must[value.Prefix]("10.99.0.0/24"), value.Must[value.Prefix]("fd99::/64")}}}
+	h.rule(t, map[string]any{})
+	auto := readTable(t).with("auto:tunnel")
+	if len(auto) != 3 || auto[0].Chain != "forward" {
+		t.Fatalf("%+v", auto)
+	}
+	auto[0].has(t, `"iifname"`, `"wg0"`, `"accept"`)
+	auto[1].has(t, `"oifname"`, `"wg0"`, `"10.99.0.0"`, `"masquerade"`)
+	auto[2].has(t, `"oifname"`, `"wg0"`, `"fd99::"`, `"masquerade"`)
+	h.tunnels = nil
+	h.rule(t, map[string]any{})
+	if auto := readTable(t).with("auto:tunnel"); len(auto) != 0 {
+		t.Errorf("%+v", auto)
+	}
+}
+
+func TestFW17OpeningsAndPeers(t *testing.T) {
+	h := newHouse(t)
+	h.openings = []policy.Opening{
+		{Service: "dns", Proto: policy.TCP, Port: 53}, {Service: "dns", Proto: policy.UDP, Port: 53},
+		{Service: "ntp", Proto: policy.UDP, Port: 123, Addresses: []value.Addr{value.Must[value.Addr]("10.10.0.1"), value.Must[value.Addr]("fd00::1")}},
+		{Service: "dhcp", Proto: policy.UDP, Port: 67, Interfaces: []value.IfName{value.Must[value.IfName]("lan0")}},
+		{Service: "all", Proto: policy.TCP, Port: 9, Addresses: []value.Addr{value.Must[value.Addr]("0.0.0.0")}},
+	}
+	h.peers = []netip.Addr{netip.MustParseAddr("192.0.2.8"), netip.MustParseAddr("2001:db8::8")}
+	h.rule(t, map[string]any{})
+	k := readTable(t)
+	if dns := k.with("auto:opening-dns"); len(dns) != 2 || !strings.Contains(dns[0].text(), `"tcp"`) || !strings.Contains(dns[1].text(), `"udp"`) {
+		t.Errorf("%+v", dns)
+	}
+	if ntp := k.with("auto:opening-ntp"); len(ntp) != 2 {
+		t.Errorf("%+v", ntp)
+	} else {
+		ntp[0].has(t, "10.10.0.1", "123")
+		ntp[1].has(t, "fd00::1", "123")
+	}
+	if dhcp := k.with("auto:opening-dhcp"); len(dhcp) != 1 {
+		t.Errorf("%+v", dhcp)
+	} else {
+		dhcp[0].has(t, "lan0", "67")
+	}
+	if all := k.with("auto:opening-all"); len(all) != 1 || strings.Contains(all[0].text(), "daddr") {
+		t.Errorf("%+v", all)
+	}
+	if len(k.Sets["cluster_peers_4"]) != 1 || len(k.Sets["cluster_peers_6"]) != 1 {
+		t.Errorf("%+v", k.Sets)
+	}
+	for _, r := range k.with("auto:cluster") {
+		r.has(t, "8443", "5432", "6379")
+	}
+}
+
+func TestFW21PatchTouchesNoKernel(t *testing.T) {
+	h := newHouse(t)
+	id := h.rule(t, map[string]any{"action": "drop"})
+	before, err := h.Host.FilterState(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, _ := os.Stat(h.Host.Path(host.PacketFilterTable))
+	status := h.Engine.Statuses()
+	a := h.Do(t, "admin", http.MethodPatch, "/firewall/rules/"+id, map[string]any{"note": "why", "labels": []string{"a", "<img onerror=x>"}}).Want(t, 200)
+	if a.Header.Get("Gateway-Apply") != "" {
+		t.Error(a.Header.Get("Gateway-Apply"))
+	}
+	for field, body := range map[string]map[string]any{"action": {"action": "accept"}, "enabled": {"note": "x", "enabled": false}} {
+		h.Do(t, "admin", http.MethodPatch, "/firewall/rules/"+id, body).WantField(t, field)
+	}
+	h.Do(t, "admin", http.MethodPatch, "/firewall/rules/"+id, map[string]any{"labels": []string{"a", "a"}}).WantField(t, "labels")
+	h.Do(t, "viewer", http.MethodPatch, "/firewall/rules/"+id, map[string]any{"note": "x"}).Want(t, 403)
+	var row struct {
+		Action, Note string
+		Labels       []string
+	}
+	h.Get(t, "/firewall/rules/"+id).Into(t, &row)
+	if row.Action != "drop" || row.Note != "why" || len(row.Labels) != 2 {
+		t.Errorf("%+v", row)
+	}
+	after, err := h.Host.FilterState(t.Context())
+	if err != nil || after.Generation != before.Generation {
+		t.Errorf("the kernel was touched: %+v %+v %v", before, after, err)
+	}
+	if now, _ := os.Stat(h.Host.Path(host.PacketFilterTable)); !now.ModTime().Equal(file.ModTime()) {
+		t.Error("the file was written")
+	}
+	if now := h.Engine.Statuses(); now[0].Revision != status[0].Revision {
+		t.Error("the component was asked")
+	}
+	if h.Audited(t, "firewall.rule.update") != 1 {
+		t.Error("not audited")
+	}
+}
+
+func TestFW02ForeignTablesSurvive(t *testing.T) {
+	h := newHouse(t)
+	run(t, "nft", "add table inet foreign; add chain inet foreign c { type filter hook input priority -300; }; add rule inet foreign c counter packets 7 bytes 700 comment mine")
+	t.Cleanup(func() { run(t, "nft", "delete table inet foreign") })
+	for range 20 {
+		h.rule(t, map[string]any{})
+	}
+	if text := run(t, "nft", "list", "table", "inet", "foreign"); !strings.Contains(text, `comment "mine"`) || strings.Contains(text, "packets 0") {
+		t.Error(text)
+	}
+}
+
+func TestFW23TableDeletedByHandComesBack(t *testing.T) {
+	h := newHouse(t)
+	h.rule(t, map[string]any{"src_zone": "lan", "dst_zone": "wan"})
+	strip := regexp.MustCompile(`"handle": \d+|# handle \d+`)
+	want := strip.ReplaceAllString(run(t, "nft", "-s", "list", "table", "inet", "gateway"), "")
+	same := func(what string) {
+		t.Helper()
+		deadline := time.Now().Add(20 * time.Second)
+		for {
+			out, _ := exec.Command("nft", "-s", "list", "table", "inet", "gateway").Output()
+			if strip.ReplaceAllString(string(out), "") == want {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%s: the table is not back:\n%s", what, out)
+			}
+			h.Engine.Converge()
+			time.Sleep(20 * time.Millisecond)
+		}
+	}
+	run(t, "nft", "delete table inet gateway")
+	if state, err := h.Host.FilterState(t.Context()); err != nil || state.Present {
+		t.Fatal(state, err)
+	}
+	same("deleted")
+	run(t, "nft", "flush chain inet gateway input")
+	same("a chain flushed by hand")
+	run(t, "nft", "insert rule inet gateway forward accept")
+	same("a rule added by hand")
+}
+
+func TestFW25FreshInstall(t *testing.T) {
+	h := newHouse(t)
+	for _, name := range []string{"wan", "lan", "dmz", "mgmt", "cluster"} {
+		builtinID(t, h, "zones", name)
+	}
+	for _, name := range []string{"Web", "Mail-Submit", "Mail-Receive", "DNS", "Ping"} {
+		builtinID(t, h, "service-groups", name)
+	}
+	if n := h.Rows(t, "firewall_services"); n != 18 {
+		t.Errorf("%d services", n)
+	}
+	ssh := builtinID(t, h, "services", "SSH")
+	h.Do(t, "admin", http.MethodPut, "/firewall/services/"+ssh, map[string]any{"port_start": 2222}).Want(t, 409)
+	h.Do(t, "admin", http.MethodDelete, "/firewall/services/"+ssh, nil).Want(t, 409)
+	web := builtinID(t, h, "service-groups", "Web")
+	h.Do(t, "admin", http.MethodPut, "/firewall/service-groups/"+web, map[string]any{"members": []string{ssh}}).Want(t, 409)
+	var rules []struct{ Name, Action string }
+	h.Get(t, "/firewall/rules").Into(t, &rules)
+	if len(rules) != 1 || rules[0].Action != "accept" {
+		t.Errorf("%+v", rules)
+	}
+}
+
+func TestObjectsInUseStay(t *testing.T) {
+	h := newHouse(t)
+	host := h.create(t, "/firewall/address-objects", map[string]any{"name": "host", "kind": "host", "value": "10.0.0.5"})
+	group := h.create(t, "/firewall/address-groups", map[string]any{"name": "group", "members": []string{host}})
+	service := h.create(t, "/firewall/services", map[string]any{"name": "service", "protocol": "tcp", "port_start": 9})
+	bundle := h.create(t, "/firewall/service-groups", map[string]any{"name": "bundle", "members": []string{service}})
+	rule := h.rule(t, map[string]any{"name": "user", "src_kind": "group", "src_group_id": group, "service_group_id": bundle})
+	for path, user := range map[string]string{
+		"/firewall/address-objects/" + host: group, "/firewall/address-groups/" + group: rule,
+		"/firewall/services/" + service: bundle, "/firewall/service-groups/" + bundle: rule,
+	} {
+		a := h.Do(t, "admin", http.MethodDelete, path, nil).Want(t, 409)
+		if !strings.Contains(string(a.Body), user) {
+			t.Errorf("%s: %s", path, a.Body)
+		}
+	}
+	var usage []struct {
+		ID     string
+		UsedBy []struct{ Kind, ID, Name string } `json:"used_by"`
+	}
+	h.Get(t, "/firewall/usage").Into(t, &usage)
+	found := false
+	for _, u := range usage {
+		found = found || u.ID == host && len(u.UsedBy) == 1 && u.UsedBy[0].ID == group && u.UsedBy[0].Kind == "firewall.address-group"
+	}
+	if !found {
+		t.Errorf("%+v", usage)
+	}
+	h.Do(t, "admin", http.MethodDelete, "/firewall/rules/"+rule, nil).Want(t, 200)
+	for _, path := range []string{"/firewall/address-groups/" + group, "/firewall/address-objects/" + host, "/firewall/service-groups/" + bundle, "/firewall/services/" + service} {
+		h.Do(t, "admin", http.MethodDelete, path, nil).Want(t, 200)
+	}
+}
+
+func TestReorderIsOneCall(t *testing.T) {
+	h := newHouse(t)
+	var ids []string
+	for range 3 {
+		ids = append(ids, h.rule(t, map[string]any{"src_zone": "lan", "dst_zone": "wan"}))
+	}
+	var rules []struct{ ID string }
+	h.Get(t, "/firewall/rules").Into(t, &rules)
+	order := []string{ids[2], rules[0].ID, ids[0], ids[1]}
+	a := h.Do(t, "admin", http.MethodPost, "/firewall/rules/reorder", map[string]any{"ids": order}).Want(t, 200)
+	if a.Header.Get("Gateway-Apply") != "packet-filter=live" {
+		t.Error(a.Header.Get("Gateway-Apply"))
+	}
+	var got []string
+	for _, r := range readTable(t).Rules {
+		if id, ok := strings.CutPrefix(r.Comment, "gid:"); ok && id != rules[0].ID {
+			got = append(got, id)
+		}
+	}
+	if want := []string{ids[2], ids[0], ids[1]}; !slices.Equal(got, want) {
+		t.Errorf("%v instead of %v", got, want)
+	}
+	h.Do(t, "admin", http.MethodPost, "/firewall/rules/reorder", map[string]any{"ids": ids}).WantField(t, "ids")
+}
+
+func TestNamesAreResolvedInTheBackground(t *testing.T) {
+	h := newHouse(t)
+	h.answer("cdn.example", "192.0.2.1", "2001:db8::1")
+	id := h.create(t, "/firewall/address-objects", map[string]any{"name": "cdn", "kind": "fqdn", "value": "CDN.example."})
+	rule := h.rule(t, map[string]any{"dst_kind": "object", "dst_object_id": id, "action": "drop"})
+	resolved := func() []string {
+		var row struct {
+			Value    string
+			Resolved []string
+		}
+		h.Get(t, "/firewall/address-objects/"+id).Into(t, &row)
+		if row.Value != "cdn.example" {
+			t.Fatal(row)
+		}
+		return row.Resolved
+	}
+	await := func(want ...string) {
+		t.Helper()
+		deadline := time.Now().Add(10 * time.Second)
+		for {
+			got := resolved()
+			k := readTable(t)
+			inKernel := len(k.Sets["object_"+id+"_4"]) + len(k.Sets["object_"+id+"_6"])
+			file, err := h.Host.Read(host.PacketFilterTable)
+			kept := err == nil && !slices.ContainsFunc(want, func(a string) bool { return !strings.Contains(string(file), a) })
+			if slices.Equal(got, want) && inKernel == len(want) && kept {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%v and %d in the kernel instead of %v", got, inKernel, want)
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+	await("192.0.2.1", "2001:db8::1")
+	comment := func() string {
+		s, err := h.Host.FilterState(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.Comment
+	}
+	was := readTable(t).with("gid:" + rule)
+	table := comment()
+
+	h.answer("cdn.example", "192.0.2.1", "192.0.2.3", "192.0.2.5")
+	h.Room.ResolveNow()
+	await("192.0.2.1", "192.0.2.3", "192.0.2.5")
+	if comment() != table || len(readTable(t).with("gid:"+rule)) != len(was) {
+		t.Error("the table was replaced")
+	}
+
+	h.fail(errors.New("no resolver answers"))
+	h.Room.ResolveNow()
+	time.Sleep(50 * time.Millisecond)
+	await("192.0.2.1", "192.0.2.3", "192.0.2.5")
+	// A table that is replaced meanwhile has the last answer, too.
+	h.rule(t, map[string]any{})
+	await("192.0.2.1", "192.0.2.3", "192.0.2.5")
+
+	h.fail(nil)
+	h.answer("cdn.example")
+	h.Room.ResolveNow()
+	await()
+	if lines := readTable(t).with("gid:" + rule); len(lines) != 2 {
+		t.Errorf("%d lines: a name without addresses has to match nothing", len(lines))
+	}
+}
+
+func TestAChangeThatIsNotStoredIsNotLive(t *testing.T) {
+	h := newHouse(t)
+	kept := h.rule(t, map[string]any{"name": "kept"})
+	// The second operation is refused after the packet filter has looked at the first.
+	h.Do(t, "admin", http.MethodPost, "/change-sets", map[string]any{"operations": []any{
+		map[string]any{"kind": "firewall.rule", "verb": "delete", "id": kept},
+		map[string]any{"kind": "firewall.zone", "verb": "create", "body": map[string]any{"name": "wan"}},
+	}}).Want(t, 409)
+	if len(readTable(t).with("gid:"+kept)) != 1 {
+		t.Error("the rule is gone from the kernel")
+	}
+	preview := h.Do(t, "admin", http.MethodPost, "/change-sets", map[string]any{"preview": true, "operations": []any{
+		map[string]any{"kind": "firewall.rule", "verb": "delete", "id": kept},
+	}}).Want(t, 200)
+	if !strings.Contains(string(preview.Data), "gid:"+kept) {
+		t.Errorf("no diff: %s", preview.Data)
+	}
+	if len(readTable(t).with("gid:"+kept)) != 1 {
+		t.Error("a preview was applied")
+	}
 }

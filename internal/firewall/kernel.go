@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
+
 	"edge.internal/gateway/internal/kit/conf/nft"
 	"edge.internal/gateway/internal/kit/host"
 )
@@ -23,8 +25,17 @@ type kernel struct {
 	// generation is the kernel's count of changes, ours and others', when the table was ours.
 	generation uint32
 	at         time.Time
+	// actions are those of the rules of the newest table.
+	actions map[uuid.UUID]string
 	// digest is that of the table then; empty until it has been taken, which costs something in a large table.
 	digest string
+}
+
+// action is what a rule does; empty when no table had it.
+func (k *kernel) action(rule uuid.UUID) string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.actions[rule]
 }
 
 // Boot loads the table that was kept, unless there is one: until the database is there it is better than none.
@@ -57,6 +68,13 @@ func (r *Room) replace(ctx context.Context, c Config, files []host.File) error {
 	if err := r.transact(ctx, files); err != nil {
 		return err
 	}
+	actions := make(map[uuid.UUID]string, len(c.Rules))
+	for i := range c.Rules {
+		actions[c.Rules[i].ID] = c.Rules[i].Action
+	}
+	r.kernel.mu.Lock()
+	r.kernel.actions = actions
+	r.kernel.mu.Unlock()
 	replaced()
 	for _, s := range skipped(c) {
 		r.Log.Warn("a NAT rule has no effect", "component", "packet-filter", "rule", s.ID, "err", s.Reason)

@@ -1,8 +1,6 @@
 package firewall
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"slices"
 
 	"edge.internal/gateway/internal/kit/conf/nft"
@@ -21,25 +19,11 @@ func Render(c Config) ([]host.File, error) {
 
 // table is the whole packet filter as one table.
 func table(rs Ruleset) nft.Table {
-	t := nft.Table{Name: tableName, Sets: slices.Clone(rs.Sets)}
-	peers := peerSets(rs)
-	t.Sets = append(t.Sets, peers...)
+	t := nft.Table{Name: tableName, Sets: append(slices.Clone(rs.Sets), peerSets(rs)...)}
 	d := newDispatch(rs)
 	t.Chains = append(t.Chains, d.chains...)
 	t.Chains = append(t.Chains, input(rs, d), forward(rs, d), prerouting(rs), postrouting(rs))
-	t.Comment = fingerprint(t)
 	return t
-}
-
-// fingerprint tells one structure of the table from another. The elements of sets are not part of it: they change while
-// the table stays.
-func fingerprint(t nft.Table) string {
-	t.Sets = slices.Clone(t.Sets)
-	for i := range t.Sets {
-		t.Sets[i].Elements = nil
-	}
-	sum := sha256.Sum256(t.Bytes())
-	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
 // lockout are the services that stay open whatever the rules say, so that nobody locks himself out: SSH, the web

@@ -46,7 +46,7 @@ func (r *Room) mountAudit() {
 			return r.Audit.Get(c, in.ID)
 		})
 	httpd.Stream(r.Router, "/audit/live", httpd.Read, tagged("audit.live", "The newest audit entries, oldest first, and then each new one"),
-		func(ctx context.Context, send func(audit.Entry) error) error {
+		func(ctx context.Context, _ struct{}, send func(audit.Entry) error) error {
 			return r.Audit.Follow(ctx, liveSnapshot, send)
 		})
 }

@@ -33,7 +33,10 @@ type Preview struct {
 func (r *Room) mountComponents() {
 	httpd.Handle(r.Router, http.MethodGet, "/system/components", httpd.Read.Offline(), doc("system.components", "Whether what is stored is what runs"),
 		func(*httpd.Call, struct{}) ([]apply.Status, error) { return r.Engine.Statuses(), nil })
-	httpd.Stream(r.Router, "/system/components/live", httpd.Read.Offline(), doc("system.components.live", "Every component, and then each change"), r.Engine.Follow)
+	httpd.Stream(r.Router, "/system/components/live", httpd.Read.Offline(), doc("system.components.live", "Every component, and then each change"),
+		func(ctx context.Context, _ struct{}, send func(apply.Status) error) error {
+			return r.Engine.Follow(ctx, send)
+		})
 	httpd.Handle(r.Router, http.MethodPost, "/system/render-configs", httpd.Write.Offline(), audited("system.render-configs", "Render and apply everything from the stored state"),
 		func(c *httpd.Call, _ struct{}) (Rendered, error) {
 			ctx, cancel := context.WithTimeout(c, renderWithin)

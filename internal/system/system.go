@@ -137,7 +137,7 @@ func (r *Room) mountHealth() {
 					RxBytes: l.RxBytes, TxBytes: l.TxBytes, RxPackets: l.RxPackets, TxPackets: l.TxPackets, RxDrop: l.RxDrop, TxDrop: l.TxDrop,
 				}
 				for _, a := range l.Addrs {
-					list[i].AddrInfo = append(list[i].AddrInfo, Address(a))
+					list[i].AddrInfo = append(list[i].AddrInfo, Address{Family: a.Family, Local: a.Local, PrefixLen: a.PrefixLen, Scope: a.Scope})
 				}
 			}
 			return list, err

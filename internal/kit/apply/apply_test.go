@@ -182,6 +182,22 @@ func TestFailedApplyFallsBack(t *testing.T) {
 	}
 }
 
+// What took all that it could is not put back: the rest would go with it.
+func TestPartialApplyDoesNotFallBack(t *testing.T) {
+	x := newToy(t, nil)
+	x.want(t, "a", apply.Live)
+	x.setSick(&apply.Partial{Problems: []string{"one thing is missing", "and another"}})
+	x.want(t, "b", apply.Degraded)
+	if x.file(t) != "a\nb\n" {
+		t.Fatalf("the earlier file is back: %q", x.file(t))
+	}
+	if s := x.status(); s.LastError != "one thing is missing; and another" || s.AppliedRevision != 1 {
+		t.Fatalf("%+v", s)
+	}
+	x.setSick(nil)
+	eventually(t, "live when the cause is gone", func() bool { return x.status().State == apply.Live && x.status().AppliedRevision == 2 })
+}
+
 func TestFullDisk(t *testing.T) {
 	x := newToy(t, nil)
 	x.want(t, "a", apply.Live)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"edge.internal/gateway/internal/kit/db"
@@ -71,6 +72,15 @@ type Runtime[C any] struct {
 	// Do carries it out. When it fails, the full way is taken.
 	Do func(ctx context.Context, was, now C) error
 }
+
+// Partial is the error of a component that took all that it could: one bad object must not stop the rest. The component is
+// degraded, and no earlier configuration is put back, because that would take the rest away.
+type Partial struct {
+	// Problems are sentences, one for each thing that is not as it should be.
+	Problems []string
+}
+
+func (p *Partial) Error() string { return strings.Join(p.Problems, "; ") }
 
 // Status is how far a component is.
 type Status struct {

@@ -415,7 +415,8 @@ func (l *lane) decided(x *imagined, committed bool) {
 
 // fallBack puts the last known good configuration back and says why.
 func (l *lane) fallBack(ctx context.Context, config any, good, tried []host.File, cause error) error {
-	if errors.Is(cause, host.ErrNotInstalled) || len(good) == 0 || sameFiles(good, tried) {
+	_, partial := errors.AsType[*Partial](cause)
+	if partial || errors.Is(cause, host.ErrNotInstalled) || len(good) == 0 || sameFiles(good, tried) {
 		return cause
 	}
 	if err := l.install(good); err != nil {

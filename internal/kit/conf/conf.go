@@ -90,6 +90,18 @@ func (chrony) print(directive string, args []Arg) (string, error) {
 	return strings.Join(words, " "), nil
 }
 
+// Numbers is the grammar of iproute2's lists of names: a number, a tab and a name.
+var Numbers Grammar = numbers{}
+
+type numbers struct{}
+
+func (numbers) print(number string, args []Arg) (string, error) {
+	if len(args) != 1 || strings.ContainsAny(args[0].text, " \t#") {
+		return "", fmt.Errorf("a number has one name, which is one word")
+	}
+	return number + "\t" + args[0].text, plain(args[0].text)
+}
+
 // plain refuses what no grammar carries: nothing at all, control characters, invalid UTF-8.
 func plain(s string) error {
 	switch {

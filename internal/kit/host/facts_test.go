@@ -78,6 +78,10 @@ func TestLinks(t *testing.T) {
 	for i, w := range want {
 		l := links[i]
 		l.RxBytes, l.TxBytes, l.RxPackets, l.TxPackets, l.RxDrop, l.TxDrop = 0, 0, 0, 0, 0, 0
+		l.Kind, l.Alias, l.Master, l.Parent, l.VLANID, l.BondMode, l.AcceptRA = "", "", "", "", 0, "", 0 // see the tests of the network
+		for n := range l.Addrs {
+			l.Addrs[n].Protocol, l.Addrs[n].Dynamic, l.Addrs[n].Duplicate = 0, false, false
+		}
 		expected := Link{Index: w.Ifindex, Name: w.Ifname, Flags: w.Flags, MTU: w.MTU, Type: w.LinkType, Address: w.Address}
 		for _, a := range w.AddrInfo {
 			expected.Addrs = append(expected.Addrs, LinkAddr{Family: a.Family, Local: a.Local, PrefixLen: a.PrefixLen, Scope: a.Scope})

@@ -66,16 +66,16 @@ func (n notHere) Error() string { return string(n) + " does not run here" }
 func (notHere) Is(target error) bool { return target == ErrNotInstalled }
 
 func (s *System) FilterState(ctx context.Context) (FilterState, error) {
-	return askFilter(ctx, s, "state", func(ctx context.Context) (FilterState, error) { return nfnl.ReadState(ctx, filterTable) })
+	return askFilter(ctx, s, "state", func(ctx context.Context) (FilterState, error) { return s.netfilter.ReadState(ctx, filterTable) })
 }
 
 func (s *System) FilterDigest(ctx context.Context) (string, error) {
-	return askFilter(ctx, s, "rules", func(ctx context.Context) (string, error) { return nfnl.Digest(ctx, filterTable) })
+	return askFilter(ctx, s, "rules", func(ctx context.Context) (string, error) { return s.netfilter.Digest(ctx, filterTable) })
 }
 
 func (s *System) FilterCounters(ctx context.Context) ([]FilterCounter, error) {
 	return askFilter(ctx, s, "counters", func(ctx context.Context) ([]FilterCounter, error) {
-		return nfnl.ReadCounters(ctx, filterTable, filterTag)
+		return s.netfilter.ReadCounters(ctx, filterTable, filterTag)
 	})
 }
 

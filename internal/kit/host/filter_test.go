@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -554,6 +556,30 @@ func TestPacketLogIsTaken(t *testing.T) {
 	err := s.PacketLog(t.Context(), func([]LoggedPacket, uint64) { t.Error("the log is read twice") })
 	if !errors.Is(err, syscall.EBUSY) || err.Error() != "another program reads packet log group 0: device or resource busy" {
 		t.Errorf("err = %v", err)
+	}
+}
+
+func TestFilterIsNotPermitted(t *testing.T) {
+	s := newSystem(t, "")
+	var logErr, stateErr error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // and never unlocked: the thread ends with its loss of rights
+		header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+		var none [2]unix.CapUserData
+		if logErr = unix.Capset(&header, &none[0]); logErr != nil {
+			return
+		}
+		logErr = s.PacketLog(t.Context(), func([]LoggedPacket, uint64) { t.Error("the log is open") })
+		_, stateErr = s.FilterState(t.Context())
+	}()
+	<-done
+	if !errors.Is(logErr, syscall.EPERM) || logErr.Error() != "reading packet log group 0 is not permitted: operation not permitted" {
+		t.Errorf("log: %v", logErr)
+	}
+	if !errors.Is(stateErr, syscall.EPERM) {
+		t.Errorf("state: %v", stateErr)
 	}
 }
 

@@ -18,6 +18,7 @@ var ErrNotInstalled = errors.New("not installed")
 type Machine interface {
 	Files
 	Units
+	Network
 	Filter
 	// Run runs one command of the closed list. A command that ends with a non-zero status is an *ExitError; a command
 	// whose program is missing is ErrNotInstalled.
@@ -26,8 +27,6 @@ type Machine interface {
 	Facts() Facts
 	// Resources reads load, memory, disk and connection tracking.
 	Resources() (Resources, error)
-	// Links lists the network interfaces of the kernel, with their addresses and counters.
-	Links(ctx context.Context) ([]Link, error)
 }
 
 // Files reads and replaces the files of the closed list of places.
@@ -112,26 +111,4 @@ type Resources struct {
 	DiskTotal, DiskFree          uint64 // bytes of the root file system
 	ConntrackCount, ConntrackMax uint64 // zero where the kernel does not track connections
 	Uptime                       time.Duration
-}
-
-// Link is one network interface of the kernel.
-type Link struct {
-	Index                int
-	Name                 string
-	Flags                []string
-	MTU                  int
-	Type                 string // loopback, ether, …
-	Address              string // hardware address
-	Addrs                []LinkAddr
-	RxBytes, TxBytes     uint64
-	RxPackets, TxPackets uint64
-	RxDrop, TxDrop       uint64
-}
-
-// LinkAddr is one address of a network interface.
-type LinkAddr struct {
-	Family    string // inet, inet6
-	Local     string
-	PrefixLen int
-	Scope     string // global, link, host
 }

@@ -2,45 +2,68 @@ package host
 
 import (
 	"context"
+	"encoding/binary"
+	"errors"
 	"fmt"
+	"net/netip"
 	"sort"
+	"syscall"
 
 	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 )
 
 // Links lists the network interfaces of the kernel, by index.
 func (s *System) Links(ctx context.Context) ([]Link, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	found, err := netlink.LinkList()
+	found, err := dump(ctx, netlink.LinkList)
 	if err != nil {
 		return nil, fmt.Errorf("listing links: %w", err)
 	}
-	addrs, err := netlink.AddrList(nil, netlink.FAMILY_ALL)
+	addrs, err := dump(ctx, addresses)
 	if err != nil {
 		return nil, fmt.Errorf("listing addresses: %w", err)
 	}
-	byLink := map[int][]LinkAddr{}
-	for _, a := range addrs {
-		byLink[a.LinkIndex] = append(byLink[a.LinkIndex], linkAddr(a))
+	names := map[int]string{}
+	for _, l := range found {
+		names[l.Attrs().Index] = l.Attrs().Name
 	}
 	links := make([]Link, 0, len(found))
 	for _, l := range found {
-		link := newLink(l.Attrs())
-		link.Addrs = byLink[link.Index]
+		link := newLink(l, names)
+		link.Addrs = addrs[link.Index]
 		links = append(links, link)
 	}
 	sort.Slice(links, func(i, j int) bool { return links[i].Index < links[j].Index })
 	return links, nil
 }
 
-func newLink(a *netlink.LinkAttrs) Link {
+// dump asks the kernel for a list. A list that changed while it was read is read again.
+func dump[T any](ctx context.Context, ask func() (T, error)) (list T, err error) {
+	for range 10 {
+		if err := ctx.Err(); err != nil {
+			return list, err
+		}
+		if list, err = ask(); !errors.Is(err, netlink.ErrDumpInterrupted) {
+			break
+		}
+	}
+	return list, err
+}
+
+func newLink(l netlink.Link, names map[int]string) Link {
+	a := l.Attrs()
 	link := Link{
 		Index: a.Index, Name: a.Name, MTU: a.MTU, Type: a.EncapType,
 		Flags:   flagNames(a.RawFlags),
 		Address: a.HardwareAddr.String(),
+		Kind:    l.Type(), Alias: a.Alias, Master: names[a.MasterIndex], AcceptRA: acceptRA(a.Name),
+	}
+	switch l := l.(type) {
+	case *netlink.Vlan:
+		link.Parent, link.VLANID = names[a.ParentIndex], l.VlanId
+	case *netlink.Bond:
+		link.BondMode = l.Mode.String()
 	}
 	if link.Address == "" && a.EncapType == "loopback" { // netlink leaves the zero address out
 		link.Address = "00:00:00:00:00:00"
@@ -53,13 +76,54 @@ func newLink(a *netlink.LinkAttrs) Link {
 	return link
 }
 
-func linkAddr(a netlink.Addr) LinkAddr {
-	family := "inet6"
-	if a.IP.To4() != nil {
-		family = "inet"
+// addresses lists the addresses of all links, by index of the link. The library does not read who made an address.
+func addresses() (map[int][]LinkAddr, error) {
+	req := nl.NewNetlinkRequest(unix.RTM_GETADDR, unix.NLM_F_DUMP)
+	req.AddData(nl.NewIfAddrmsg(unix.AF_UNSPEC))
+	messages, err := req.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWADDR)
+	if err != nil {
+		return nil, err
 	}
-	length, _ := a.Mask.Size()
-	return LinkAddr{Family: family, Local: a.IP.String(), PrefixLen: length, Scope: scopeName(a.Scope)}
+	byLink := map[int][]LinkAddr{}
+	for _, m := range messages {
+		header := nl.DeserializeIfAddrmsg(m)
+		attrs, err := nl.ParseRouteAttr(m[header.Len():])
+		if err != nil {
+			return nil, err
+		}
+		if a, ok := linkAddr(header, attrs); ok {
+			byLink[int(header.Index)] = append(byLink[int(header.Index)], a)
+		}
+	}
+	return byLink, nil
+}
+
+func linkAddr(header *nl.IfAddrmsg, attrs []syscall.NetlinkRouteAttr) (LinkAddr, bool) {
+	a := LinkAddr{PrefixLen: int(header.Prefixlen), Scope: scopeName(int(header.Scope))}
+	flags := uint32(header.Flags)
+	var address, local netip.Addr
+	for _, attr := range attrs {
+		switch attr.Attr.Type {
+		case unix.IFA_ADDRESS:
+			address, _ = netip.AddrFromSlice(attr.Value)
+		case unix.IFA_LOCAL: // differs from the former on point-to-point links, where that is the other end
+			local, _ = netip.AddrFromSlice(attr.Value)
+		case unix.IFA_FLAGS:
+			flags = binary.NativeEndian.Uint32(attr.Value)
+		case ifaProto:
+			a.Protocol = attr.Value[0]
+		}
+	}
+	if !local.IsValid() {
+		local = address
+	}
+	a.Family, a.Local = "inet6", local.String()
+	if local.Is4() {
+		a.Family = "inet"
+	}
+	a.Dynamic = flags&unix.IFA_F_PERMANENT == 0
+	a.Duplicate = flags&unix.IFA_F_DADFAILED != 0
+	return a, local.IsValid()
 }
 
 func scopeName(scope int) string {

@@ -12,6 +12,10 @@ type Place string
 const (
 	ChronyMain   Place = "chrony.main"
 	ChronyDropIn Place = "chrony.dropin"
+	// RouteProtocols names the gateway's protocol for those who list routes.
+	RouteProtocols Place = "iproute2.protocols"
+	// NetworkState is what links, addresses and routes shall be, for people to read.
+	NetworkState Place = "network.state"
 
 	PacketFilterTable Place = "packet-filter.table" // the kernel's table as nft reads it
 )
@@ -28,6 +32,8 @@ var places = map[Place]placeSpec{
 	ChronyMain:   {"/etc/chrony/chrony.conf", 0o644, "root", "root"},
 	ChronyDropIn: {"/etc/chrony/conf.d/gateway.conf", 0o644, "root", "root"},
 
+	RouteProtocols:    {"/etc/iproute2/rt_protos.d/gateway.conf", 0o644, "root", "root"},
+	NetworkState:      {"/var/lib/gateway/network.json", 0o644, "root", "root"},
 	PacketFilterTable: {"/var/lib/gateway/packet-filter.nft", 0o600, "root", "root"},
 }
 

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+
+	"edge.internal/gateway/internal/kit/host/nfnl"
 )
 
 // Options say how a System sees its machine.
@@ -30,6 +32,7 @@ type System struct {
 	foreign bool
 
 	installing sync.Mutex
+	netfilter  nfnl.Socket
 	machineID  func() string
 }
 

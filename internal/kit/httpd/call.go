@@ -50,7 +50,9 @@ func (c *Call) Connection() (client, server netip.AddrPort, ok bool) {
 		return client, server, false
 	}
 	server, err = netip.ParseAddrPort(local.String())
-	plain := func(a netip.AddrPort) netip.AddrPort { return netip.AddrPortFrom(a.Addr().Unmap().WithZone(""), a.Port()) }
+	plain := func(a netip.AddrPort) netip.AddrPort {
+		return netip.AddrPortFrom(a.Addr().Unmap().WithZone(""), a.Port())
+	}
 	return plain(client), plain(server), err == nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -24,6 +25,8 @@ import (
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/kittest"
+	"edge.internal/gateway/internal/kit/value"
+	"edge.internal/gateway/internal/kit/wire"
 )
 
 func TestMain(m *testing.M) {
@@ -61,7 +64,7 @@ func router(t *testing.T) (*httpd.Router, *door) {
 	httpd.Handle(r, http.MethodGet, "/broken", httpd.Public, doc("broken"), func(*httpd.Call, struct{}) (string, error) {
 		return "", fmt.Errorf("SELECT * FROM users: %w", io.ErrUnexpectedEOF)
 	})
-	httpd.Stream(r, "/live", httpd.Read, doc("live"), func(ctx context.Context, send func(int) error) error {
+	httpd.Stream(r, "/live", httpd.Read, doc("live"), func(ctx context.Context, _ struct{}, send func(int) error) error {
 		for i := 0; ; i++ {
 			if err := send(i); err != nil {
 				return err
@@ -73,7 +76,32 @@ func router(t *testing.T) (*httpd.Router, *door) {
 			}
 		}
 	})
+	httpd.Stream(r, "/counted", httpd.Read, doc("counted"), func(ctx context.Context, in counting, send func(wire.Encoded[[]int]) error) error {
+		from := 0
+		if in.From != nil {
+			from = *in.From
+		}
+		if err := send(fmt.Appendf(nil, "[%d, %q]", from, in.Net.Netip().String())); err != nil {
+			return err
+		}
+		<-ctx.Done()
+		return ctx.Err()
+	})
 	return r, d
+}
+
+// counting is what a stream asks for.
+type counting struct {
+	From *int         `query:"from" doc:"The first number."`
+	Net  value.Prefix `query:"net" doc:"A network."`
+}
+
+// Validate says what is wrong beyond the types.
+func (c *counting) Validate() error {
+	if c.From != nil && *c.From < 1 {
+		return fault.Field("from", "must be at least 1")
+	}
+	return nil
 }
 
 var app = fstest.MapFS{
@@ -248,6 +276,35 @@ func TestAU22Streams(t *testing.T) {
 			}
 			return
 		}
+	}
+}
+
+func TestStreamsTakeParameters(t *testing.T) {
+	r, _ := router(t)
+	h := r.Handler(r.App(app))
+	upgrade := []string{"Authorization", "Bearer viewer", "Connection", "Upgrade", "Upgrade", "websocket", "Sec-WebSocket-Version", "13", "Sec-WebSocket-Key", "MDEyMzQ1Njc4OWFiY2RlZg=="}
+	// What is wrong is answered before the upgrade, all at once, in the envelope.
+	for _, from := range []string{"0", "x", "-1"} {
+		kittest.Call(t, h, "GET", "/counted?net=nowhere&from="+from, nil, upgrade...).WantField(t, "from").WantField(t, "net")
+	}
+	kittest.Call(t, h, "GET", "/counted?from=0", nil, append(upgrade, "Origin", "https://evil.example")...).Want(t, 403)
+
+	server := httptest.NewServer(h)
+	defer server.Close()
+	for query, want := range map[string]string{"": `[0, "invalid Prefix"]`, "?from=7&net=192.0.2.9/24": `[7, "192.0.2.0/24"]`} {
+		conn, _, err := websocket.Dial(t.Context(), server.URL+"/api/v1/counted"+query, &websocket.DialOptions{HTTPHeader: http.Header{"Authorization": {"Bearer viewer"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		// A frame that is encoded already arrives as it is, its spaces too.
+		if _, b, err := conn.Read(t.Context()); err != nil || string(b) != want {
+			t.Errorf("%q: %s, %v", query, b, err)
+		}
+		conn.CloseNow()
+	}
+	doc, err := json.Marshal(r.Spec("1").Paths["/counted"].Get)
+	if err != nil || !strings.Contains(string(doc), `"name":"from","schema":{"format":"int64","type":"integer"}`) || !strings.Contains(string(doc), `"items":{"format":"int64","type":"integer"}`) {
+		t.Errorf("%s, %v", doc, err)
 	}
 }
 

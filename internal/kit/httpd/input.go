@@ -1,6 +1,7 @@
 package httpd
 
 import (
+	"encoding"
 	"errors"
 	"fmt"
 	"io"
@@ -40,12 +41,20 @@ func planFor(t reflect.Type) inputPlan {
 		case f.Tag.Get("path") != "":
 			plan.params = append(plan.params, param{f.Tag.Get("path"), true, f.Index, f.Type, f.Tag.Get("doc")})
 		case f.Tag.Get("query") != "":
-			plan.params = append(plan.params, param{f.Tag.Get("query"), false, f.Index, f.Type, f.Tag.Get("doc")})
+			plan.params = append(plan.params, param{f.Tag.Get("query"), false, f.Index, given(f.Type), f.Tag.Get("doc")})
 		default:
 			panic(fmt.Sprintf("%s.%s comes from nowhere", t, f.Name))
 		}
 	}
 	return plan
+}
+
+// given is the type of a parameter that is there.
+func given(t reflect.Type) reflect.Type {
+	if t.Kind() == reflect.Pointer {
+		return t.Elem()
+	}
+	return t
 }
 
 func (p inputPlan) read(req *http.Request, in reflect.Value) error {
@@ -82,6 +91,11 @@ func (p inputPlan) read(req *http.Request, in reflect.Value) error {
 			}
 		}
 	}
+	if v, ok := in.Addr().Interface().(wire.Validator); ok {
+		if err := complaints.Merge(v.Validate()); err != nil {
+			return err
+		}
+	}
 	return complaints.Err()
 }
 
@@ -115,7 +129,12 @@ func ReadBody(req *http.Request) ([]byte, error) {
 	return body, nil
 }
 
+// setParam parses a query parameter. A pointer tells a parameter that is absent from one that is zero.
 func setParam(v reflect.Value, text string) error {
+	if v.Kind() == reflect.Pointer {
+		v.Set(reflect.New(v.Type().Elem()))
+		v = v.Elem()
+	}
 	switch v.Interface().(type) {
 	case string:
 		v.SetString(text)
@@ -144,7 +163,11 @@ func setParam(v reflect.Value, text string) error {
 		}
 		v.Set(reflect.ValueOf(id))
 	default:
-		panic(fmt.Sprintf("no query parameter can be a %s", v.Type()))
+		parsed, ok := v.Addr().Interface().(encoding.TextUnmarshaler)
+		if !ok {
+			panic(fmt.Sprintf("no query parameter can be a %s", v.Type()))
+		}
+		return parsed.UnmarshalText([]byte(text))
 	}
 	return nil
 }

@@ -22,16 +22,22 @@ const (
 	sendWithin = 20 * time.Second
 )
 
-// Stream registers a WebSocket of events of one type. follow sends until its context ends. The stream ends with the
-// session that opened it.
-func Stream[E any](r *Router, path string, p Policy, d Doc, follow func(ctx context.Context, send func(E) error) error) {
-	route := Route{Doc: d, Method: http.MethodGet, Path: path, Policy: p, In: reflect.TypeFor[struct{}](), Out: &SchemaSource{Type: reflect.TypeFor[E]()}, Status: http.StatusSwitchingProtocols, WebSock: true}
+// Stream registers a WebSocket of events of one type. In is a struct of query parameters, as Handle takes it; what is wrong
+// with them is answered before the upgrade. follow sends until its context ends; what it sends may be reused when send
+// returns. An event that is a wire.Encoded is a frame as it is. The stream ends with the session that opened it.
+func Stream[In, E any](r *Router, path string, p Policy, d Doc, follow func(ctx context.Context, in In, send func(E) error) error) {
+	plan := planFor(reflect.TypeFor[In]())
+	route := Route{Doc: d, Method: http.MethodGet, Path: path, Policy: p, In: reflect.TypeFor[In](), Out: &SchemaSource{Type: reflect.TypeFor[E]()}, Status: http.StatusSwitchingProtocols, WebSock: true}
 	r.Add(route, func(c *Call) error {
 		if c.Request.Header.Get("Upgrade") == "" {
 			return fault.New(fault.Invalid, "this route is a WebSocket")
 		}
 		if !sameOrigin(c.Request) {
 			return fault.New(fault.Forbidden, "another site opened this stream")
+		}
+		var in In
+		if err := plan.read(c.Request, reflect.ValueOf(&in).Elem()); err != nil {
+			return err
 		}
 		conn, err := websocket.Accept(c.response, c.Request, &websocket.AcceptOptions{InsecureSkipVerify: true}) // the origin is checked above
 		if err != nil {
@@ -42,7 +48,7 @@ func Stream[E any](r *Router, path string, p Policy, d Doc, follow func(ctx cont
 		ctx, cancel := context.WithCancelCause(conn.CloseRead(c.Context))
 		defer cancel(nil)
 		go r.watch(ctx, cancel, conn, c.Request, p)
-		err = follow(ctx, func(e E) error {
+		err = follow(ctx, in, func(e E) error {
 			b, err := wire.Encode(e)
 			if err != nil {
 				return err

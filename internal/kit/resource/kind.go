@@ -61,6 +61,7 @@ type Kind[T any] struct {
 	single  bool // it has one row, which nobody makes or deletes
 	codec   codec
 	listing *atomic.Pointer[listing]
+	known   *known[T]
 }
 
 // Singleton is a kind with exactly one row, which a migration makes. It has GET and PUT.
@@ -75,11 +76,12 @@ type Singleton[T any] struct {
 	kind Kind[T]
 }
 
-// Child is a kind whose rows belong to a parent. Lists and creates go through the parent's path.
+// Child is a kind whose rows belong to a parent, and are listed and made below it.
 type Child[T any] struct {
 	Kind[T]
-	// Under is the collection below the parent, such as /backends/{parent}/servers. Without Kind.Path the rows live there
-	// too, and one that is addressed through another parent is not found.
+	// Under is the collection below the parent, such as /backends/{parent}/servers. With Kind.Path the rows live there, and
+	// all of them are listed and made there too. Without it they live below their parent, and one that is addressed through
+	// another parent is not found.
 	Under string
 	// Column refers to the parent's id.
 	Column string

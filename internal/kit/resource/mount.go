@@ -32,6 +32,7 @@ type route struct {
 	read             httpd.Policy
 	feeds            []string
 	typ              reflect.Type
+	below            bool // beside a collection of all rows: the one of a parent
 }
 
 func (k *Kind[T]) route(r *Registry) route {
@@ -61,6 +62,9 @@ type childInput struct {
 
 func (x route) doc(verb, summary string) httpd.Doc {
 	d := httpd.Doc{ID: x.name + "." + verb, Tag: x.tag, Summary: summary}
+	if x.below {
+		d.ID, d.Summary = x.name+".below."+verb, summary+" of the parent"
+	}
 	if verb != "list" && verb != "get" {
 		d.Audit, d.Feeds = x.name+"."+verb, x.feeds
 	}
@@ -89,11 +93,12 @@ func (x route) get(path string, in reflect.Type, f func(c *httpd.Call) (wire.Raw
 	})
 }
 
-func (x route) create(path string, in reflect.Type, parent string) {
+// create makes rows, which live below home; what is posted below a parent belongs to it.
+func (x route) create(path, home string, in reflect.Type, parent bool) {
 	x.registry.Router.Add(httpd.Route{Doc: x.doc("create", "Create a "+x.title), Method: http.MethodPost, Path: path, Policy: httpd.Write, In: in,
 		Body: &httpd.SchemaSource{Type: x.typ, Suffix: "Create", New: true}, Out: &httpd.SchemaSource{Type: x.typ}, Status: http.StatusCreated}, func(c *httpd.Call) error {
 		op := Operation{Kind: x.name, Verb: "create"}
-		if parent != "" {
+		if parent {
 			id, err := httpd.PathID(c.Request, "parent")
 			if err != nil {
 				return err
@@ -104,7 +109,7 @@ func (x route) create(path string, in reflect.Type, parent string) {
 		if err != nil {
 			return err
 		}
-		c.Header().Set("Location", httpd.Prefix+strings.ReplaceAll(path, "{parent}", c.Request.PathValue("parent"))+"/"+change.ID)
+		c.Header().Set("Location", httpd.Prefix+strings.ReplaceAll(home, "{parent}", c.Request.PathValue("parent"))+"/"+change.ID)
 		return c.ReplyTagged(httpd.Encode(change.After))
 	})
 }
@@ -186,9 +191,13 @@ func byID(c *httpd.Call) (*uuid.UUID, error) {
 // Mount gives the kind its routes.
 func (k *Kind[T]) Mount(r *Registry) {
 	k.register(r)
-	x := k.route(r)
-	x.list(k.Path, reflect.TypeFor[struct{}](), func(c *httpd.Call) (httpd.Encoded, error) { return k.encodedList(c, r.DB) })
-	x.create(k.Path, reflect.TypeFor[struct{}](), "")
+	k.mountFlat(k.route(r))
+}
+
+// mountFlat adds the routes of a collection and of its rows.
+func (k *Kind[T]) mountFlat(x route) {
+	x.list(k.Path, reflect.TypeFor[struct{}](), func(c *httpd.Call) (httpd.Encoded, error) { return k.encodedList(c, x.registry.DB) })
+	x.create(k.Path, k.Path, reflect.TypeFor[struct{}](), false)
 	k.mountItem(x, k.Path+"/{id}", reflect.TypeFor[idInput](), byID)
 }
 
@@ -197,7 +206,7 @@ func (k *Kind[T]) register(r *Registry) {
 		panic("kind " + k.Name + " is registered twice")
 	}
 	k.codec = newCodec(reflect.TypeFor[T](), k.Table)
-	k.listing = new(atomic.Pointer[listing])
+	k.listing, k.known = new(atomic.Pointer[listing]), new(known[T])
 	if first := reflect.TypeFor[T]().Field(0); first.Type != reflect.TypeFor[Meta]() {
 		panic(fmt.Sprintf("%s does not embed resource.Meta first", reflect.TypeFor[T]()))
 	}
@@ -298,6 +307,11 @@ func (k *Child[T]) Mount(r *Registry) {
 	k.register(r)
 	r.kinds[k.Name] = k
 	x := k.route(r)
+	home := k.Under
+	if k.Path != "" {
+		k.mountFlat(x)
+		home, x.below = k.Path, true
+	}
 	x.list(k.Under, reflect.TypeFor[parentInput](), func(c *httpd.Call) (httpd.Encoded, error) {
 		parent, err := k.parent(c, r.DB)
 		if err != nil {
@@ -309,9 +323,8 @@ func (k *Child[T]) Mount(r *Registry) {
 		}
 		return encode(list)
 	})
-	x.create(k.Under, reflect.TypeFor[parentInput](), k.Column)
+	x.create(k.Under, home, reflect.TypeFor[parentInput](), true)
 	if k.Path != "" {
-		k.mountItem(x, k.Path+"/{id}", reflect.TypeFor[idInput](), byID)
 		return
 	}
 	owned := func(c *httpd.Call) (*uuid.UUID, error) {
@@ -363,14 +376,29 @@ func (k *Child[T]) run(ctx context.Context, r *Registry, tx *db.Tx, op Operation
 	under := k.Kind
 	under.New = func() T {
 		v := *k.fresh()
-		for _, f := range k.codec.fields {
-			if f.Name == k.Column {
-				reflect.ValueOf(&v).Elem().FieldByIndex(f.Index).Set(reflect.ValueOf(*op.parent))
-			}
-		}
+		k.column(&v).Set(reflect.ValueOf(*op.parent))
 		return v
 	}
+	under.Check = func(ctx context.Context, tx *db.Tx, was, now *T) error {
+		if k.column(now).Interface() != *op.parent {
+			return fault.Field(k.Column, "must be the one of the path, or be left out")
+		}
+		if k.Check == nil {
+			return nil
+		}
+		return k.Check(ctx, tx, was, now)
+	}
 	return under.run(ctx, r, tx, op)
+}
+
+// column is the row's reference to its parent.
+func (k *Child[T]) column(v *T) reflect.Value {
+	for _, f := range k.codec.fields {
+		if f.Name == k.Column {
+			return reflect.ValueOf(v).Elem().FieldByIndex(f.Index)
+		}
+	}
+	panic(k.Name + " has no column " + k.Column)
 }
 
 // ChangeSet is the body of a change set.

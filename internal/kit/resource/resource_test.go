@@ -41,12 +41,21 @@ type Part struct {
 	Name  string    `json:"name" required:"true"`
 }
 
+// Wheel belongs to a toy, and all wheels have a place of their own.
+type Wheel struct {
+	resource.Meta
+	ToyID uuid.UUID `json:"toy_id"`
+	Name  string    `json:"name" required:"true"`
+}
+
 const tables = `
 	CREATE TABLE toys (id uuid PRIMARY KEY, created_at timestamptz NOT NULL, updated_at timestamptz NOT NULL,
 		name text NOT NULL CONSTRAINT toys_name_key UNIQUE, color text NOT NULL, count int NOT NULL, tags text[] NOT NULL, addrs text[] NOT NULL,
 		home text, priority int NOT NULL, secret bytea);
 	CREATE TABLE parts (id uuid PRIMARY KEY, created_at timestamptz NOT NULL, updated_at timestamptz NOT NULL,
-		toy_id uuid NOT NULL CONSTRAINT parts_toy_id_fkey REFERENCES toys, name text NOT NULL)`
+		toy_id uuid NOT NULL CONSTRAINT parts_toy_id_fkey REFERENCES toys, name text NOT NULL);
+	CREATE TABLE wheels (id uuid PRIMARY KEY, created_at timestamptz NOT NULL, updated_at timestamptz NOT NULL,
+		toy_id uuid NOT NULL CONSTRAINT wheels_toy_id_fkey REFERENCES toys, name text NOT NULL)`
 
 func toys() resource.Kind[Toy] {
 	return resource.Kind[Toy]{
@@ -70,6 +79,8 @@ func bench(t *testing.T) *kittest.Bench {
 	kind.Mount(b.Resources)
 	nested := resource.Child[Part]{Kind: resource.Kind[Part]{Name: "part", Title: "part", Table: "parts"}, Under: "/toys/{parent}/parts", Column: "toy_id", Parent: "toys"}
 	nested.Mount(b.Resources)
+	flat := resource.Child[Wheel]{Kind: resource.Kind[Wheel]{Name: "wheel", Title: "wheel", Path: "/wheels", Table: "wheels"}, Under: "/toys/{parent}/wheels", Column: "toy_id", Parent: "toys"}
+	flat.Mount(b.Resources)
 	b.Resources.MountChangeSets()
 	b.Start(t)
 	return b
@@ -359,6 +370,35 @@ func TestChildrenBelongToTheirParent(t *testing.T) {
 	}
 	b.Do(t, "admin", http.MethodDelete, under+"/"+part.ID.String(), nil).Want(t, 200)
 	b.Do(t, "admin", http.MethodDelete, "/toys/"+mine.ID.String(), nil).Want(t, 200)
+}
+
+func TestChildrenWithAPlaceOfTheirOwn(t *testing.T) {
+	b := bench(t)
+	mine, other := create(t, b, `{"name":"a"}`), create(t, b, `{"name":"b"}`)
+	under := "/toys/" + mine.ID.String() + "/wheels"
+	for _, path := range []string{under, "/wheels"} {
+		var wheel Wheel
+		made := b.Do(t, "admin", http.MethodPost, path, fmt.Sprintf(`{"name":"front","toy_id":%q}`, mine.ID)).Want(t, 201)
+		made.Into(t, &wheel)
+		if wheel.ToyID != mine.ID || made.Header.Get("Location") != "/api/v1/wheels/"+wheel.ID.String() {
+			t.Fatalf("%s: %s %v", path, made.Body, made.Header)
+		}
+		b.Get(t, "/wheels/"+wheel.ID.String()).Want(t, 200)
+	}
+	b.Do(t, "admin", http.MethodPost, under, `{"name":"rear"}`).Want(t, 201)
+	b.Do(t, "admin", http.MethodPost, "/wheels", fmt.Sprintf(`{"name":"rear","toy_id":%q}`, other.ID)).Want(t, 201)
+	b.Do(t, "admin", http.MethodPost, under, fmt.Sprintf(`{"name":"x","toy_id":%q}`, other.ID)).WantField(t, "toy_id")
+	b.Do(t, "admin", http.MethodPost, "/wheels", fmt.Sprintf(`{"name":"x","toy_id":%q}`, uuid.NewString())).WantField(t, "toy_id")
+	b.Do(t, "admin", http.MethodPost, "/toys/"+uuid.NewString()+"/wheels", `{"name":"x"}`).Want(t, 404)
+	for path, want := range map[string]int{under: 3, "/toys/" + other.ID.String() + "/wheels": 1, "/wheels": 4} {
+		var list []Wheel
+		if b.Get(t, path).Want(t, 200).Into(t, &list); len(list) != want {
+			t.Errorf("%s has %d instead of %d", path, len(list), want)
+		}
+	}
+	if n := b.Audited(t, "wheel.create"); n != 4 {
+		t.Errorf("%d audited", n)
+	}
 }
 
 func TestChangeSetIsAllOrNothing(t *testing.T) {

@@ -21,6 +21,7 @@ type codec struct {
 	fields                 []wire.Field
 	prepared               []wire.Field // those of fields that are Prepared
 	table                  string
+	columns                string // of a SELECT, and the table
 	selectAll, insert, del string
 }
 
@@ -47,7 +48,8 @@ func newCodec(t reflect.Type, table string) codec {
 		values = append(values, fmt.Sprintf("$%d", len(columns)))
 	}
 	list, from := strings.Join(columns, ", "), pgx.Identifier{table}.Sanitize()
-	c.selectAll = "SELECT " + list + " FROM " + from
+	c.columns = list + " FROM " + from
+	c.selectAll = "SELECT " + c.columns
 	c.insert = "INSERT INTO " + from + " (" + list + ") VALUES (" + strings.Join(values, ", ") + ")"
 	c.del = "DELETE FROM " + from + " WHERE id = $1"
 	return c
@@ -56,8 +58,8 @@ func newCodec(t reflect.Type, table string) codec {
 // isSealed tells whether the database holds the field under the master key.
 func isSealed(f wire.Field) bool { return f.Type == reflect.TypeFor[secret.Text]() }
 
-// scan reads one row.
-func (c *codec) scan(row pgx.Row, into reflect.Value) error {
+// scan reads one row; what stands before its columns goes elsewhere.
+func (c *codec) scan(row pgx.Row, into reflect.Value, before ...any) error {
 	dest := make([]any, len(c.fields))
 	var sealed map[int]*[]byte
 	for i, f := range c.fields {
@@ -71,7 +73,7 @@ func (c *codec) scan(row pgx.Row, into reflect.Value) error {
 		}
 		dest[i] = into.FieldByIndex(f.Index).Addr().Interface()
 	}
-	if err := row.Scan(dest...); err != nil {
+	if err := row.Scan(append(before, dest...)...); err != nil {
 		return err
 	}
 	for i, b := range sealed {
@@ -112,15 +114,12 @@ func (c *codec) statement(box *secret.Box, was, now reflect.Value, id uuid.UUID)
 
 func errNotFound(title string) error { return fault.New(fault.NotFound, "there is no such %s", title) }
 
-// All reads every row in the order of lists, for a room's Load.
-func (k *Kind[T]) All(ctx context.Context, q db.Querier) ([]T, error) { return k.query(ctx, q, "") }
+// All reads every row in the order of lists, for a room's Load. What the rows refer to is shared: whoever gets them
+// changes none of it.
+func (k *Kind[T]) All(ctx context.Context, q db.Querier) ([]T, error) { return k.known.all(ctx, k, q) }
 
 func (k *Kind[T]) query(ctx context.Context, q db.Querier, where string, args ...any) ([]T, error) {
-	order := "id"
-	if k.Order != "" {
-		order = k.Order + ", id"
-	}
-	rows, err := q.Query(ctx, k.codec.selectAll+where+" ORDER BY "+order, args...)
+	rows, err := q.Query(ctx, k.codec.selectAll+where+k.orderBy(), args...)
 	if err != nil {
 		return nil, db.Fault(err)
 	}
@@ -133,6 +132,13 @@ func (k *Kind[T]) query(ctx context.Context, q db.Querier, where string, args ..
 		}
 	}
 	return list, db.Fault(rows.Err())
+}
+
+func (k *Kind[T]) orderBy() string {
+	if k.Order == "" {
+		return " ORDER BY id"
+	}
+	return " ORDER BY " + k.Order + ", id"
 }
 
 // Get reads one row.

@@ -41,6 +41,19 @@ func (r *Raw) UnmarshalJSON(b []byte) error {
 // Schema documents that it may be anything.
 func (Raw) Schema(huma.Registry) *huma.Schema { return &huma.Schema{} }
 
+// Encoded is the JSON of a T that somebody has written already, and is documented as a T. It is passed on as it is.
+type Encoded[T any] []byte
+
+// MarshalJSON passes the JSON on.
+func (e Encoded[T]) MarshalJSON() ([]byte, error) { return Raw(e).MarshalJSON() }
+
+// Schema documents what was encoded.
+func (Encoded[T]) Schema(r huma.Registry) *huma.Schema {
+	return r.Schema(reflect.TypeFor[T](), true, "")
+}
+
+func (e Encoded[T]) encoded() []byte { return e }
+
 // Validator is a value that can say what is wrong with it, beyond what its fields' types and tags say.
 type Validator interface{ Validate() error }
 
@@ -316,5 +329,10 @@ func (f *Field) text(s string) error {
 	return nil
 }
 
-// Encode writes a value as JSON. A nil list is an empty one.
-func Encode(v any) ([]byte, error) { return json.Marshal(v, json.Deterministic(true)) }
+// Encode writes a value as JSON. A nil list is an empty one. What is encoded already is neither copied nor read again.
+func Encode(v any) ([]byte, error) {
+	if done, ok := v.(interface{ encoded() []byte }); ok {
+		return done.encoded(), nil
+	}
+	return json.Marshal(v, json.Deterministic(true))
+}

@@ -589,6 +589,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/firewall/log": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The newest 1000 events of the packet filter's log that match, newest first */
+        get: operations["firewall.log"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/firewall/log/live": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The newest events of the packet filter's log that match, oldest first, and then each new one */
+        get: operations["firewall.log.live"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/firewall/rules": {
         parameters: {
             query?: never;
@@ -772,6 +806,43 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/ip-addresses": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List every IP address */
+        get: operations["network.ip-address.list"];
+        put?: never;
+        /** Create a IP address */
+        post: operations["network.ip-address.create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/ip-addresses/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read one IP address */
+        get: operations["network.ip-address.get"];
+        /** Change a IP address */
+        put: operations["network.ip-address.update"];
+        post?: never;
+        /** Delete a IP address */
+        delete: operations["network.ip-address.delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/nat-rules": {
         parameters: {
             query?: never;
@@ -825,6 +896,78 @@ export interface paths {
         head?: never;
         /** Change the notes of a NAT rule */
         patch: operations["firewall.nat-rule.annotate"];
+        trace?: never;
+    };
+    "/network-interfaces": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List every network interface */
+        get: operations["network.interface.list"];
+        put?: never;
+        /** Create a network interface */
+        post: operations["network.interface.create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/network-interfaces/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read one network interface */
+        get: operations["network.interface.get"];
+        /** Change a network interface */
+        put: operations["network.interface.update"];
+        post?: never;
+        /** Delete a network interface */
+        delete: operations["network.interface.delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/network-interfaces/{parent}/ip-addresses": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List every IP address of the parent */
+        get: operations["network.ip-address.below.list"];
+        put?: never;
+        /** Create a IP address of the parent */
+        post: operations["network.ip-address.below.create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/network/adoptable": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Links of the machine that no interface declares yet */
+        get: operations["network.adoptable"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
         trace?: never;
     };
     "/ntp/force-sync": {
@@ -980,6 +1123,60 @@ export interface paths {
         put?: never;
         post?: never;
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/routes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List every static route */
+        get: operations["network.route.list"];
+        put?: never;
+        /** Create a static route */
+        post: operations["network.route.create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/routes/live": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The kernel's routes of all tables */
+        get: operations["network.route.live"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/routes/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read one static route */
+        get: operations["network.route.get"];
+        /** Change a static route */
+        put: operations["network.route.update"];
+        post?: never;
+        /** Delete a static route */
+        delete: operations["network.route.delete"];
         options?: never;
         head?: never;
         patch?: never;
@@ -2013,8 +2210,8 @@ export interface components {
             kind: "rule" | "automatic" | "default";
             /** @description Name of the rule. */
             name: string;
-            /** @description Which rule; null unless the kind is rule. */
-            rule_id: string;
+            /** @description Which rule; absent unless the kind is rule. */
+            rule_id?: string;
             /** @description A sentence that says what it did and why. */
             text: string;
         };
@@ -2061,6 +2258,62 @@ export interface components {
             skipped: components["schemas"]["FirewallSkipped"][];
             /** @description Enabled rules that no packet matched for unused_days, by when they were last hit. */
             unused: components["schemas"]["FirewallUnused"][];
+        };
+        FirewallLogEvent: {
+            /** @description What was done with the packet: accept, drop or reject; empty when the rule was not known. */
+            action: string;
+            /**
+             * @description Where a default drop happened; absent for rules.
+             * @enum {string}
+             */
+            chain?: "input" | "forward";
+            /** @description Destination address. */
+            destination: string;
+            /**
+             * Format: int32
+             * @description Destination port; absent where there is none.
+             */
+            destination_port?: number;
+            /** @description Interface that it came by; empty when the gateway itself sent it. */
+            interface: string;
+            /** @description Interface that it would leave by; absent for packets to the gateway. */
+            out_interface?: string;
+            /** @description icmp, tcp, udp, icmpv6, or the number of another protocol. */
+            proto: string;
+            /** @description The rule that logged it; absent for default drops. */
+            rule_id?: string;
+            /**
+             * Format: int64
+             * @description Length of the IP packet in bytes.
+             */
+            size: number;
+            /** @description Source address. */
+            source: string;
+            /**
+             * Format: int32
+             * @description Source port; absent where there is none.
+             */
+            source_port?: number;
+            /**
+             * Format: date-time
+             * @description When the packet was seen.
+             */
+            timestamp: string;
+        };
+        FirewallLogFrame: {
+            /**
+             * Format: int64
+             * @description How many events this reader was too slow for since the stream began; with a filter, they might not all have matched.
+             */
+            dropped: number;
+            /** @description Up to 64 events that match, oldest first. */
+            events: components["schemas"]["FirewallLogEvent"][];
+        };
+        FirewallLogPage: {
+            /** @description Why the log cannot be read now; absent while it can. */
+            error?: string;
+            /** @description The events that match, newest first. */
+            events: components["schemas"]["FirewallLogEvent"][];
         };
         FirewallNATRule: {
             /** @description What the rule is for. */
@@ -2392,8 +2645,8 @@ export interface components {
             kind: "dnat" | "snat" | "masquerade";
             /** @description Name of the rule. */
             name: string;
-            /** @description Which NAT rule; null for a rule that the gateway makes by itself. */
-            rule_id: string;
+            /** @description Which NAT rule; absent for a rule that the gateway makes by itself. */
+            rule_id?: string;
             /** @description Address and port after. */
             to: string;
         };
@@ -2787,8 +3040,8 @@ export interface components {
             outcome: "matched" | "not_matched" | "skipped_disabled" | "info";
             /** @description A sentence that says why. */
             reason: string;
-            /** @description Which rule or NAT rule; null when it is none of the operator's. */
-            rule_id: string;
+            /** @description Which rule or NAT rule; absent when it is none of the operator's. */
+            rule_id?: string;
             /**
              * @description Where on the way of the packet.
              * @enum {string}
@@ -2797,10 +3050,10 @@ export interface components {
             /** @description Name of the rule, or what happens here. */
             title: string;
             /**
-             * @description What a step that matched decided; null when it decided nothing.
+             * @description What a step that matched decided; absent when it decided nothing.
              * @enum {string|null}
              */
-            verdict: "accept" | "drop" | "reject" | null;
+            verdict?: "accept" | "drop" | "reject" | null;
         };
         FirewallUnused: {
             /** @description Which rule. */
@@ -2864,6 +3117,419 @@ export interface components {
              * @example lan
              */
             name?: string;
+        };
+        NetworkAddress: {
+            /**
+             * @description IPv4 or IPv6 address.
+             * @example 192.0.2.1
+             */
+            address: string;
+            /**
+             * Format: date-time
+             * @description When it was created.
+             */
+            readonly created_at: string;
+            /** @description What it is for. */
+            description: string;
+            /** @description Id, made by the service. */
+            readonly id: string;
+            /** @description The interface that has it; left out below an interface's own path. */
+            interface_id: string;
+            /** @description Whether it is a virtual address, which moves between the nodes of a cluster. */
+            is_vip: boolean;
+            /**
+             * Format: int64
+             * @description Length of its network's prefix: at most 32 for IPv4, 128 for IPv6.
+             */
+            prefix: number;
+            /**
+             * Format: date-time
+             * @description When it was last changed.
+             */
+            readonly updated_at: string;
+            /**
+             * Format: int64
+             * @description Which node of a cluster takes a virtual address: the one with the highest number.
+             */
+            vip_priority: number;
+        };
+        NetworkAddressCreate: {
+            /**
+             * @description IPv4 or IPv6 address.
+             * @example 192.0.2.1
+             */
+            address: string;
+            /** @description What it is for. */
+            description?: string;
+            /** @description The interface that has it; left out below an interface's own path. */
+            interface_id?: string;
+            /** @description Whether it is a virtual address, which moves between the nodes of a cluster. */
+            is_vip?: boolean;
+            /**
+             * Format: int64
+             * @description Length of its network's prefix: at most 32 for IPv4, 128 for IPv6.
+             */
+            prefix: number;
+            /**
+             * Format: int64
+             * @description Which node of a cluster takes a virtual address: the one with the highest number.
+             */
+            vip_priority?: number;
+        };
+        NetworkAddressUpdate: {
+            /**
+             * @description IPv4 or IPv6 address.
+             * @example 192.0.2.1
+             */
+            address?: string;
+            /** @description What it is for. */
+            description?: string;
+            /** @description The interface that has it; left out below an interface's own path. */
+            interface_id?: string;
+            /** @description Whether it is a virtual address, which moves between the nodes of a cluster. */
+            is_vip?: boolean;
+            /**
+             * Format: int64
+             * @description Length of its network's prefix: at most 32 for IPv4, 128 for IPv6.
+             */
+            prefix?: number;
+            /**
+             * Format: int64
+             * @description Which node of a cluster takes a virtual address: the one with the highest number.
+             */
+            vip_priority?: number;
+        };
+        NetworkAdoptable: {
+            /** @description Its global addresses. */
+            addresses: components["schemas"]["NetworkAdoptableAddress"][];
+            /** @description How a bond uses its members. */
+            bond_mode: string | null;
+            /** @description Whether it is connected to something. */
+            carrier: boolean;
+            /** @description The kernel's word for it, such as device, veth or bridge. */
+            kind: string;
+            /** @description Hardware address. */
+            mac: string;
+            /** @description The links that make up a bond or a bridge. */
+            members: string[];
+            /**
+             * Format: int64
+             * @description Largest packet in bytes.
+             */
+            mtu: number;
+            /** @description Name of the link. */
+            name: string;
+            /** @description The link that carries a vlan. */
+            parent: string;
+            /** @description A zone that fits: wan for the link of the default route, otherwise lan. */
+            suggested_role: string;
+            /**
+             * @description The type of interface that it would be.
+             * @enum {string}
+             */
+            type: "ethernet" | "vlan" | "bond" | "bridge" | "wireguard";
+            /** @description Whether it is set up. */
+            up: boolean;
+            /**
+             * Format: int64
+             * @description Number of a vlan.
+             */
+            vlan_id: number | null;
+        };
+        NetworkAdoptableAddress: {
+            /** @description IPv4 or IPv6 address. */
+            address: string;
+            /** @description Whether it was leased or learned. Such an address belongs to whoever renews it, and is better left alone. */
+            dynamic: boolean;
+            /**
+             * Format: int64
+             * @description Length of its network's prefix.
+             */
+            prefix: number;
+        };
+        NetworkInterface: {
+            /** @description Whether it takes part. Without it, its addresses and routes are taken away, and what the gateway made is removed. */
+            active: boolean;
+            /**
+             * @description How a bond uses its members; active-backup unless said otherwise.
+             * @enum {string|null}
+             */
+            bond_mode: "balance-rr" | "active-backup" | "balance-xor" | "broadcast" | "802.3ad" | "balance-tlb" | "balance-alb" | null;
+            /**
+             * Format: date-time
+             * @description When it was created.
+             */
+            readonly created_at: string;
+            /** @description What it is for. */
+            description: string;
+            /** @description Id, made by the service. */
+            readonly id: string;
+            /** @description The links that make up a bond or a bridge. */
+            members: string[];
+            /**
+             * Format: int64
+             * @description Largest packet in bytes; null leaves it as it is.
+             */
+            mtu: number | null;
+            /**
+             * @description Name of the link in the kernel.
+             * @example lan0
+             */
+            name: string;
+            /**
+             * @description The link that carries a vlan.
+             * @example lan0
+             */
+            parent: string;
+            /**
+             * @description The zone it belongs to.
+             * @example lan
+             */
+            role: string;
+            /**
+             * @description What it is. A vlan, bond or bridge is made and removed by the gateway; an ethernet link or a tunnel is there by itself.
+             * @enum {string}
+             */
+            type: "ethernet" | "vlan" | "bond" | "bridge" | "wireguard";
+            /**
+             * Format: date-time
+             * @description When it was last changed.
+             */
+            readonly updated_at: string;
+            /**
+             * Format: int64
+             * @description Number of a vlan on its parent.
+             */
+            vlan_id: number | null;
+        };
+        NetworkInterfaceCreate: {
+            /** @description Whether it takes part. Without it, its addresses and routes are taken away, and what the gateway made is removed. */
+            active?: boolean;
+            /**
+             * @description How a bond uses its members; active-backup unless said otherwise.
+             * @enum {string|null}
+             */
+            bond_mode?: "balance-rr" | "active-backup" | "balance-xor" | "broadcast" | "802.3ad" | "balance-tlb" | "balance-alb" | null;
+            /** @description What it is for. */
+            description?: string;
+            /** @description The links that make up a bond or a bridge. */
+            members?: string[];
+            /**
+             * Format: int64
+             * @description Largest packet in bytes; null leaves it as it is.
+             */
+            mtu?: number | null;
+            /**
+             * @description Name of the link in the kernel.
+             * @example lan0
+             */
+            name: string;
+            /**
+             * @description The link that carries a vlan.
+             * @example lan0
+             */
+            parent?: string;
+            /**
+             * @description The zone it belongs to.
+             * @example lan
+             */
+            role: string;
+            /**
+             * @description What it is. A vlan, bond or bridge is made and removed by the gateway; an ethernet link or a tunnel is there by itself.
+             * @enum {string}
+             */
+            type: "ethernet" | "vlan" | "bond" | "bridge" | "wireguard";
+            /**
+             * Format: int64
+             * @description Number of a vlan on its parent.
+             */
+            vlan_id?: number | null;
+        };
+        NetworkInterfaceUpdate: {
+            /** @description Whether it takes part. Without it, its addresses and routes are taken away, and what the gateway made is removed. */
+            active?: boolean;
+            /**
+             * @description How a bond uses its members; active-backup unless said otherwise.
+             * @enum {string|null}
+             */
+            bond_mode?: "balance-rr" | "active-backup" | "balance-xor" | "broadcast" | "802.3ad" | "balance-tlb" | "balance-alb" | null;
+            /** @description What it is for. */
+            description?: string;
+            /** @description The links that make up a bond or a bridge. */
+            members?: string[];
+            /**
+             * Format: int64
+             * @description Largest packet in bytes; null leaves it as it is.
+             */
+            mtu?: number | null;
+            /**
+             * @description Name of the link in the kernel.
+             * @example lan0
+             */
+            name?: string;
+            /**
+             * @description The link that carries a vlan.
+             * @example lan0
+             */
+            parent?: string;
+            /**
+             * @description The zone it belongs to.
+             * @example lan
+             */
+            role?: string;
+            /**
+             * @description What it is. A vlan, bond or bridge is made and removed by the gateway; an ethernet link or a tunnel is there by itself.
+             * @enum {string}
+             */
+            type?: "ethernet" | "vlan" | "bond" | "bridge" | "wireguard";
+            /**
+             * Format: int64
+             * @description Number of a vlan on its parent.
+             */
+            vlan_id?: number | null;
+        };
+        NetworkLiveRoute: {
+            /** @description The network it leads to. */
+            destination: string;
+            /** @description The link it leaves by. */
+            dev: string;
+            /**
+             * @description Address family.
+             * @enum {string}
+             */
+            family: "inet" | "inet6";
+            /** @description The next router; empty where the destination is on the link. */
+            gateway: string;
+            /**
+             * Format: int32
+             * @description Among routes to the same network, the lowest wins.
+             */
+            metric: number;
+            /** @description The address that the gateway's own packets get; empty when none is preferred. */
+            prefsrc: string;
+            /**
+             * Format: int32
+             * @description Number that says who made it; 250 is the gateway.
+             */
+            protocol: number;
+            /** @description Name of the protocol; empty when it has none. */
+            protocol_name: string;
+            /** @description How far the destination is: global, link or host. */
+            scope: string;
+            /**
+             * Format: int32
+             * @description Number of the routing table.
+             */
+            table: number;
+            /** @description Name of the routing table; empty when it has none. */
+            table_name: string;
+            /** @description What happens to packets: unicast, local, broadcast, blackhole and others. */
+            type: string;
+        };
+        NetworkRoute: {
+            /** @description Whether it is in the kernel. */
+            active: boolean;
+            /** @description What it is for. */
+            comment: string;
+            /**
+             * Format: date-time
+             * @description When it was created.
+             */
+            readonly created_at: string;
+            /**
+             * @description The network it leads to, or the word default, which is kept as 0.0.0.0/0 or ::/0.
+             * @example 192.0.2.0/24
+             */
+            destination: string;
+            /**
+             * @description The link it leaves by. Empty leaves that to the gateway's address.
+             * @example lan0
+             */
+            dev: string;
+            /**
+             * @description The next router. Empty where the destination is on the link itself.
+             * @example 192.0.2.1
+             */
+            gateway: string;
+            /** @description Id, made by the service. */
+            readonly id: string;
+            /**
+             * Format: int64
+             * @description Among routes to the same network, the lowest wins. IPv6 knows no 0 and takes it for 1024.
+             */
+            metric: number;
+            /**
+             * @description Number or name of the routing table; main unless said otherwise.
+             * @example main
+             */
+            table_name: string;
+            /**
+             * Format: date-time
+             * @description When it was last changed.
+             */
+            readonly updated_at: string;
+        };
+        NetworkRouteCreate: {
+            /** @description Whether it is in the kernel. */
+            active?: boolean;
+            /** @description What it is for. */
+            comment?: string;
+            /**
+             * @description The network it leads to, or the word default, which is kept as 0.0.0.0/0 or ::/0.
+             * @example 192.0.2.0/24
+             */
+            destination: string;
+            /**
+             * @description The link it leaves by. Empty leaves that to the gateway's address.
+             * @example lan0
+             */
+            dev?: string;
+            /**
+             * @description The next router. Empty where the destination is on the link itself.
+             * @example 192.0.2.1
+             */
+            gateway?: string;
+            /**
+             * Format: int64
+             * @description Among routes to the same network, the lowest wins. IPv6 knows no 0 and takes it for 1024.
+             */
+            metric?: number;
+            /**
+             * @description Number or name of the routing table; main unless said otherwise.
+             * @example main
+             */
+            table_name?: string;
+        };
+        NetworkRouteUpdate: {
+            /** @description Whether it is in the kernel. */
+            active?: boolean;
+            /** @description What it is for. */
+            comment?: string;
+            /**
+             * @description The network it leads to, or the word default, which is kept as 0.0.0.0/0 or ::/0.
+             * @example 192.0.2.0/24
+             */
+            destination?: string;
+            /**
+             * @description The link it leaves by. Empty leaves that to the gateway's address.
+             * @example lan0
+             */
+            dev?: string;
+            /**
+             * @description The next router. Empty where the destination is on the link itself.
+             * @example 192.0.2.1
+             */
+            gateway?: string;
+            /**
+             * Format: int64
+             * @description Among routes to the same network, the lowest wins. IPv6 knows no 0 and takes it for 1024.
+             */
+            metric?: number;
+            /**
+             * @description Number or name of the routing table; main unless said otherwise.
+             * @example main
+             */
+            table_name?: string;
         };
         NtpForcedSync: {
             /** @description Whether every source is measured now. */
@@ -4986,7 +5652,7 @@ export interface operations {
     "firewall.insights": {
         parameters: {
             query?: {
-                /** @description For how many days no packet must have matched; 30 without it. */
+                /** @description For how many days no packet must have matched, 1 to 3650; 30 without it. */
                 unused_days?: number;
             };
             header?: never;
@@ -5005,6 +5671,107 @@ export interface operations {
                         data: components["schemas"]["FirewallInsights"];
                         error: null;
                     };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "firewall.log": {
+        parameters: {
+            query?: {
+                /** @description Not before this time. */
+                since?: string;
+                /** @description Not after this time. */
+                until?: string;
+                /** @description Only what this rule logged. */
+                rule_id?: string;
+                /** @description Address or network of the source. */
+                src?: string;
+                /** @description Address or network of the destination. */
+                dst?: string;
+                /** @description icmp, tcp, udp, icmpv6, or the number of a protocol. */
+                proto?: string;
+                /** @description accept, drop or reject. */
+                action?: string;
+                /** @description How many events of the history at the most, 1 to 1000; 1000 when absent. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["FirewallLogPage"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "firewall.log.live": {
+        parameters: {
+            query?: {
+                /** @description Not before this time. */
+                since?: string;
+                /** @description Not after this time. */
+                until?: string;
+                /** @description Only what this rule logged. */
+                rule_id?: string;
+                /** @description Address or network of the source. */
+                src?: string;
+                /** @description Address or network of the destination. */
+                dst?: string;
+                /** @description icmp, tcp, udp, icmpv6, or the number of a protocol. */
+                proto?: string;
+                /** @description accept, drop or reject. */
+                action?: string;
+                /** @description How many events of the history at the most, 1 to 1000; 1000 when absent. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A WebSocket; each text frame is one of these. */
+            101: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FirewallLogFrame"];
                 };
             };
             /** @description It was refused or it failed; the error says why. */
@@ -5905,6 +6672,198 @@ export interface operations {
             };
         };
     };
+    "network.ip-address.list": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["NetworkAddress"][];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "network.ip-address.create": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NetworkAddressCreate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["NetworkAddress"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "network.ip-address.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["NetworkAddress"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "network.ip-address.update": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NetworkAddressUpdate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["NetworkAddress"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "network.ip-address.delete": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ResourceDeleted"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
     "firewall.nat-rule.list": {
         parameters: {
             query?: never;
@@ -6160,6 +7119,313 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["FirewallNATRule"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "network.interface.list": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["NetworkInterface"][];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "network.interface.create": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NetworkInterfaceCreate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["NetworkInterface"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "network.interface.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["NetworkInterface"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "network.interface.update": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NetworkInterfaceUpdate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["NetworkInterface"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "network.interface.delete": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ResourceDeleted"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "network.ip-address.below.list": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the parent. */
+                parent: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["NetworkAddress"][];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "network.ip-address.below.create": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the parent. */
+                parent: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NetworkAddressCreate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["NetworkAddress"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "network.adoptable": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["NetworkAdoptable"][];
                         error: null;
                     };
                 };
@@ -6678,6 +7944,233 @@ export interface operations {
                 };
                 content: {
                     "application/json": unknown;
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "network.route.list": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["NetworkRoute"][];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "network.route.create": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NetworkRouteCreate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["NetworkRoute"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "network.route.live": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["NetworkLiveRoute"][];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "network.route.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["NetworkRoute"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "network.route.update": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NetworkRouteUpdate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["NetworkRoute"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "network.route.delete": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ResourceDeleted"];
+                        error: null;
+                    };
                 };
             };
             /** @description It was refused or it failed; the error says why. */

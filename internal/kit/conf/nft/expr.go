@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"net/netip"
-	"slices"
 
 	"github.com/google/uuid"
 
@@ -124,51 +123,54 @@ const (
 var protoNames = map[uint8]string{ICMP: "icmp", TCP: "tcp", UDP: "udp", ICMPv6: "ipv6-icmp"}
 
 func portRange(b *bytes.Buffer, first, last uint16) {
-	fmt.Fprintf(b, "%d", first)
+	number(b, int(first))
 	if last != first {
-		fmt.Fprintf(b, "-%d", last)
+		b.WriteByte('-')
+		number(b, int(last))
 	}
 }
 
+type service []Ports
+
 // Service matches protocols and destination ports: at least one, sorted by protocol and port.
-func Service(list []Ports) Expr {
-	var b bytes.Buffer
-	var protos []uint8
-	byProto := map[uint8][]Ports{}
-	for _, p := range list {
-		if byProto[p.Proto] == nil {
-			protos = append(protos, p.Proto)
-		}
-		byProto[p.Proto] = append(byProto[p.Proto], p)
+func Service(list []Ports) Expr { return service(list) }
+
+func (list service) print(b *bytes.Buffer) {
+	// How many ports the first protocol has, and whether all others have the same.
+	n := 1
+	for n < len(list) && list[n].Proto == list[0].Proto {
+		n++
 	}
-	alike := func(a, b Ports) bool { return a.First == b.First && a.Last == b.Last }
-	first := byProto[protos[0]]
-	for _, proto := range protos {
-		if !slices.EqualFunc(first, byProto[proto], alike) {
-			mixed(&b, list)
-			return text(b.String())
+	for i, p := range list {
+		if q := list[i%n]; len(list)%n != 0 || p.First != q.First || p.Last != q.Last || p.Proto != list[i-i%n].Proto {
+			list.mixed(b)
+			return
 		}
 	}
-	// All of them have the same ports.
-	if whole := first[0].All(); whole || len(protos) > 1 {
+	whole, several := list[0].All(), len(list) > n
+	if whole || several {
 		b.WriteString("meta l4proto ")
-		many(&b, protos, func(p uint8) { b.WriteString(protoNames[p]) })
+		var protos []uint8
+		for i := 0; i < len(list); i += n {
+			protos = append(protos, list[i].Proto)
+		}
+		many(b, protos, func(p uint8) { b.WriteString(protoNames[p]) })
 		if whole {
-			return text(b.String())
+			return
 		}
 		b.WriteString(" th")
 	} else {
-		b.WriteString(protoNames[protos[0]])
+		b.WriteString(protoNames[list[0].Proto])
 	}
 	b.WriteString(" dport ")
-	many(&b, first, func(p Ports) { portRange(&b, p.First, p.Last) })
-	return text(b.String())
+	many(b, list[:n], func(p Ports) { portRange(b, p.First, p.Last) })
 }
 
-func mixed(b *bytes.Buffer, list []Ports) {
+func (list service) mixed(b *bytes.Buffer) {
 	b.WriteString("meta l4proto . th dport ")
 	many(b, list, func(p Ports) {
-		fmt.Fprintf(b, "%s . ", protoNames[p.Proto])
+		b.WriteString(protoNames[p.Proto])
+		b.WriteString(" . ")
 		portRange(b, p.First, p.Last)
 	})
 }

@@ -6,7 +6,9 @@ package nft
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"fmt"
+	"math/bits"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -76,41 +78,41 @@ func (f Family) String() string { return [...]string{"ipv4", "ipv6"}[f] }
 type Span struct{ First, Last netip.Addr }
 
 func (s Span) print(b *bytes.Buffer) {
-	b.WriteString(s.First.String())
+	b.Write(s.First.AppendTo(b.AvailableBuffer()))
 	if s.First == s.Last {
 		return
 	}
 	if n, ok := prefix(s); ok {
-		fmt.Fprintf(b, "/%d", n)
+		b.WriteByte('/')
+		number(b, n)
 		return
 	}
 	b.WriteByte('-')
-	b.WriteString(s.Last.String())
+	b.Write(s.Last.AppendTo(b.AvailableBuffer()))
 }
+
+func number(b *bytes.Buffer, n int) { b.Write(strconv.AppendInt(b.AvailableBuffer(), int64(n), 10)) }
 
 // prefix is the length of the network that a span is, if it is one.
 func prefix(s Span) (int, bool) {
-	first, last := s.First.AsSlice(), s.Last.AsSlice()
-	bits := 0
+	first, last := s.First.As16(), s.Last.As16() // IPv4 within the last four bytes
+	same := 0
 	for i := range first {
-		for bit := 7; bit >= 0; bit-- {
-			if first[i]>>bit&1 != last[i]>>bit&1 {
-				n := netip.PrefixFrom(s.First, bits).Masked()
-				return bits, n.Addr() == s.First && value.Last(n) == s.Last
-			}
-			bits++
+		zeros := bits.LeadingZeros8(first[i] ^ last[i])
+		if same += zeros; zeros < 8 {
+			break
 		}
 	}
-	return bits, true
+	same -= 128 - s.First.BitLen()
+	n := netip.PrefixFrom(s.First, same).Masked()
+	return same, n.Addr() == s.First && value.Last(n) == s.Last
 }
 
 // Table is one table of the family inet, which is replaced whole.
 type Table struct {
-	Name constant
-	// Comment is what tells one version of the table from another.
-	Comment string
-	Sets    []Set
-	Chains  []Chain
+	Name   constant
+	Sets   []Set
+	Chains []Chain
 }
 
 // Set is a named set of addresses of one family.
@@ -153,27 +155,32 @@ func For(prefix constant, word string) Tag {
 	}, word)}
 }
 
-// Bytes is the transaction that puts the table in the place of its former self.
+// Bytes is the transaction that puts the table in the place of its former self. The table's comment is a digest of its
+// structure, which tells one table from another; the elements of sets are not part of it, for they change while the
+// table stays.
 func (t *Table) Bytes() []byte {
-	var b bytes.Buffer
-	// The first line makes sure that there is something to delete.
-	fmt.Fprintf(&b, "table inet %s\ndelete table inet %s\ntable inet %s {\n", t.Name, t.Name, t.Name)
-	if t.Comment != "" {
-		fmt.Fprintf(&b, "\tcomment \"%s\"\n", t.Comment)
-	}
+	var structure, b bytes.Buffer
 	for i := range t.Sets {
-		t.Sets[i].print(&b)
+		t.Sets[i].print(&structure, false)
 	}
+	empty := structure.Len()
 	for i := range t.Chains {
-		t.Chains[i].print(&b)
+		t.Chains[i].print(&structure)
 	}
+	b.Grow(structure.Len() + 4096)
+	// The first line makes sure that there is something to delete.
+	fmt.Fprintf(&b, "table inet %s\ndelete table inet %s\ntable inet %s {\n\tcomment \"sha256:%x\"\n", t.Name, t.Name, t.Name, sha256.Sum256(structure.Bytes()))
+	for i := range t.Sets {
+		t.Sets[i].print(&b, true)
+	}
+	b.Write(structure.Bytes()[empty:])
 	b.WriteString("}\n")
 	return b.Bytes()
 }
 
-func (s *Set) print(b *bytes.Buffer) {
+func (s *Set) print(b *bytes.Buffer, elements bool) {
 	fmt.Fprintf(b, "\tset %s {\n\t\ttype %s_addr\n\t\tflags interval\n", s.Name, s.Family)
-	if len(s.Elements) > 0 {
+	if elements && len(s.Elements) > 0 {
 		b.WriteString("\t\telements = ")
 		spans(b, s.Elements)
 		b.WriteByte('\n')
@@ -207,7 +214,9 @@ func (c *Chain) print(b *bytes.Buffer) {
 			e.print(b)
 		}
 		if tag := c.Rules[i].Tag.text; tag != "" {
-			fmt.Fprintf(b, " comment \"%s\"", tag)
+			b.WriteString(` comment "`)
+			b.WriteString(tag)
+			b.WriteByte('"')
 		}
 		b.WriteByte('\n')
 	}

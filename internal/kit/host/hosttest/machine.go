@@ -2,8 +2,6 @@
 package hosttest
 
 import (
-	"context"
-	"slices"
 	"sync"
 
 	"edge.internal/gateway/internal/kit/host"
@@ -24,7 +22,7 @@ type Machine struct {
 	runs      map[host.Command]int
 	facts     host.Facts
 	resources host.Resources
-	links     []host.Link
+	network   network
 	filter    filter
 }
 
@@ -56,10 +54,7 @@ func New() *Machine {
 		resources: host.Resources{
 			NumCPUs: 2, MemoryTotal: 4 << 30, MemoryAvailable: 3 << 30, DiskTotal: 32 << 30, DiskFree: 16 << 30,
 		},
-		links: []host.Link{{
-			Index: 1, Name: "lo", Flags: []string{"LOOPBACK", "UP", "LOWER_UP"}, MTU: 65536, Type: "loopback", Address: "00:00:00:00:00:00",
-			Addrs: []host.LinkAddr{{Family: "inet", Local: "127.0.0.1", PrefixLen: 8, Scope: "host"}},
-		}},
+		network: newNetwork(),
 	}
 	m.scripts[host.NftLoad] = m.load
 	for _, spec := range host.UnitSpecs() {
@@ -80,12 +75,6 @@ func (m *Machine) Resources() (host.Resources, error) {
 	return m.resources, nil
 }
 
-func (m *Machine) Links(context.Context) ([]host.Link, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return slices.Clone(m.links), nil
-}
-
 // SetFacts sets who the machine is.
 func (m *Machine) SetFacts(f host.Facts) {
 	m.mu.Lock()
@@ -98,11 +87,4 @@ func (m *Machine) SetResources(r host.Resources) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.resources = r
-}
-
-// SetLinks sets the network interfaces.
-func (m *Machine) SetLinks(links ...host.Link) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.links = links
 }

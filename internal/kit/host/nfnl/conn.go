@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"syscall"
 	"time"
 
@@ -41,15 +42,15 @@ type conn struct {
 	failed   error
 }
 
-// dial opens a socket that receives datagrams of up to size bytes. Waiting for one ends with the context.
-func dial(ctx context.Context, size int) (*conn, func(), error) {
+// dial opens a socket that receives datagrams of up to size bytes.
+func dial(size int) (*conn, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_NETFILTER)
 	if err != nil {
-		return nil, nil, fmt.Errorf("opening a netfilter socket: %w", err)
+		return nil, fmt.Errorf("opening a netfilter socket: %w", err)
 	}
 	if err := unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
 		unix.Close(fd)
-		return nil, nil, fmt.Errorf("binding a netfilter socket: %w", err)
+		return nil, fmt.Errorf("binding a netfilter socket: %w", err)
 	}
 	c := &conn{file: os.NewFile(uintptr(fd), "nfnetlink"), in: make([]byte, size)}
 	c.receive = func(fd uintptr) bool {
@@ -62,10 +63,45 @@ func dial(ctx context.Context, size int) (*conn, func(), error) {
 	}
 	if c.raw, err = c.file.SyscallConn(); err != nil {
 		c.file.Close()
-		return nil, nil, err
+		return nil, err
 	}
-	stop := context.AfterFunc(ctx, func() { _ = c.file.SetReadDeadline(time.Unix(1, 0)) })
-	return c, func() { stop(); c.file.Close() }, nil
+	return c, nil
+}
+
+// until ends waiting for a datagram with the context; the function it returns ends that.
+func (c *conn) until(ctx context.Context) func() bool {
+	return context.AfterFunc(ctx, func() { _ = c.file.SetReadDeadline(time.Unix(1, 0)) })
+}
+
+// Socket asks the kernel about tables. It keeps a connection open between questions: to close one takes the kernel longer
+// than to answer, because it waits for all readers of its tables.
+type Socket struct {
+	mu   sync.Mutex
+	idle *conn
+}
+
+// ask hands a connection to the function. One that has failed is not used again.
+func (s *Socket) ask(ctx context.Context, question func(c *conn) error) error {
+	s.mu.Lock()
+	c := s.idle
+	s.idle = nil
+	s.mu.Unlock()
+	if c == nil {
+		var err error
+		if c, err = dial(dumpBuffer); err != nil {
+			return err
+		}
+	}
+	stop := c.until(ctx)
+	err := question(c)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !stop() || err != nil || s.idle != nil {
+		c.file.Close()
+		return err
+	}
+	s.idle = c
+	return nil
 }
 
 // read receives one datagram, which stays valid until the next one.

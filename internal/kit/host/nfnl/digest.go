@@ -59,18 +59,14 @@ var (
 
 // Digest is a fingerprint of all that is configured in a table: its chains, rules, sets, elements, objects and flowtables. What
 // moves with the traffic (counters, quotas, the elements of dynamic sets) is left out. A missing table has the empty one.
-func Digest(ctx context.Context, table string) (string, error) {
-	c, hangUp, err := dial(ctx, dumpBuffer)
-	if err != nil {
+func (s *Socket) Digest(ctx context.Context, table string) (string, error) {
+	d := digester{table: table}
+	err := s.ask(ctx, func(c *conn) error {
+		d.conn = c
+		return c.settled(ctx, func() error { return d.read(ctx) })
+	})
+	if err != nil || !d.present {
 		return "", err
-	}
-	defer hangUp()
-	d := digester{conn: c, table: table}
-	if err := c.settled(ctx, func() error { return d.read(ctx) }); err != nil {
-		return "", err
-	}
-	if !d.present {
-		return "", nil
 	}
 	return hex.EncodeToString(d.sum.Sum(nil)), nil
 }

@@ -62,11 +62,12 @@ type Packet struct {
 // batch as soon as the group is bound, and then a batch for each datagram; it must not keep the batch. lost tells how many
 // packets the kernel dropped before the batch because they were not read fast enough.
 func FollowLog(ctx context.Context, group uint16, sink func(batch []Packet, lost uint64)) error {
-	c, hangUp, err := dial(ctx, logBuffer+messageLen)
+	c, err := dial(logBuffer + messageLen)
 	if err != nil {
 		return err
 	}
-	defer hangUp()
+	defer c.file.Close()
+	defer c.until(ctx)()
 	if err := c.widen(logSocket); err != nil {
 		return fmt.Errorf("asking for room for logged packets: %w", err)
 	}

@@ -37,31 +37,29 @@ type Counter struct {
 }
 
 // ReadState reads the state of a table of the inet family.
-func ReadState(ctx context.Context, table string) (State, error) {
-	c, hangUp, err := dial(ctx, dumpBuffer)
-	if err != nil {
-		return State{}, err
-	}
-	defer hangUp()
-	// The generation is read first: a change between both makes the state look older than it is, and is seen next time.
-	var s State
-	if s.Generation, err = c.generation(ctx); err != nil {
-		return State{}, err
-	}
-	c.beginTable(unix.NFT_MSG_GETTABLE, askFlags)
-	c.text(unix.NFTA_TABLE_NAME, table)
-	err = c.exchange(ctx, func(_ uint16, attrs []byte) {
-		s.Present = true
-		for kind, data := range attributes(attrs) {
-			if kind == tableUserdata {
-				s.Comment = string(comment(data))
-			}
+func (s *Socket) ReadState(ctx context.Context, table string) (State, error) {
+	var state State
+	err := s.ask(ctx, func(c *conn) (err error) {
+		// The generation is read first: a change between both makes the state look older than it is, and is seen next time.
+		if state.Generation, err = c.generation(ctx); err != nil {
+			return err
 		}
+		c.beginTable(unix.NFT_MSG_GETTABLE, askFlags)
+		c.text(unix.NFTA_TABLE_NAME, table)
+		err = c.exchange(ctx, func(_ uint16, attrs []byte) {
+			state.Present = true
+			for kind, data := range attributes(attrs) {
+				if kind == tableUserdata {
+					state.Comment = string(comment(data))
+				}
+			}
+		})
+		if errors.Is(err, unix.ENOENT) {
+			return nil
+		}
+		return err
 	})
-	if err != nil && !errors.Is(err, unix.ENOENT) {
-		return State{}, err
-	}
-	return s, nil
+	return state, err
 }
 
 func (c *conn) beginTable(kind, flags uint16) {
@@ -149,33 +147,27 @@ func (c *conn) rules(ctx context.Context, table, chain string, seen func(attrs [
 
 // ReadCounters reads the counters of all rules of a table whose comment begins with the prefix. Rules with the same comment
 // are one entry. A missing table has none.
-func ReadCounters(ctx context.Context, table, prefix string) ([]Counter, error) {
-	c, hangUp, err := dial(ctx, dumpBuffer)
-	if err != nil {
-		return nil, err
-	}
-	defer hangUp()
+func (s *Socket) ReadCounters(ctx context.Context, table, prefix string) ([]Counter, error) {
 	var tally tally
-	err = c.settled(ctx, func() error {
-		tally.reset(prefix)
-		chains, err := c.chains(ctx, table, func([]byte) {})
-		if err != nil {
-			return err
-		}
-		for _, x := range chains {
-			if x.uses == 0 {
-				continue
-			}
-			if err := c.rules(ctx, table, x.name, tally.add); err != nil {
+	err := s.ask(ctx, func(c *conn) error {
+		return c.settled(ctx, func() error {
+			tally.reset(prefix)
+			chains, err := c.chains(ctx, table, func([]byte) {})
+			if err != nil {
 				return err
 			}
-		}
-		return nil
+			for _, x := range chains {
+				if x.uses == 0 {
+					continue
+				}
+				if err := c.rules(ctx, table, x.name, tally.add); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
 	})
-	if err != nil {
-		return nil, err
-	}
-	return tally.list, nil
+	return tally.list, err
 }
 
 // tally sums counters by tag.

@@ -1,0 +1,252 @@
+package firewall
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"edge.internal/gateway/internal/kit/clock"
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/wire"
+)
+
+const (
+	// logHistory is how many events are kept for those who ask.
+	logHistory = 1000
+	// logBacklog is how many events a live reader may be behind before it loses some. It holds the history too.
+	logBacklog = 1 << 14
+	// logRetry is how long the log waits before it tries again to read what it could not read.
+	logRetry = 5 * time.Second
+	// logOrigins bounds what is remembered about prefixes; no table has that many rules that log.
+	logOrigins = 1 << 16
+	// linksFresh is how old the names of the interfaces may be, and linksUnknown how old when one is missing: an interface
+	// that went away must not have the names read for each of its packets.
+	linksFresh, linksUnknown = time.Minute, time.Second
+	// lostEvery is how often a loss is reported.
+	lostEvery = time.Minute
+)
+
+// Log is the log of the packet filter: it follows what rules log, and keeps the newest events for those who ask and for those
+// who watch. Events come in far faster than anybody reads, so that taking one in costs no allocation, and its JSON is made
+// when the first reader wants it, for all of them.
+type Log struct {
+	source host.Filter
+	names  func() map[uint32]string
+	action func(rule uuid.UUID) string
+	clock  clock.Clock
+	log    *slog.Logger
+
+	// ingesting guards what turns packets into events. No reader ever takes it.
+	ingesting sync.Mutex
+	events    []logEvent // of the batch at hand
+	batches   uint64
+	origins   map[string]*logPrefix
+	links     map[uint32]logLink
+	linksRead time.Time
+	lost      uint64
+	lostSaid  time.Time
+
+	// mu guards the ring. Event n is at n % logBacklog; the newest is next-1.
+	mu      sync.RWMutex
+	ring    []logEvent
+	next    uint64
+	readers map[*logReader]struct{}
+	failure string // why the log is not read; empty while it is
+
+	encoded logEncoder
+}
+
+// logPrefix is what is known about a prefix of logged packets.
+type logPrefix struct {
+	origin *logOrigin // nil when it is not one of ours
+	batch  uint64     // in which the rule's action was last asked for
+}
+
+// logLink is the name of an interface as JSON.
+type logLink struct {
+	json  string
+	known bool
+}
+
+// NewLog makes the log of what the source logs. names tells the names of the interfaces by index; action tells what a rule does
+// with a packet, and is empty for a rule that it does not know. Both are asked once for many packets.
+func NewLog(source host.Filter, names func() map[uint32]string, action func(rule uuid.UUID) string, c clock.Clock, log *slog.Logger) *Log {
+	return &Log{
+		source: source, names: names, action: action, clock: c, log: log,
+		origins: map[string]*logPrefix{}, ring: make([]logEvent, logBacklog), readers: map[*logReader]struct{}{},
+		failure: "the packet log has not been opened yet",
+	}
+}
+
+// Run follows the packet log until the context ends. Where it cannot be read, readers are told why, and it is tried again.
+func (l *Log) Run(ctx context.Context) {
+	for {
+		err := l.source.PacketLog(ctx, l.Ingest)
+		if ctx.Err() != nil {
+			return
+		}
+		if err == nil {
+			err = errors.New("the packet log has ended")
+		}
+		if l.setFailure(err.Error()) {
+			l.log.Warn("the packet log cannot be read", "component", "packet-filter", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-l.clock.After(logRetry):
+		}
+	}
+}
+
+// setFailure remembers why the log cannot be read, and tells whether that is news.
+func (l *Log) setFailure(text string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	news := l.failure != text
+	l.failure = text
+	return news
+}
+
+// Ingest takes in a batch of logged packets, which it does not keep. lost packets came before it and are not in it. An empty
+// batch says that the log is being read.
+func (l *Log) Ingest(batch []host.LoggedPacket, lost uint64) {
+	l.ingesting.Lock()
+	defer l.ingesting.Unlock()
+	now := l.clock.Now()
+	l.batches++
+	l.events = l.events[:0]
+	for i := range batch {
+		p := &batch[i]
+		origin := l.origin(p.Prefix)
+		if origin == nil {
+			continue
+		}
+		l.events = append(l.events, logEvent{
+			at: p.Time.UnixNano(), origin: origin, proto: p.Proto, src: p.Src, dst: p.Dst, srcPort: p.SrcPort, dstPort: p.DstPort,
+			in: l.link(p.InIndex, now), out: l.link(p.OutIndex, now), size: p.Size,
+		})
+	}
+	l.reportLoss(lost, now)
+	l.publish()
+}
+
+// publish puts the events at hand into the ring, and wakes those who watch it.
+func (l *Log) publish() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.failure = ""
+	for i := range l.events {
+		l.ring[l.next%logBacklog] = l.events[i]
+		l.next++
+	}
+	if len(l.events) == 0 {
+		return
+	}
+	for r := range l.readers {
+		select {
+		case r.wake <- struct{}{}:
+		default: // it has been told already
+		}
+	}
+}
+
+// origin finds what a prefix stands for. Other programs may log to the same group: what is not ours is nil.
+func (l *Log) origin(prefix string) *logOrigin {
+	known := l.origins[prefix]
+	if known == nil {
+		if len(l.origins) >= logOrigins {
+			clear(l.origins)
+		}
+		known = &logPrefix{origin: parseOrigin(prefix)}
+		l.origins[strings.Clone(prefix)] = known
+	}
+	if o := known.origin; o != nil && o.rule != uuid.Nil && known.batch != l.batches {
+		known.batch = l.batches
+		// Packets of a rule that was just deleted may still be on their way: they keep its last action.
+		if now := l.action(o.rule); now != "" && now != o.action {
+			known.origin = newOrigin(o.rule, now, "")
+		}
+	}
+	return known.origin
+}
+
+// link is the name of an interface as JSON, empty where there is none; an interface that went away is known by its number.
+func (l *Log) link(index uint32, now time.Time) string {
+	if index == 0 {
+		return ""
+	}
+	link, there := l.links[index]
+	if age := now.Sub(l.linksRead); l.links == nil || age >= linksFresh || !link.known && age >= linksUnknown {
+		l.links, l.linksRead = map[uint32]logLink{}, now
+		for i, name := range l.names() {
+			l.links[i] = logLink{json: quoted(name), known: true}
+		}
+		link, there = l.links[index]
+	}
+	if !there {
+		link = logLink{json: quoted("#" + strconv.FormatUint(uint64(index), 10))}
+		l.links[index] = link
+	}
+	return link.json
+}
+
+func (l *Log) reportLoss(lost uint64, now time.Time) {
+	l.lost += lost
+	if l.lost > 0 && now.Sub(l.lostSaid) >= lostEvery {
+		l.log.Warn("logged packets were lost", "component", "packet-filter", "packets", l.lost)
+		l.lost, l.lostSaid = 0, now
+	}
+}
+
+// LogPage is an answer of the log.
+type LogPage struct {
+	Events []LogEvent `json:"events" doc:"The events that match, newest first."`
+	Error  string     `json:"error,omitempty" doc:"Why the log cannot be read now; absent while it can."`
+}
+
+// Mount adds the log's routes.
+func (l *Log) Mount(r *httpd.Router) {
+	httpd.Handle(r, http.MethodGet, "/firewall/log", httpd.Read, httpd.Doc{ID: "firewall.log", Tag: "firewall", Summary: "The newest 1000 events of the packet filter's log that match, newest first"},
+		func(_ *httpd.Call, f LogFilter) (wire.Encoded[LogPage], error) { return l.page(f) })
+	httpd.Stream(r, "/firewall/log/live", httpd.Read, httpd.Doc{ID: "firewall.log.live", Tag: "firewall", Summary: "The newest events of the packet filter's log that match, oldest first, and then each new one"}, l.Follow)
+}
+
+// page encodes the newest events that match.
+func (l *Log) page(f LogFilter) (wire.Encoded[LogPage], error) {
+	found, failure := l.search(f.matcher())
+	b := append(make([]byte, 0, 256*len(found)+64), `{"events":[`...)
+	b = append(l.encoded.append(b, found), ']')
+	if failure != "" {
+		text, err := wire.Encode(failure)
+		if err != nil {
+			return nil, err
+		}
+		b = append(append(b, `,"error":`...), text...)
+	}
+	return append(b, '}'), nil
+}
+
+// search finds the newest events that match, newest first, and tells why the log is not read.
+func (l *Log) search(m logMatcher) (found []numberedEvent, failure string) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	for n := l.next; n > l.history() && len(found) < m.limit; n-- {
+		if e := &l.ring[(n-1)%logBacklog]; m.matches(e) {
+			found = append(found, numberedEvent{n - 1, *e})
+		}
+	}
+	return found, l.failure
+}
+
+// history is the number of the oldest event that is kept for those who ask; oldest is that of the oldest one in the ring.
+func (l *Log) history() uint64 { return l.next - min(l.next, logHistory) }
+func (l *Log) oldest() uint64  { return l.next - min(l.next, logBacklog) }

@@ -1,0 +1,264 @@
+package firewall
+
+import (
+	"net/netip"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"edge.internal/gateway/internal/kit/check"
+	"edge.internal/gateway/internal/kit/value"
+	"edge.internal/gateway/internal/kit/wire"
+)
+
+// LogEvent is one packet that a rule or a default drop logged. Its JSON is written by logEvent.append.
+type LogEvent struct {
+	Timestamp       time.Time `json:"timestamp" doc:"When the packet was seen."`
+	RuleID          uuid.UUID `json:"rule_id,omitzero" doc:"The rule that logged it; absent for default drops."`
+	Action          string    `json:"action" doc:"What was done with the packet: accept, drop or reject; empty when the rule was not known."`
+	Chain           string    `json:"chain,omitempty" enum:"input,forward" doc:"Where a default drop happened; absent for rules."`
+	Proto           string    `json:"proto" doc:"icmp, tcp, udp, icmpv6, or the number of another protocol."`
+	Source          string    `json:"source" doc:"Source address."`
+	Destination     string    `json:"destination" doc:"Destination address."`
+	SourcePort      uint16    `json:"source_port,omitzero" doc:"Source port; absent where there is none."`
+	DestinationPort uint16    `json:"destination_port,omitzero" doc:"Destination port; absent where there is none."`
+	Interface       string    `json:"interface" doc:"Interface that it came by; empty when the gateway itself sent it."`
+	OutInterface    string    `json:"out_interface,omitempty" doc:"Interface that it would leave by; absent for packets to the gateway."`
+	Size            int       `json:"size" doc:"Length of the IP packet in bytes."`
+}
+
+// logEvent is an event as it is kept. Its texts are shared by many.
+type logEvent struct {
+	at               int64 // nanoseconds since 1970
+	origin           *logOrigin
+	in, out          string // names of interfaces as JSON; empty where there is none
+	src, dst         netip.Addr
+	size             int
+	srcPort, dstPort uint16
+	proto            uint8
+}
+
+// logOrigin is where events come from. It never changes.
+type logOrigin struct {
+	rule   uuid.UUID // uuid.Nil for default drops
+	action string
+	json   string // the fields that say so, with a comma at the end
+}
+
+// newOrigin makes the origin of a rule's events, or with a chain, of a default drop.
+func newOrigin(rule uuid.UUID, action, chain string) *logOrigin {
+	o := &logOrigin{rule: rule, action: action}
+	if rule != uuid.Nil {
+		o.json = `"rule_id":"` + rule.String() + `",`
+	}
+	o.json += `"action":` + quoted(action) + `,`
+	if chain != "" {
+		o.json += `"chain":"` + chain + `",`
+	}
+	return o
+}
+
+// parseOrigin reads the prefix of a log statement of ours; any other is nil.
+func parseOrigin(prefix string) *logOrigin {
+	const actionDrop = "drop"
+	text, ours := strings.CutPrefix(prefix, "gateway:")
+	switch {
+	case !ours:
+		return nil
+	case text == "drop-input":
+		return newOrigin(uuid.Nil, actionDrop, "input")
+	case text == "drop-forward":
+		return newOrigin(uuid.Nil, actionDrop, "forward")
+	case len(text) != 36: // Parse takes other forms of an id too
+		return nil
+	}
+	rule, err := uuid.Parse(text)
+	if err != nil || rule == uuid.Nil {
+		return nil
+	}
+	return newOrigin(rule, "", "")
+}
+
+// quoted is a text as JSON. The name of an interface may be any bytes.
+func quoted(text string) string {
+	b, err := wire.Encode(strings.ToValidUTF8(text, "?"))
+	if err != nil {
+		return `""`
+	}
+	return string(b)
+}
+
+// protoNames are the protocols with a name in the log.
+var protoNames = map[string]uint8{"icmp": 1, "tcp": 6, "udp": 17, "icmpv6": 58}
+
+// protoTexts are all protocols as the log writes them.
+var protoTexts = func() (texts [256]string) {
+	for i := range texts {
+		texts[i] = strconv.Itoa(i)
+	}
+	for name, number := range protoNames {
+		texts[number] = name
+	}
+	return texts
+}()
+
+// append writes the event as a LogEvent.
+func (e *logEvent) append(b []byte) []byte {
+	b = append(b, `{"timestamp":"`...)
+	b = time.Unix(0, e.at).UTC().AppendFormat(b, "2006-01-02T15:04:05.000000Z")
+	b = append(b, `",`...)
+	b = append(b, e.origin.json...)
+	b = append(b, `"proto":"`...)
+	b = append(b, protoTexts[e.proto]...)
+	b = append(b, `","source":"`...)
+	b = e.src.AppendTo(b)
+	b = append(b, `","destination":"`...)
+	b = e.dst.AppendTo(b)
+	b = append(b, '"')
+	if e.srcPort != 0 {
+		b = strconv.AppendUint(append(b, `,"source_port":`...), uint64(e.srcPort), 10)
+	}
+	if e.dstPort != 0 {
+		b = strconv.AppendUint(append(b, `,"destination_port":`...), uint64(e.dstPort), 10)
+	}
+	b = append(b, `,"interface":`...)
+	if e.in != "" {
+		b = append(b, e.in...)
+	} else {
+		b = append(b, `""`...)
+	}
+	if e.out != "" {
+		b = append(append(b, `,"out_interface":`...), e.out...)
+	}
+	b = strconv.AppendInt(append(b, `,"size":`...), int64(e.size), 10)
+	return append(b, '}')
+}
+
+// numberedEvent is an event and its number since the start.
+type numberedEvent struct {
+	number uint64
+	logEvent
+}
+
+// logEncoder keeps the JSON of events, so that each is encoded once however many read it. The ingest never takes its lock.
+type logEncoder struct {
+	mu    sync.Mutex
+	slots []encodedEvent
+}
+
+type encodedEvent struct {
+	number uint64
+	json   []byte
+}
+
+// append writes the events with commas between them.
+func (c *logEncoder) append(b []byte, events []numberedEvent) []byte {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.slots == nil { // made when the first reader comes
+		c.slots = make([]encodedEvent, logBacklog)
+	}
+	for i := range events {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, c.encode(&events[i])...)
+	}
+	return b
+}
+
+func (c *logEncoder) encode(e *numberedEvent) []byte {
+	slot := &c.slots[e.number%logBacklog]
+	if len(slot.json) == 0 || slot.number != e.number {
+		slot.number, slot.json = e.number, e.append(slot.json[:0])
+	}
+	return slot.json
+}
+
+// LogFilter says which events to show. All that is given must hold.
+type LogFilter struct {
+	Since  time.Time    `query:"since" doc:"Not before this time."`
+	Until  time.Time    `query:"until" doc:"Not after this time."`
+	RuleID uuid.UUID    `query:"rule_id" doc:"Only what this rule logged."`
+	Src    value.Prefix `query:"src" doc:"Address or network of the source."`
+	Dst    value.Prefix `query:"dst" doc:"Address or network of the destination."`
+	Proto  string       `query:"proto" doc:"icmp, tcp, udp, icmpv6, or the number of a protocol."`
+	Action string       `query:"action" doc:"accept, drop or reject."`
+	Limit  *int         `query:"limit" doc:"How many events of the history at the most, 1 to 1000; 1000 when absent."`
+}
+
+// Validate says what is wrong beyond the types of the fields.
+func (f *LogFilter) Validate() error {
+	var c check.List
+	_, known := f.proto()
+	c.That(known, "proto", "must be icmp, tcp, udp, icmpv6 or a number from 0 to 255")
+	c.That(f.Action == "" || f.Action == "accept" || f.Action == "drop" || f.Action == "reject", "action", "must be one of accept, drop, reject")
+	c.That(f.Limit == nil || *f.Limit >= 1 && *f.Limit <= logHistory, "limit", "must be between 1 and %d", logHistory)
+	return c.Err()
+}
+
+// anyProto is no protocol's number.
+const anyProto = -1
+
+func (f *LogFilter) proto() (number int, ok bool) {
+	if f.Proto == "" {
+		return anyProto, true
+	}
+	if n, named := protoNames[f.Proto]; named {
+		return int(n), true
+	}
+	n, err := strconv.ParseUint(f.Proto, 10, 8)
+	return int(n), err == nil
+}
+
+// logMatcher is a filter in the form in which it is held against events.
+type logMatcher struct {
+	since, until int64
+	rule         uuid.UUID
+	src, dst     netip.Prefix
+	proto        int
+	action       string
+	limit        int
+}
+
+// matcher is for a filter that is valid.
+func (f *LogFilter) matcher() logMatcher {
+	m := logMatcher{rule: f.RuleID, src: f.Src.Netip(), dst: f.Dst.Netip(), action: f.Action, limit: logHistory}
+	m.proto, _ = f.proto()
+	if !f.Since.IsZero() {
+		m.since = nanoseconds(f.Since)
+	}
+	m.until = maxNanoseconds
+	if !f.Until.IsZero() {
+		m.until = nanoseconds(f.Until)
+	}
+	if f.Limit != nil {
+		m.limit = *f.Limit
+	}
+	return m
+}
+
+const maxNanoseconds = 1<<63 - 1
+
+// nanoseconds is a time as events have it. Times that do not fit lie before or after every event.
+func nanoseconds(t time.Time) int64 {
+	switch {
+	case t.Before(time.Unix(0, 0)):
+		return 0
+	case t.After(time.Unix(0, maxNanoseconds)):
+		return maxNanoseconds
+	}
+	return t.UnixNano()
+}
+
+func (m *logMatcher) matches(e *logEvent) bool {
+	return e.at >= m.since && e.at <= m.until &&
+		(m.proto == anyProto || int(e.proto) == m.proto) &&
+		(m.action == "" || e.origin.action == m.action) &&
+		(m.rule == uuid.Nil || e.origin.rule == m.rule) &&
+		(!m.src.IsValid() || m.src.Contains(e.src)) &&
+		(!m.dst.IsValid() || m.dst.Contains(e.dst))
+}

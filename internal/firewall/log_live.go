@@ -1,0 +1,121 @@
+package firewall
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"edge.internal/gateway/internal/kit/wire"
+)
+
+const (
+	// logFrame is how many events a frame has at the most: a frame per event would cost a reader ten times as much.
+	logFrame = 64
+	// logGather is how long an event waits for others to fill its frame.
+	logGather = 50 * time.Millisecond
+	// logScan is how many events a reader looks at before it lets the ingest go on.
+	logScan = 512
+)
+
+// LogFrame is one message of the live log.
+type LogFrame struct {
+	Events  []LogEvent `json:"events" doc:"Up to 64 events that match, oldest first."`
+	Dropped uint64     `json:"dropped" doc:"How many events this reader was too slow for since the stream began; with a filter, they might not all have matched."`
+}
+
+// logReader is somebody who watches the log. It walks the ring at its own pace, and what the ring loses before it came by is
+// lost to it alone: the snapshot and the stream are one walk, so that there is no gap and no duplicate between them.
+type logReader struct {
+	wake    chan struct{}
+	matcher logMatcher
+	next    uint64          // the next event to look at
+	waiting []numberedEvent // for their frame
+	dropped uint64
+	told    uint64 // how many dropped events the reader knows of
+	frame   []byte
+}
+
+// Follow sends the events of the history that match, oldest first, and then each new one, until the context ends or send
+// fails.
+func (l *Log) Follow(ctx context.Context, f LogFilter, send func(wire.Encoded[LogFrame]) error) error {
+	r := l.subscribe(f.matcher())
+	defer l.unsubscribe(r)
+	var due <-chan time.Time
+	for {
+		l.gather(r)
+		if len(r.waiting) == logFrame {
+			due = nil
+			if err := send(l.pack(r)); err != nil {
+				return err
+			}
+			continue
+		}
+		if due == nil && (len(r.waiting) > 0 || r.dropped > r.told) {
+			due = l.clock.After(logGather)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-r.wake:
+		case <-due:
+			due = nil
+			if err := send(l.pack(r)); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// subscribe starts a reader at the first event of its snapshot.
+func (l *Log) subscribe(m logMatcher) *logReader {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r := &logReader{wake: make(chan struct{}, 1), matcher: m, next: l.next, waiting: make([]numberedEvent, 0, logFrame)}
+	for n, found := l.next, 0; n > l.history() && found < m.limit; n-- {
+		if m.matches(&l.ring[(n-1)%logBacklog]) {
+			r.next = n - 1
+			found++
+		}
+	}
+	l.readers[r] = struct{}{}
+	return r
+}
+
+func (l *Log) unsubscribe(r *logReader) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.readers, r)
+}
+
+// gather walks on until a frame is full or the reader has seen everything.
+func (l *Log) gather(r *logReader) {
+	for more := true; more && len(r.waiting) < logFrame; {
+		more = l.walk(r)
+	}
+}
+
+// walk lets the reader look at some events, and tells whether there are more.
+func (l *Log) walk(r *logReader) bool {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if oldest := l.oldest(); r.next < oldest {
+		r.dropped += oldest - r.next
+		r.next = oldest
+	}
+	for end := min(l.next, r.next+logScan); r.next < end && len(r.waiting) < logFrame; r.next++ {
+		if e := &l.ring[r.next%logBacklog]; r.matcher.matches(e) {
+			r.waiting = append(r.waiting, numberedEvent{r.next, *e})
+		}
+	}
+	return r.next < l.next
+}
+
+// pack makes a frame of the events that wait. It is valid until the next one.
+func (l *Log) pack(r *logReader) wire.Encoded[LogFrame] {
+	r.frame = append(r.frame[:0], `{"events":[`...)
+	r.frame = l.encoded.append(r.frame, r.waiting)
+	r.frame = strconv.AppendUint(append(r.frame, `],"dropped":`...), r.dropped, 10)
+	r.frame = append(r.frame, '}')
+	r.waiting, r.told = r.waiting[:0], r.dropped
+	return r.frame
+}

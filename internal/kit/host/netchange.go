@@ -1,0 +1,268 @@
+package host
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+
+	"edge.internal/gateway/internal/kit/value"
+)
+
+// ifaProto is the attribute that says who made an address. The kernel has it since 5.18, the library not yet.
+const ifaProto = 11
+
+// bondCheck is how often a bond looks whether its members are connected, in milliseconds. The kernel's own default is never.
+const bondCheck = 100
+
+// managed refuses to touch the network of a machine whose files must not be touched either.
+func (s *System) managed(ctx context.Context) error {
+	if s.foreign {
+		return fmt.Errorf("the network is not managed here: a gateway below a root folder leaves the machine's network alone (%w)", ErrNotInstalled)
+	}
+	return ctx.Err()
+}
+
+// linkByName finds a link whose name can be one; the kernel would look for others by other means.
+func linkByName(name string) (netlink.Link, error) {
+	if _, err := value.Parse[value.IfName](name); err != nil {
+		return nil, fmt.Errorf("%q %w", name, err)
+	}
+	l, err := netlink.LinkByName(name)
+	if _, missing := errors.AsType[netlink.LinkNotFoundError](err); missing {
+		return nil, fmt.Errorf("there is no link %s: %w", name, unix.ENODEV)
+	}
+	return l, err
+}
+
+// CreateLink makes a vlan, a bridge or a bond.
+func (s *System) CreateLink(ctx context.Context, n NewLink) error {
+	if err := s.managed(ctx); err != nil {
+		return err
+	}
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name, attrs.Alias = n.Name, n.Alias
+	var link netlink.Link
+	switch n.Kind {
+	case "vlan":
+		parent, err := linkByName(n.Parent)
+		if err != nil {
+			return err
+		}
+		attrs.ParentIndex = parent.Attrs().Index
+		link = &netlink.Vlan{LinkAttrs: attrs, VlanId: n.VLANID, VlanProtocol: netlink.VLAN_PROTOCOL_8021Q}
+	case "bridge":
+		link = &netlink.Bridge{LinkAttrs: attrs}
+	case "bond":
+		bond := netlink.NewLinkBond(attrs)
+		bond.Mode, bond.Miimon = netlink.StringToBondMode(n.BondMode), bondCheck
+		link = bond
+	default:
+		return fmt.Errorf("links of kind %q are not made here", n.Kind)
+	}
+	err := netlink.LinkAdd(link)
+	if errors.Is(err, unix.EOPNOTSUPP) {
+		return fmt.Errorf("this kernel knows no links of kind %s", n.Kind)
+	}
+	return err
+}
+
+// ChangeLink changes what is given.
+func (s *System) ChangeLink(ctx context.Context, name string, c LinkChange) error {
+	if err := s.managed(ctx); err != nil {
+		return err
+	}
+	link, err := linkByName(name)
+	if err != nil {
+		return err
+	}
+	if c.Alias != nil {
+		if err := netlink.LinkSetAlias(link, *c.Alias); err != nil {
+			return err
+		}
+	}
+	if c.MTU != nil {
+		if err := netlink.LinkSetMTU(link, *c.MTU); err != nil {
+			return err
+		}
+	}
+	if c.Master != nil {
+		if err := setMaster(link, *c.Master); err != nil {
+			return err
+		}
+	}
+	switch {
+	case c.Up == nil:
+		return nil
+	case *c.Up:
+		return netlink.LinkSetUp(link)
+	}
+	return netlink.LinkSetDown(link)
+}
+
+func setMaster(link netlink.Link, name string) error {
+	if name == "" {
+		return netlink.LinkSetNoMaster(link)
+	}
+	master, err := linkByName(name)
+	if err != nil {
+		return err
+	}
+	if master.Type() == "bond" && link.Attrs().Flags&net.FlagUp != 0 {
+		if err := netlink.LinkSetDown(link); err != nil {
+			return err
+		}
+	}
+	return netlink.LinkSetMaster(link, master)
+}
+
+// RemoveLink removes a link that the gateway made.
+func (s *System) RemoveLink(ctx context.Context, name string) error {
+	if err := s.managed(ctx); err != nil {
+		return err
+	}
+	link, err := linkByName(name)
+	if errors.Is(err, unix.ENODEV) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if !strings.HasPrefix(link.Attrs().Alias, OwnAlias) {
+		return fmt.Errorf("link %s was not made by the gateway", name)
+	}
+	if err := netlink.LinkDel(link); !errors.Is(err, unix.ENODEV) {
+		return err
+	}
+	return nil
+}
+
+// addressRequest is what adding and removing an address have in common.
+func addressRequest(kind, flags int, link netlink.Link, a netip.Prefix) *nl.NetlinkRequest {
+	family := unix.AF_INET6
+	if a.Addr().Is4() {
+		family = unix.AF_INET
+	}
+	req := nl.NewNetlinkRequest(kind, flags|unix.NLM_F_ACK)
+	header := nl.NewIfAddrmsg(family)
+	header.Prefixlen, header.Index = uint8(a.Bits()), uint32(link.Attrs().Index)
+	req.AddData(header)
+	req.AddData(nl.NewRtAttr(unix.IFA_LOCAL, a.Addr().AsSlice()))
+	req.AddData(nl.NewRtAttr(unix.IFA_ADDRESS, a.Addr().AsSlice()))
+	return req
+}
+
+// SetAddress gives a link an address of the gateway.
+func (s *System) SetAddress(ctx context.Context, name string, a NewAddr) error {
+	if err := s.managed(ctx); err != nil {
+		return err
+	}
+	link, err := linkByName(name)
+	if err != nil {
+		return err
+	}
+	req := addressRequest(unix.RTM_NEWADDR, unix.NLM_F_CREATE|unix.NLM_F_REPLACE, link, a.Prefix)
+	req.AddData(nl.NewRtAttr(ifaProto, []byte{RouteProtocol}))
+	if a.Prefix.Addr().Is4() {
+		// Networks of two and of one address have no broadcast address (RFC 3021).
+		if a.Prefix.Bits() < 31 {
+			req.AddData(nl.NewRtAttr(unix.IFA_BROADCAST, value.Last(a.Prefix.Masked()).AsSlice()))
+		}
+	} else if a.AtOnce {
+		req.AddData(nl.NewRtAttr(unix.IFA_FLAGS, binary.NativeEndian.AppendUint32(nil, unix.IFA_F_NODAD)))
+	}
+	_, err = req.Execute(unix.NETLINK_ROUTE, 0)
+	return err
+}
+
+// RemoveAddress takes an address from a link.
+func (s *System) RemoveAddress(ctx context.Context, name string, a netip.Prefix) error {
+	if err := s.managed(ctx); err != nil {
+		return err
+	}
+	link, err := linkByName(name)
+	if errors.Is(err, unix.ENODEV) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	_, err = addressRequest(unix.RTM_DELADDR, 0, link, a).Execute(unix.NETLINK_ROUTE, 0)
+	if errors.Is(err, unix.EADDRNOTAVAIL) || errors.Is(err, unix.ENODEV) {
+		return nil
+	}
+	return err
+}
+
+// Settings of the kernel that make the machine a router.
+const (
+	forward4 = "net/ipv4/ip_forward"
+	forward6 = "net/ipv6/conf/all/forwarding"
+	promote  = "net/ipv4/conf/all/promote_secondaries"
+)
+
+func acceptRASetting(link string) string { return "net/ipv6/conf/" + link + "/accept_ra" }
+
+// setting reads a number of the kernel's settings; ok is false where the kernel does not have it.
+func setting(name string) (n int, ok bool) {
+	content, err := os.ReadFile(filepath.Join("/proc/sys", name))
+	if err != nil {
+		return 0, false
+	}
+	n, err = strconv.Atoi(strings.TrimSpace(string(content)))
+	return n, err == nil
+}
+
+func setSetting(name string, n int) error {
+	return os.WriteFile(filepath.Join("/proc/sys", name), []byte(strconv.Itoa(n)), 0o644)
+}
+
+func acceptRA(link string) int {
+	if n, ok := setting(acceptRASetting(link)); ok {
+		return n
+	}
+	return -1
+}
+
+// Forwarding tells whether the machine forwards packets. A kernel without IPv6 has nothing to turn on.
+func (s *System) Forwarding(ctx context.Context) (Forwarding, error) {
+	on := func(name string) bool { n, ok := setting(name); return !ok || n != 0 }
+	return Forwarding{IPv4: on(forward4), IPv6: on(forward6), KeepsSecondaries: on(promote)}, ctx.Err()
+}
+
+// Forward makes the machine forward packets. What is on already is not written again.
+func (s *System) Forward(ctx context.Context) error {
+	if err := s.managed(ctx); err != nil {
+		return err
+	}
+	for _, name := range []string{forward4, forward6, promote} {
+		if n, ok := setting(name); !ok || n != 0 {
+			continue
+		}
+		if err := setSetting(name, 1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// AcceptRouters lets a link learn its default route from routers even though the machine forwards.
+func (s *System) AcceptRouters(ctx context.Context, name string) error {
+	if err := s.managed(ctx); err != nil {
+		return err
+	}
+	if _, err := value.Parse[value.IfName](name); err != nil {
+		return fmt.Errorf("%q %w", name, err)
+	}
+	return setSetting(acceptRASetting(name), 2)
+}

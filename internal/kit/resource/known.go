@@ -1,0 +1,124 @@
+package resource
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"sync"
+
+	"github.com/google/uuid"
+
+	"edge.internal/gateway/internal/kit/db"
+)
+
+// known keeps the rows of a large kind as they were last read, so that reading all of them again costs little more than
+// what has changed since.
+type known[T any] struct {
+	mu   sync.Mutex
+	rows map[uuid.UUID]versioned[T]
+}
+
+// versioned is one version of a row. The transaction that wrote it and its place in the table tell it from every other,
+// whoever wrote it: this process, another one, replication, a person with psql.
+type versioned[T any] struct {
+	version string
+	row     *T
+}
+
+const version = "xmin::text || ctid::text"
+
+// keepRows is from how many rows on they are kept.
+const keepRows = 200
+
+// all reads every row, in order.
+func (n *known[T]) all(ctx context.Context, k *Kind[T], q db.Querier) ([]T, error) {
+	ids, list, err := n.recall(ctx, k, q)
+	if err != nil {
+		return nil, err
+	}
+	var missing []uuid.UUID
+	at := map[uuid.UUID]int{}
+	for i := range list {
+		if list[i].row == nil {
+			missing = append(missing, ids[i])
+			at[ids[i]] = i
+		}
+	}
+	if len(missing) > 0 {
+		// What is read now may be newer than the versions were; each is kept under its own.
+		err := k.each(ctx, q, "SELECT "+version+", "+k.codec.columns+" WHERE id = ANY ($1)", []any{missing}, func(x versioned[T]) {
+			list[at[metaOf(x.row).ID]] = x
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	n.keep(ids, list)
+	rows := make([]T, 0, len(list))
+	for i := range list {
+		if list[i].row != nil { // or it was deleted in between
+			rows = append(rows, *list[i].row)
+		}
+	}
+	return rows, nil
+}
+
+// recall reads which versions there are, and finds those that are known.
+func (n *known[T]) recall(ctx context.Context, k *Kind[T], q db.Querier) (ids []uuid.UUID, list []versioned[T], err error) {
+	rows, err := q.Query(ctx, "SELECT id, "+version+" FROM "+k.Table+k.orderBy())
+	if err != nil {
+		return nil, nil, db.Fault(err)
+	}
+	defer rows.Close()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for rows.Next() {
+		var id uuid.UUID
+		var x versioned[T]
+		if err := rows.Scan(&id, &x.version); err != nil {
+			return nil, nil, fmt.Errorf("reading the versions of %s: %w", k.Table, err)
+		}
+		if kept, there := n.rows[id]; there && kept.version == x.version {
+			x.row = kept.row
+		}
+		ids, list = append(ids, id), append(list, x)
+	}
+	return ids, list, db.Fault(rows.Err())
+}
+
+// keep remembers what was read, if it is worth it.
+func (n *known[T]) keep(ids []uuid.UUID, list []versioned[T]) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(list) < keepRows || len(n.rows) > 2*len(list) {
+		n.rows = nil
+	}
+	if len(list) < keepRows {
+		return
+	}
+	if n.rows == nil {
+		n.rows = make(map[uuid.UUID]versioned[T], len(list))
+	}
+	for i, id := range ids {
+		if list[i].row != nil {
+			n.rows[id] = list[i]
+		}
+	}
+}
+
+// each reads rows with their version in front.
+func (k *Kind[T]) each(ctx context.Context, q db.Querier, sql string, args []any, f func(versioned[T])) error {
+	rows, err := q.Query(ctx, sql, args...)
+	if err != nil {
+		return db.Fault(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		x := versioned[T]{row: new(T)}
+		if err := k.codec.scan(rows, reflect.ValueOf(x.row).Elem(), &x.version); err != nil {
+			return fmt.Errorf("reading %s: %w", k.Table, err)
+		}
+		f(x)
+	}
+	return db.Fault(rows.Err())
+}

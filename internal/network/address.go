@@ -1,0 +1,96 @@
+package network
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"edge.internal/gateway/internal/kit/apply"
+	"edge.internal/gateway/internal/kit/check"
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/resource"
+	"edge.internal/gateway/internal/kit/value"
+)
+
+// Address is an address that the gateway binds to one of its interfaces.
+type Address struct {
+	resource.Meta
+	InterfaceID uuid.UUID  `json:"interface_id" doc:"The interface that has it; left out below an interface's own path."`
+	Address     value.Addr `json:"address" required:"true" doc:"IPv4 or IPv6 address."`
+	Prefix      int        `json:"prefix" required:"true" minimum:"1" maximum:"128" doc:"Length of its network's prefix: at most 32 for IPv4, 128 for IPv6."`
+	IsVIP       bool       `json:"is_vip" doc:"Whether it is a virtual address, which moves between the nodes of a cluster."`
+	VIPPriority int        `json:"vip_priority" minimum:"1" maximum:"254" doc:"Which node of a cluster takes a virtual address: the one with the highest number."`
+	Description string     `json:"description" maxLength:"500" doc:"What it is for."`
+}
+
+// bound is the address with its length, as the kernel binds it.
+func (a *Address) bound() netip.Prefix { return netip.PrefixFrom(a.Address.Netip(), a.Prefix) }
+
+// Validate says what one address can say about itself.
+func (a *Address) Validate() error {
+	var c check.List
+	c.That(a.InterfaceID != uuid.Nil, "interface_id", "is required")
+	ip := a.Address.Netip()
+	if !ip.IsValid() {
+		return c.Err()
+	}
+	c.That(!ip.IsUnspecified(), "address", "must not be the unspecified address")
+	c.That(!ip.IsLoopback(), "address", "must not be a loopback address")
+	c.That(!ip.IsMulticast(), "address", "must not be a multicast address")
+	if !ip.Is4() {
+		return c.Err()
+	}
+	c.That(ip.As4()[0] != 0 && ip != netip.AddrFrom4([4]byte{255, 255, 255, 255}), "address", "must be the address of one machine")
+	c.That(a.Prefix <= 32, "prefix", "must be between 1 and 32 for an IPv4 address")
+	if network := a.bound().Masked(); network.IsValid() && a.Prefix < 31 {
+		c.That(ip != network.Addr(), "address", "must not be the address of the network %s itself", network)
+		c.That(ip != value.Last(network), "address", "must not be the broadcast address of the network %s", network)
+	}
+	return c.Err()
+}
+
+// Label is how people know it.
+func (a *Address) Label() string { return fmt.Sprintf("%s/%d", a.Address, a.Prefix) }
+
+func (r *Room) addressKind() resource.Child[Address] {
+	return resource.Child[Address]{
+		Kind: resource.Kind[Address]{
+			Name: "network.ip-address", Title: "IP address", Path: "/ip-addresses", Table: "network_addresses", Order: "address::inet", Local: true,
+			Feeds: []apply.ID{apply.Network},
+			New:   func() Address { return Address{VIPPriority: 100} },
+			Check: r.checkAddress,
+		},
+		Under: "/network-interfaces/{parent}/ip-addresses", Column: "interface_id", Parent: "network_interfaces",
+	}
+}
+
+// checkAddress looks at an address among the interfaces and routes.
+func (r *Room) checkAddress(ctx context.Context, tx *db.Tx, _, now *Address) error {
+	if now == nil {
+		return nil
+	}
+	interfaces, err := r.interfaces.All(ctx, tx)
+	if err != nil {
+		return err
+	}
+	own := slices.IndexFunc(interfaces, func(i Interface) bool { return i.ID == now.InterfaceID })
+	if own < 0 {
+		return fault.Field("interface_id", "does not exist")
+	}
+	var c check.List
+	for _, i := range interfaces {
+		c.That(!slices.Contains(i.Members, interfaces[own].Name), "interface_id", "%s is a member of %s, which has to carry the address", interfaces[own].Name, i.Name)
+	}
+	routes, err := r.routes.All(ctx, tx)
+	if err != nil {
+		return err
+	}
+	for _, route := range routes {
+		c.That(route.Gateway != now.Address, "address", "is the gateway of the route to %s, so it cannot be our own", route.Destination)
+	}
+	return c.Err()
+}

@@ -1,0 +1,143 @@
+package network
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/value"
+)
+
+// Config is what the kernel's network shall be: nothing in it is inactive.
+type Config struct {
+	Links  []WantedLink  `json:"links"`
+	Routes []WantedRoute `json:"routes"`
+}
+
+// WantedLink is a link that shall be there, with its addresses.
+type WantedLink struct {
+	ID        uuid.UUID       `json:"id"`
+	Name      string          `json:"name"`
+	Type      string          `json:"type"`
+	Role      string          `json:"role"`
+	Parent    string          `json:"parent,omitempty"`
+	VLANID    int             `json:"vlan_id,omitempty"`
+	Members   []string        `json:"members,omitempty"`
+	MTU       int             `json:"mtu,omitempty"`
+	BondMode  string          `json:"bond_mode,omitempty"`
+	Addresses []WantedAddress `json:"addresses"`
+}
+
+// made tells whether the gateway makes and removes the link.
+func (l *WantedLink) made() bool { return l.Type == vlan || l.Type == bond || l.Type == bridge }
+
+// WantedAddress is an address that a link shall have.
+type WantedAddress struct {
+	Address netip.Prefix `json:"address"`
+	VIP     bool         `json:"vip,omitempty"`
+}
+
+// WantedRoute is a route that shall be there.
+type WantedRoute struct {
+	ID          uuid.UUID    `json:"id"`
+	Destination netip.Prefix `json:"destination"`
+	Gateway     netip.Addr   `json:"gateway,omitzero"`
+	Dev         string       `json:"dev,omitempty"`
+	Metric      uint32       `json:"metric"`
+	Table       Table        `json:"table"`
+}
+
+func (r *Room) load(ctx context.Context, q db.Querier) (Config, error) {
+	interfaces, err := r.interfaces.All(ctx, q)
+	if err != nil {
+		return Config{}, err
+	}
+	addresses, err := r.addresses.All(ctx, q)
+	if err != nil {
+		return Config{}, err
+	}
+	routes, err := r.routes.All(ctx, q)
+	if err != nil {
+		return Config{}, err
+	}
+	if r.deps.VIPsElsewhere() {
+		addresses = slices.DeleteFunc(addresses, func(a Address) bool { return a.IsVIP })
+	}
+	return configure(interfaces, addresses, routes), nil
+}
+
+// configure leaves out what takes no part: what is inactive, and what hangs on that.
+func configure(interfaces []Interface, addresses []Address, routes []Route) Config {
+	declared := map[value.IfName]*Interface{}
+	for n := range interfaces {
+		declared[interfaces[n].Name] = &interfaces[n]
+	}
+	// A vlan goes with a parent that the gateway removes; one on an ethernet link or on nothing of ours stays.
+	var takesPart func(i *Interface) bool
+	takesPart = func(i *Interface) bool {
+		parent := declared[i.Parent]
+		return i.Active && (parent == nil || !parent.made() || takesPart(parent))
+	}
+	out := func(name value.IfName) bool { i := declared[name]; return i != nil && !takesPart(i) }
+
+	c := Config{Links: []WantedLink{}, Routes: []WantedRoute{}}
+	for n := range interfaces {
+		if i := &interfaces[n]; takesPart(i) {
+			c.Links = append(c.Links, i.wanted(addresses, out))
+		}
+	}
+	for _, route := range routes {
+		dev := route.Dev
+		if dev.IsZero() {
+			dev = deviceOf(route.Gateway.Netip(), interfaces, addresses)
+		}
+		if !route.Active || out(dev) {
+			continue
+		}
+		c.Routes = append(c.Routes, WantedRoute{
+			ID: route.ID, Destination: route.Destination.Netip(), Gateway: route.Gateway.Netip(), Dev: dev.String(), Metric: route.metric(), Table: route.TableName,
+		})
+	}
+	return c
+}
+
+func (i *Interface) wanted(addresses []Address, out func(value.IfName) bool) WantedLink {
+	l := WantedLink{ID: i.ID, Name: i.Name.String(), Type: i.Type, Role: i.Role.String(), Parent: i.Parent.String(), Addresses: []WantedAddress{}}
+	if i.VLANID != nil {
+		l.VLANID = *i.VLANID
+	}
+	if i.MTU != nil {
+		l.MTU = *i.MTU
+	}
+	if i.BondMode != nil {
+		l.BondMode = *i.BondMode
+	}
+	for _, m := range i.Members {
+		if !out(m) {
+			l.Members = append(l.Members, m.String())
+		}
+	}
+	for _, a := range addresses {
+		if a.InterfaceID == i.ID {
+			l.Addresses = append(l.Addresses, WantedAddress{a.bound(), a.IsVIP})
+		}
+	}
+	return l
+}
+
+// deviceOf is the interface whose own network has the router; none when no declared address says so. Written down, the
+// route follows the address when it moves to another interface.
+func deviceOf(router netip.Addr, interfaces []Interface, addresses []Address) (dev value.IfName) {
+	longest := -1
+	for _, a := range addresses {
+		if network := a.bound(); network.Bits() > longest && network.Contains(router) {
+			if n := slices.IndexFunc(interfaces, func(i Interface) bool { return i.ID == a.InterfaceID }); n >= 0 {
+				longest, dev = network.Bits(), interfaces[n].Name
+			}
+		}
+	}
+	return dev
+}

@@ -1,0 +1,529 @@
+package network_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"edge.internal/gateway/internal/kit"
+	"edge.internal/gateway/internal/kit/clock"
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/hosttest"
+	"edge.internal/gateway/internal/kit/host/nettest"
+	"edge.internal/gateway/internal/kit/kittest"
+	"edge.internal/gateway/internal/network"
+)
+
+// The tests of this package have a network namespace of their own: what they do to the kernel's network is theirs.
+func TestMain(m *testing.M) { nettest.Main(m) }
+
+// kernel is a machine whose network is the real one, and whose files are in memory. It counts what is written.
+type kernel struct {
+	host.Files
+	host.Units
+	host.Network
+	host.Filter
+	memory *hosttest.Machine
+	writes atomic.Int64
+}
+
+func (k *kernel) Run(ctx context.Context, c host.Command, in host.Input) (host.Output, error) {
+	return k.memory.Run(ctx, c, in)
+}
+func (k *kernel) Facts() host.Facts                  { return k.memory.Facts() }
+func (k *kernel) Resources() (host.Resources, error) { return k.memory.Resources() }
+
+func (k *kernel) CreateLink(ctx context.Context, l host.NewLink) error {
+	k.writes.Add(1)
+	return k.Network.CreateLink(ctx, l)
+}
+func (k *kernel) ChangeLink(ctx context.Context, name string, c host.LinkChange) error {
+	k.writes.Add(1)
+	return k.Network.ChangeLink(ctx, name, c)
+}
+func (k *kernel) RemoveLink(ctx context.Context, name string) error {
+	k.writes.Add(1)
+	return k.Network.RemoveLink(ctx, name)
+}
+func (k *kernel) SetAddress(ctx context.Context, link string, a host.NewAddr) error {
+	k.writes.Add(1)
+	return k.Network.SetAddress(ctx, link, a)
+}
+func (k *kernel) RemoveAddress(ctx context.Context, link string, a netip.Prefix) error {
+	k.writes.Add(1)
+	return k.Network.RemoveAddress(ctx, link, a)
+}
+func (k *kernel) AddRoute(ctx context.Context, r host.NewRoute) error {
+	k.writes.Add(1)
+	return k.Network.AddRoute(ctx, r)
+}
+func (k *kernel) ReplaceRoute(ctx context.Context, r host.NewRoute) error {
+	k.writes.Add(1)
+	return k.Network.ReplaceRoute(ctx, r)
+}
+func (k *kernel) RemoveRoute(ctx context.Context, r host.NewRoute) error {
+	k.writes.Add(1)
+	return k.Network.RemoveRoute(ctx, r)
+}
+func (k *kernel) Forward(ctx context.Context) error { k.writes.Add(1); return k.Network.Forward(ctx) }
+func (k *kernel) AcceptRouters(ctx context.Context, link string) error {
+	k.writes.Add(1)
+	return k.Network.AcceptRouters(ctx, link)
+}
+
+// ip runs iproute2, as an operator at the machine does.
+func ip(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := exec.Command("ip", args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("ip %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+// cable makes two connected links, and clears the namespace when the test ends.
+func cable(t *testing.T, name, other string) {
+	t.Helper()
+	ip(t, "link", "add", name, "type", "veth", "peer", "name", other)
+	ip(t, "link", "set", other, "up")
+	t.Cleanup(func() { _ = exec.Command("ip", "link", "del", name).Run() })
+}
+
+// clear removes what a test may have left.
+func clear(t *testing.T) {
+	t.Helper()
+	t.Cleanup(func() {
+		out, _ := exec.Command("ip", "-br", "link", "show", "type", "bridge").Output()
+		for line := range strings.Lines(string(out)) {
+			_ = exec.Command("ip", "link", "del", strings.Fields(line)[0]).Run()
+		}
+	})
+}
+
+// gateway is the room on the real kernel.
+type gateway struct {
+	*kittest.Bench
+	kernel *kernel
+}
+
+func onKernel(t *testing.T) gateway {
+	t.Helper()
+	clear(t)
+	b := kittest.New(t)
+	system, err := host.New(host.Options{Units: host.NoUnits{Reason: "a test"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := &kernel{Files: b.Machine, Units: b.Machine, Network: system, Filter: b.Machine, memory: b.Machine}
+	b.Kit = kit.New(b.DB, k, clock.Real, b.Log, b.Secrets, b.Paths, "1.0.0")
+	b.Router.SetupDone = func() bool { return true }
+	b.Router.Sessions = kittest.Roles{}
+	network.New(b.Kit, network.Deps{VIPsElsewhere: func() bool { return false }}).Mount()
+	b.Resources.MountChangeSets()
+	b.Start(t)
+	g := gateway{b, k}
+	g.settle(t)
+	return g
+}
+
+// settle brings the kernel to what is stored.
+func (g gateway) settle(t *testing.T) {
+	t.Helper()
+	if _, failed := g.Engine.ApplyAll(t.Context()); len(failed) > 0 {
+		t.Fatalf("not live: %v", failed)
+	}
+}
+
+// quiet fails the test unless applying once more writes nothing.
+func (g gateway) quiet(t *testing.T) {
+	t.Helper()
+	before := g.kernel.writes.Load()
+	g.settle(t)
+	if n := g.kernel.writes.Load() - before; n != 0 {
+		t.Fatalf("applying twice wrote %d times", n)
+	}
+}
+
+func (g gateway) post(t *testing.T, path string, body any) (id string) {
+	t.Helper()
+	a := g.Do(t, "admin", http.MethodPost, path, body).Want(t, 201)
+	if a.Header.Get("Gateway-Apply") != "network=live" {
+		t.Fatalf("%s %v: %s, %+v", path, body, a.Header.Get("Gateway-Apply"), g.Engine.Statuses())
+	}
+	var row struct{ ID string }
+	a.Into(t, &row)
+	return row.ID
+}
+
+func (g gateway) declare(t *testing.T, name, role string) (id string) {
+	t.Helper()
+	return g.post(t, "/network-interfaces", map[string]any{"name": name, "type": "ethernet", "role": role})
+}
+
+func (g gateway) bind(t *testing.T, iface, address string, prefix int) (id string) {
+	t.Helper()
+	return g.post(t, "/network-interfaces/"+iface+"/ip-addresses", map[string]any{"address": address, "prefix": prefix})
+}
+
+func (g gateway) del(t *testing.T, path string) {
+	t.Helper()
+	if a := g.Do(t, "admin", http.MethodDelete, path, nil).Want(t, 200); a.Header.Get("Gateway-Apply") != "network=live" {
+		t.Fatalf("%s: %s, %+v", path, a.Header.Get("Gateway-Apply"), g.Engine.Statuses())
+	}
+}
+
+// has fails the test unless the output has each text; those with a ! in front it must not have.
+func has(t *testing.T, out string, texts ...string) {
+	t.Helper()
+	for _, text := range texts {
+		if text, not := strings.CutPrefix(text, "!"); strings.Contains(out, text) == not {
+			t.Fatalf("has %q: %t\n%s", text, not, out)
+		}
+	}
+}
+
+// protocol is who made an address, which the iproute2 of Debian 12 does not show.
+func (g gateway) protocol(t *testing.T, link, address string) uint8 {
+	t.Helper()
+	links, err := g.kernel.Links(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range links {
+		for _, a := range l.Addrs {
+			if l.Name == link && a.Prefix().String() == address {
+				return a.Protocol
+			}
+		}
+	}
+	t.Fatalf("%s has no %s", link, address)
+	return 0
+}
+
+func TestNE02BridgeComesAndGoes(t *testing.T) {
+	cable(t, "p0", "p1")
+	g := onKernel(t)
+	member := g.declare(t, "p0", "lan")
+	bridge := g.post(t, "/network-interfaces", map[string]any{"name": "br0", "type": "bridge", "role": "lan", "members": []string{"p0"}, "mtu": 1400})
+	g.bind(t, bridge, "10.1.0.1", 24)
+	has(t, ip(t, "-d", "addr", "show", "br0"), "mtu 1400", "bridge ", "alias gateway:"+bridge, "10.1.0.1/24", "UP")
+	has(t, ip(t, "link", "show", "p0"), "master br0", "UP")
+	g.quiet(t)
+
+	// Somebody removes it: the timer's pass makes it again, with all that belongs to it.
+	ip(t, "link", "del", "br0")
+	g.Engine.Converge()
+	eventually(t, "the bridge is back", func() bool {
+		out, err := exec.Command("ip", "addr", "show", "br0").Output()
+		return err == nil && strings.Contains(string(out), "10.1.0.1/24")
+	})
+	eventually(t, "its member too", func() bool { return strings.Contains(ip(t, "link", "show", "p0"), "master br0") })
+	g.quiet(t)
+
+	// Inactive, it is taken away; the ethernet link stays as it is.
+	g.Do(t, "admin", http.MethodPut, "/network-interfaces/"+bridge, map[string]any{"active": false}).Want(t, 200)
+	has(t, ip(t, "link"), "!br0", "p0@p1")
+	g.Do(t, "admin", http.MethodPut, "/network-interfaces/"+bridge, map[string]any{"active": true, "name": "br1"}).Want(t, 200)
+	has(t, ip(t, "addr", "show", "br1"), "10.1.0.1/24")
+	var addresses []network.Address
+	g.Get(t, "/ip-addresses").Want(t, 200).Into(t, &addresses)
+	g.del(t, "/ip-addresses/"+addresses[0].ID.String())
+	g.del(t, "/network-interfaces/"+bridge)
+	has(t, ip(t, "link"), "!br1")
+	g.del(t, "/network-interfaces/"+member)
+	has(t, ip(t, "link", "show", "p0"), "UP", "!master")
+	g.quiet(t)
+}
+
+func TestMemberIsFreed(t *testing.T) {
+	cable(t, "p0", "p1")
+	cable(t, "q0", "q1")
+	g := onKernel(t)
+	bridge := g.post(t, "/network-interfaces", map[string]any{"name": "br0", "type": "bridge", "role": "lan", "members": []string{"p0", "q0"}})
+	has(t, ip(t, "link", "show", "q0"), "master br0", "UP")
+	g.Do(t, "admin", http.MethodPut, "/network-interfaces/"+bridge, map[string]any{"members": []string{"p0"}}).Want(t, 200)
+	has(t, ip(t, "link", "show", "p0"), "master br0")
+	has(t, ip(t, "link", "show", "q0"), "!master")
+	g.quiet(t)
+}
+
+func TestNE03WhatOthersMadeStays(t *testing.T) {
+	for _, family := range []struct{ own, hand, other, via, first, second string }{
+		{"10.2.0.1/24", "10.2.0.9/24", "10.2.0.8/24", "10.2.0.77", "10.20.0.0/16", "10.21.0.0/16"},
+		{"fd00:2::1/64", "fd00:2::9/64", "fd00:2::8/64", "fd00:2::77", "fd00:20::/64", "fd00:21::/64"},
+	} {
+		t.Run(family.own, func(t *testing.T) {
+			cable(t, "p0", "p1")
+			ip(t, "link", "set", "p0", "up")
+			ip(t, "addr", "add", family.hand, "dev", "p0")
+			ip(t, "route", "add", family.second, "via", family.via, "dev", "p0", "proto", "static")
+			g := onKernel(t)
+			own := netip.MustParsePrefix(family.own)
+			iface := g.declare(t, "p0", "lan")
+			address := g.bind(t, iface, own.Addr().String(), own.Bits())
+			// After ours, in the same network: the kernel would take it away together with the first one.
+			ip(t, "addr", "add", family.other, "dev", "p0")
+			route := g.post(t, "/routes", map[string]any{"destination": family.first, "gateway": family.via})
+			all := func() string { return ip(t, "addr", "show", "p0") + ip(t, "route") + ip(t, "-6", "route") }
+			has(t, all(), family.own, family.hand, family.other, family.first, family.second)
+			if p := g.protocol(t, "p0", family.own); p != 250 {
+				t.Fatalf("the address carries the protocol %d", p)
+			}
+			if p := g.protocol(t, "p0", family.hand); p == 250 {
+				t.Fatal("the address of another is marked as ours")
+			}
+			var live []network.LiveRoute
+			g.Get(t, "/routes/live").Want(t, 200).Into(t, &live)
+			if !slices.ContainsFunc(live, func(r network.LiveRoute) bool {
+				return r.Destination == family.first && r.Protocol == 250 && r.Proto == "gateway" && r.Gateway == family.via && r.Dev == "p0" && r.TableName == "main"
+			}) || !slices.ContainsFunc(live, func(r network.LiveRoute) bool { return r.TableName == "local" && r.Type == "local" }) {
+				t.Fatalf("%+v", live)
+			}
+			g.quiet(t)
+
+			g.Do(t, "admin", http.MethodPut, "/routes/"+route, map[string]any{"active": false}).Want(t, 200)
+			has(t, all(), "!"+family.first, family.second)
+			g.Do(t, "admin", http.MethodPut, "/routes/"+route, map[string]any{"active": true, "metric": 50}).Want(t, 200)
+			has(t, all(), family.first, "metric 50", family.second)
+			g.del(t, "/routes/"+route)
+			has(t, all(), "!"+family.first, family.second)
+			g.del(t, "/ip-addresses/"+address)
+			has(t, all(), "!"+family.own, family.hand, family.other, family.second)
+			g.del(t, "/network-interfaces/"+iface)
+			has(t, all(), family.hand, family.other, family.second, "p0@p1")
+			g.quiet(t)
+		})
+	}
+}
+
+func TestAddressIsMovedBeforeTheOldOneGoes(t *testing.T) {
+	// A link that loses its last address loses its routes, also those of others.
+	cable(t, "p0", "p1")
+	g := onKernel(t)
+	iface := g.declare(t, "p0", "lan")
+	address := g.bind(t, iface, "10.3.0.1", 24)
+	ip(t, "route", "add", "10.30.0.0/16", "dev", "p0", "proto", "static")
+	g.Do(t, "admin", http.MethodPut, "/ip-addresses/"+address, map[string]any{"address": "10.4.0.1", "prefix": 25}).Want(t, 200)
+	has(t, ip(t, "addr", "show", "p0")+ip(t, "route"), "10.4.0.1/25", "!10.3.0.1", "10.30.0.0/16")
+	// The same address with another length, which IPv6 has only once.
+	six := g.bind(t, iface, "fd00:3::1", 64)
+	g.Do(t, "admin", http.MethodPut, "/ip-addresses/"+six, map[string]any{"prefix": 48}).Want(t, 200)
+	has(t, ip(t, "addr", "show", "p0"), "fd00:3::1/48", "!fd00:3::1/64")
+	g.quiet(t)
+	// Inactive, the link keeps nothing of ours and everything else.
+	g.Do(t, "admin", http.MethodPut, "/network-interfaces/"+iface, map[string]any{"active": false}).Want(t, 200)
+	has(t, ip(t, "addr", "show", "p0"), "!10.4.0.1", "!fd00:3::1", "UP")
+	g.quiet(t)
+}
+
+func TestAdoption(t *testing.T) {
+	cable(t, "p0", "p1")
+	ip(t, "link", "set", "p0", "up")
+	ip(t, "addr", "add", "10.5.0.1/24", "dev", "p0")
+	ip(t, "addr", "add", "fd00:5::1/64", "dev", "p0", "nodad")
+	ip(t, "route", "add", "default", "via", "10.5.0.2")
+	ip(t, "route", "add", "10.50.0.0/16", "via", "10.5.0.2", "proto", "static")
+	g := onKernel(t)
+	var found []network.Adoptable
+	g.Get(t, "/network/adoptable").Want(t, 200).Into(t, &found)
+	n := slices.IndexFunc(found, func(a network.Adoptable) bool { return a.Name == "p0" })
+	if n < 0 || found[n].Role != "wan" || found[n].Type != "ethernet" || found[n].Kind != "veth" || !found[n].Up || len(found[n].Addresses) != 2 ||
+		slices.ContainsFunc(found, func(a network.Adoptable) bool { return a.Name == "lo" || a.Name == "p1" && a.Role != "lan" }) {
+		t.Fatalf("%+v", found)
+	}
+	id := uuid.NewString()
+	operations := []any{map[string]any{"kind": "network.interface", "verb": "create", "id": id, "body": map[string]any{"name": found[n].Name, "type": found[n].Type, "role": found[n].Role}}}
+	for _, a := range found[n].Addresses {
+		if a.Dynamic {
+			t.Fatalf("%+v", a)
+		}
+		operations = append(operations, map[string]any{"kind": "network.ip-address", "verb": "create", "body": map[string]any{"interface_id": id, "address": a.Address, "prefix": a.Prefix}})
+	}
+	if a := g.Do(t, "admin", http.MethodPost, "/change-sets", map[string]any{"operations": operations}).Want(t, 200); a.Header.Get("Gateway-Apply") != "network=live" {
+		t.Fatalf("%v %+v", a.Header, g.Engine.Statuses())
+	}
+	if g.protocol(t, "p0", "10.5.0.1/24") != 250 || g.protocol(t, "p0", "fd00:5::1/64") != 250 {
+		t.Fatal("not taken over")
+	}
+	has(t, ip(t, "route"), "default via 10.5.0.2", "10.50.0.0/16") // were never gone
+	// The route of another, declared word for word, becomes ours; one that leads elsewhere is in the way.
+	g.post(t, "/routes", map[string]any{"destination": "10.50.0.0/16", "gateway": "10.5.0.2"})
+	has(t, ip(t, "route", "show", "10.50.0.0/16"), "proto 250")
+	a := g.Do(t, "admin", http.MethodPost, "/routes", map[string]any{"destination": "default", "gateway": "10.5.0.3"}).Want(t, 201)
+	if a.Header.Get("Gateway-Apply") != "network=degraded" {
+		t.Fatal(a.Header)
+	}
+	has(t, ip(t, "route"), "default via 10.5.0.2")
+	has(t, g.Engine.Statuses()[0].LastError, "choose another metric")
+}
+
+func TestOneBadThingDoesNotStopTheRest(t *testing.T) {
+	cable(t, "p0", "p1")
+	g := onKernel(t)
+	iface := g.declare(t, "p0", "lan")
+	g.Do(t, "admin", http.MethodPost, "/network-interfaces", map[string]any{"name": "away0", "type": "ethernet", "role": "wan"}).Want(t, 201)
+	g.Do(t, "admin", http.MethodPost, "/routes", map[string]any{"destination": "10.60.0.0/16", "gateway": "192.0.2.77"}).Want(t, 201)
+	g.Do(t, "admin", http.MethodPost, "/routes", map[string]any{"destination": "10.61.0.0/16", "dev": "nowhere0"}).Want(t, 201)
+	a := g.Do(t, "admin", http.MethodPost, "/ip-addresses", map[string]any{"interface_id": iface, "address": "10.6.0.1", "prefix": 24}).Want(t, 201)
+	if a.Header.Get("Gateway-Apply") != "network=degraded" {
+		t.Fatal(a.Header)
+	}
+	has(t, ip(t, "addr", "show", "p0"), "10.6.0.1/24")
+	has(t, g.Engine.Statuses()[0].LastError, "the link away0 is not there", "10.61.0.0/16 by nowhere0: the link nowhere0 is not there",
+		"10.60.0.0/16 via 192.0.2.77: the router 192.0.2.77 is in no network", "!last known good")
+	// The cause goes away by itself, and so does the complaint.
+	cable(t, "away0", "away1")
+	ip(t, "link", "add", "nowhere0", "type", "bridge")
+	ip(t, "link", "set", "nowhere0", "up")
+	ip(t, "addr", "add", "192.0.2.1/24", "dev", "p0")
+	g.settle(t)
+	has(t, ip(t, "route"), "10.60.0.0/16 via 192.0.2.77", "10.61.0.0/16 dev nowhere0")
+	g.quiet(t)
+}
+
+func TestForwarding(t *testing.T) {
+	for _, key := range []string{"net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding"} {
+		if err := os.WriteFile(filepath.Join("/proc/sys", key), []byte("0"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cable(t, "p0", "p1")
+	cable(t, "q0", "q1")
+	ip(t, "link", "set", "p0", "up")
+	ip(t, "-6", "route", "add", "default", "dev", "p0", "proto", "ra", "metric", "1024")
+	g := onKernel(t)
+	read := func(key string) string {
+		b, err := os.ReadFile(filepath.Join("/proc/sys", key))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimSpace(string(b))
+	}
+	if read("net/ipv4/ip_forward") != "1" || read("net/ipv6/conf/all/forwarding") != "1" {
+		t.Fatal("the machine does not forward")
+	}
+	if read("net/ipv6/conf/p0/accept_ra") != "2" || read("net/ipv6/conf/q0/accept_ra") != "1" {
+		t.Fatalf("p0 %s, q0 %s", read("net/ipv6/conf/p0/accept_ra"), read("net/ipv6/conf/q0/accept_ra"))
+	}
+	g.declare(t, "q0", "wan")
+	if read("net/ipv6/conf/q0/accept_ra") != "2" {
+		t.Fatal("a link to the outside does not listen to its routers")
+	}
+	g.quiet(t)
+}
+
+// The name of the protocol is what iproute2 shows, where the file is.
+func TestProtocolHasAName(t *testing.T) {
+	cable(t, "p0", "p1")
+	g := onKernel(t)
+	iface := g.declare(t, "p0", "lan")
+	g.bind(t, iface, "10.7.0.1", 24)
+	g.post(t, "/routes", map[string]any{"destination": "10.70.0.0/16", "gateway": "10.7.0.2", "table_name": "100"})
+	names, err := g.Machine.Read(host.RouteProtocols)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "gateway.conf"), names, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	script := fmt.Sprintf("mount --bind %s %s && ip route show table 100", dir, filepath.Dir(host.RouteProtocols.Path()))
+	out, err := exec.Command("unshare", "-m", "sh", "-c", script).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	has(t, string(out), "10.70.0.0/16 via 10.7.0.2 dev p0 proto gateway")
+}
+
+func TestWays(t *testing.T) {
+	cable(t, "p0", "p1")
+	cable(t, "q0", "q1")
+	g := onKernel(t)
+	g.bind(t, g.declare(t, "p0", "lan"), "10.8.0.1", 24)
+	q := g.declare(t, "q0", "wan")
+	g.bind(t, q, "10.9.0.1", 24)
+	// A virtual address can be used at once, without waiting whether somebody else has it.
+	g.post(t, "/ip-addresses", map[string]any{"interface_id": q, "address": "fd00:9::1", "prefix": 64, "is_vip": true})
+	for _, x := range []struct {
+		dst, src, in string
+		want         host.Way
+	}{
+		{"10.9.0.7", "10.8.0.7", "p0", host.Way{Interface: "q0"}},
+		{"10.9.0.1", "10.8.0.7", "p0", host.Way{Local: true}},
+		{"10.9.0.7", "", "", host.Way{Interface: "q0"}},
+		{"fd00:9::7", "", "", host.Way{Interface: "q0"}},
+		{"fd00:9::1", "fd00:9::7", "q0", host.Way{Local: true}},
+	} {
+		var src netip.Addr
+		if x.src != "" {
+			src = netip.MustParseAddr(x.src)
+		}
+		// The kernel takes a moment to begin with an address.
+		eventually(t, fmt.Sprintf("%+v", x), func() bool {
+			got, err := g.kernel.RouteTo(t.Context(), netip.MustParseAddr(x.dst), src, x.in)
+			return err == nil && got == x.want
+		})
+	}
+	for _, dst := range []string{"203.0.113.1", "2001:db8::1"} {
+		if got, err := g.kernel.RouteTo(t.Context(), netip.MustParseAddr(dst), netip.Addr{}, ""); err != nil || got.Unreachable == "" {
+			t.Errorf("%s: %+v, %v", dst, got, err)
+		}
+	}
+	if got, err := g.kernel.RouteTo(t.Context(), netip.MustParseAddr("203.0.113.1"), netip.MustParseAddr("10.8.0.7"), "p0"); err != nil || got.Unreachable == "" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if _, err := g.kernel.RouteTo(t.Context(), netip.MustParseAddr("10.9.0.7"), netip.MustParseAddr("10.8.0.7"), "nolink"); err == nil {
+		t.Error("a link that does not exist has a way")
+	}
+}
+
+// Below a root folder the machine's network is read, and not touched.
+func TestRootFolderLeavesTheNetworkAlone(t *testing.T) {
+	cable(t, "p0", "p1")
+	system, err := host.New(host.Options{Units: host.NoUnits{Reason: "a test"}, Root: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := ip(t, "addr")
+	links, err := system.Links(t.Context())
+	if err != nil || len(links) < 3 {
+		t.Fatal(links, err)
+	}
+	b := kittest.New(t)
+	k := &kernel{Files: b.Machine, Units: b.Machine, Network: system, Filter: b.Machine, memory: b.Machine}
+	b.Kit = kit.New(b.DB, k, clock.Real, b.Log, b.Secrets, b.Paths, "1.0.0")
+	b.Router.SetupDone = func() bool { return true }
+	b.Router.Sessions = kittest.Roles{}
+	network.New(b.Kit, network.Deps{VIPsElsewhere: func() bool { return false }}).Mount()
+	b.Start(t)
+	a := b.Do(t, "admin", http.MethodPost, "/network-interfaces", `{"name":"p0","type":"ethernet","role":"lan"}`).Want(t, 201)
+	if a.Header.Get("Gateway-Apply") != "network=not_installed" {
+		t.Fatal(a.Header)
+	}
+	has(t, b.Engine.Statuses()[0].LastError, "not managed here")
+	if after := ip(t, "addr"); after != before {
+		t.Fatalf("%s\ninstead of\n%s", after, before)
+	}
+}
+
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for range 500 {
+		if ok() {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatal("never: " + what)
+}

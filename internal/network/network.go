@@ -1,0 +1,92 @@
+// Package network owns the gateway's links, addresses and static routes: what is declared, and the part of the kernel's
+// network that follows it.
+package network
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+
+	"edge.internal/gateway/internal/kit"
+	"edge.internal/gateway/internal/kit/apply"
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/resource"
+	"edge.internal/gateway/internal/kit/value"
+)
+
+// Room is the network.
+type Room struct {
+	*kit.Kit
+	deps       Deps
+	interfaces resource.Kind[Interface]
+	addresses  resource.Child[Address]
+	routes     resource.Kind[Route]
+}
+
+// Deps is what other rooms lend.
+type Deps struct {
+	// VIPsElsewhere tells whether somebody else binds the virtual addresses, as VRRP does in a cluster.
+	VIPsElsewhere func() bool
+}
+
+// New builds the room.
+func New(k *kit.Kit, d Deps) *Room {
+	r := &Room{Kit: k, deps: d}
+	r.interfaces, r.addresses, r.routes = r.interfaceKind(), r.addressKind(), r.routeKind()
+	apply.Register(k.Engine, apply.Component[Config]{
+		ID: apply.Network, Load: r.load, Render: Render, Apply: r.apply, Verify: r.verify,
+		// There is no checker: what could be refused is refused by the types, and at the rows.
+		Check: func(context.Context, []host.File) error { return nil },
+	})
+	return r
+}
+
+// Mount adds the room's routes.
+func (r *Room) Mount() {
+	r.interfaces.Mount(r.Resources)
+	r.addresses.Mount(r.Resources)
+	r.routes.Mount(r.Resources)
+	r.mountStatus()
+}
+
+// ZoneInterfaces are the names of the active interfaces of each zone, sorted.
+func (r *Room) ZoneInterfaces(ctx context.Context, q db.Querier) (map[value.Zone][]value.IfName, error) {
+	list, err := r.interfaces.All(ctx, q) // by name
+	zones := map[value.Zone][]value.IfName{}
+	for _, i := range list {
+		if i.Active {
+			zones[i.Role] = append(zones[i.Role], i.Name)
+		}
+	}
+	return zones, err
+}
+
+// ZoneUsers are the interfaces whose role is the zone, active or not.
+func (r *Room) ZoneUsers(ctx context.Context, q db.Querier, zone value.Zone) ([]resource.User, error) {
+	list, err := r.interfaces.All(ctx, q)
+	users := []resource.User{}
+	for _, i := range list {
+		if i.Role == zone {
+			users = append(users, i.user())
+		}
+	}
+	return users, err
+}
+
+// Addresses are the addresses of all active interfaces, virtual ones included, sorted.
+func (r *Room) Addresses(ctx context.Context, q db.Querier) ([]netip.Addr, error) {
+	interfaces, err := r.interfaces.All(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := r.addresses.All(ctx, q)
+	list := []netip.Addr{}
+	for _, a := range rows {
+		if slices.ContainsFunc(interfaces, func(i Interface) bool { return i.ID == a.InterfaceID && i.Active }) {
+			list = append(list, a.Address.Netip())
+		}
+	}
+	slices.SortFunc(list, netip.Addr.Compare)
+	return list, err
+}

@@ -1,0 +1,24 @@
+package network
+
+import (
+	"encoding/json"
+
+	"edge.internal/gateway/internal/kit/conf"
+	"edge.internal/gateway/internal/kit/host"
+)
+
+// Render writes down what the kernel's network shall be, for people, and the name of the protocol that marks it. Neither
+// file is what applies it: that is done through the kernel's own interface.
+func Render(c Config) ([]host.File, error) {
+	protocols := conf.New(conf.Numbers)
+	protocols.Line("250", conf.Word("gateway"))
+	names, err := protocols.Bytes()
+	if err != nil {
+		return nil, err
+	}
+	state, err := json.MarshalIndent(c, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	return []host.File{{Place: host.RouteProtocols, Content: names}, {Place: host.NetworkState, Content: append(state, '\n')}}, nil
+}
