@@ -46,12 +46,36 @@ const page = (path: string, load: Area) =>
 const part = (parent: AnyRoute, path: string, load: Area, name?: string) =>
   createRoute({ getParentRoute: () => parent, path, component: lazily(load, name) })
 
+/** The part of a page that stands at the page's own address, with drawers under it. */
+const front = (parent: AnyRoute, load: Area) =>
+  createRoute({ getParentRoute: () => parent, id: 'front', component: lazily(load) })
+const at = (parent: AnyRoute, path: string) => createRoute({ getParentRoute: () => parent, path })
+
 /** The drawers of a list: its file exports the list itself, `Create` and `Edit`. */
 const drawers = (list: AnyRoute, load: Area) => [part(list, 'new', load, 'Create'), part(list, '$id', load, 'Edit')]
 
 const ntp = page(paths.ntp, () => import('../areas/ntp/NtpPage'))
 const servers = () => import('../areas/ntp/Servers')
 const ntpServers = part(ntp, 'servers', servers)
+
+const firewallRules = () => import('../areas/firewall/RulesPage')
+const rules = page(paths.rules, firewallRules)
+const firewallNat = () => import('../areas/firewall/NatPage')
+const nat = page(paths.nat, firewallNat)
+const firewallZones = () => import('../areas/firewall/ZonesPage')
+const zones = page(paths.zones, firewallZones)
+
+const objects = page(paths.addresses, () => import('../areas/firewall/ObjectsPage'))
+const firewallAddresses = () => import('../areas/firewall/Addresses')
+const addresses = front(objects, firewallAddresses)
+const firewallAddressGroups = () => import('../areas/firewall/AddressGroups')
+const addressGroups = part(objects, 'groups', firewallAddressGroups)
+
+const services = page(paths.services, () => import('../areas/firewall/ServicesPage'))
+const firewallServices = () => import('../areas/firewall/Services')
+const singleServices = front(services, firewallServices)
+const firewallServiceGroups = () => import('../areas/firewall/ServiceGroups')
+const serviceGroups = part(services, 'groups', firewallServiceGroups)
 
 const audit = page(paths.audit, () => import('../areas/audit/AuditPage'))
 
@@ -71,8 +95,21 @@ const tree = root.addChildren([
     ntpServers.addChildren(drawers(ntpServers, servers)),
     part(ntp, 'settings', () => import('../areas/ntp/Settings')),
   ]),
+  rules.addChildren(drawers(rules, firewallRules)),
+  nat.addChildren(drawers(nat, firewallNat)),
+  objects.addChildren([
+    addresses.addChildren([at(addresses, '/'), ...drawers(addresses, firewallAddresses)]),
+    addressGroups.addChildren(drawers(addressGroups, firewallAddressGroups)),
+  ]),
+  services.addChildren([
+    singleServices.addChildren([at(singleServices, '/'), ...drawers(singleServices, firewallServices)]),
+    serviceGroups.addChildren(drawers(serviceGroups, firewallServiceGroups)),
+  ]),
+  zones.addChildren(drawers(zones, firewallZones)),
+  page(paths.firewallLog, () => import('../areas/firewall/LogPage')),
+  page(paths.explain, () => import('../areas/firewall/ExplainPage')),
   // An entry is shown by the page itself, which often has it already.
-  audit.addChildren([createRoute({ getParentRoute: () => audit, path: '$id' })]),
+  audit.addChildren([at(audit, '$id')]),
   components.addChildren([part(components, '$name', () => import('../areas/components/ComponentDetail'))]),
   page(paths.settings, () => import('../areas/settings/SettingsPage')),
   users.addChildren(drawers(users, usersPage)),

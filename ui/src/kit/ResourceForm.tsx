@@ -60,6 +60,8 @@ export function EditForm<T extends object>(
     name: (value: T) => string
     /** Why this one cannot be deleted; undefined when it can. */
     keep?: (value: T) => string | undefined
+    /** The fields of this one that stay as they are. */
+    fixed?: (value: T) => readonly string[]
     children?: (value: T) => ReactNode
   },
 ) {
@@ -96,6 +98,7 @@ export function EditForm<T extends object>(
                 operation={(body) => ({ kind: resource.kind, verb: 'update', id, body })}
                 remove={() => remove(base)}
                 keep={props.keep?.(base.value)}
+                fixed={props.fixed?.(base.value)}
               />
             )}
           </Baseline>
@@ -203,6 +206,7 @@ interface BodyProps extends FormProps {
   onDirty?: (dirty: boolean) => void
   remove?: () => void
   keep?: string
+  fixed?: readonly string[]
 }
 
 function FormBody({
@@ -216,6 +220,7 @@ function FormBody({
   onDone,
   remove,
   keep,
+  fixed = [],
   preview = true,
   own = false,
   below,
@@ -302,6 +307,7 @@ function FormBody({
               spec={field}
               text={text}
               control={form.control}
+              disabled={fixed.includes(field.name)}
               kept={field.configured ? Boolean(initial[field.configured]) : undefined}
               autoFocus={fresh && field === fields.find(({ type }) => type !== 'choice' && type !== 'segments')}
             />

@@ -60,12 +60,13 @@ interface FieldProps {
   control: Control<Values>
   /** The cursor starts here when the form opens in a drawer. */
   autoFocus?: boolean
+  disabled?: boolean
   /** Whether there is a secret that an empty field keeps; undefined where there cannot be one. */
   kept?: boolean
 }
 
 /** One field. Label, help and placeholder come from the texts of the form, by the field's name. */
-export function Field({ spec, text, control, autoFocus, kept }: FieldProps) {
+export function Field({ spec, text, control, autoFocus, disabled, kept }: FieldProps) {
   const { t } = useTranslation()
   const key = `${text}.${spec.name}`
   return (
@@ -82,6 +83,7 @@ export function Field({ spec, text, control, autoFocus, kept }: FieldProps) {
             kept === undefined ? optionalText(`${key}.placeholder`) : t(kept ? 'secret.kept' : 'secret.none'),
           error: fieldState.error?.message,
           withAsterisk: spec.required,
+          disabled,
           'data-autofocus': autoFocus || undefined,
         }
         switch (spec.type) {
@@ -129,6 +131,7 @@ export function Field({ spec, text, control, autoFocus, kept }: FieldProps) {
                     aria-label={common.label}
                     size="sm"
                     fullWidth
+                    disabled={disabled}
                     value={String(value ?? '')}
                     onChange={field.onChange}
                     data={(spec.options ?? []).map((one) => ({ value: one, label: t(`${key}.options.${one}`) }))}

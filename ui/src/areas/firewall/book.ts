@@ -31,7 +31,9 @@ export class Book {
     this.names = new Map([...lists.addresses, ...lists.services, ...groups].map(({ id, name }) => [id, name]))
     this.members = new Map([
       ...own,
-      ...groups.map(({ id, name, members }) => [id, [name, ...members.map((one) => texts.get(one))].join(' ')] as const),
+      ...groups.map(
+        ({ id, name, members }) => [id, [name, ...members.map((one) => texts.get(one))].join(' ')] as const,
+      ),
     ])
   }
 
@@ -61,7 +63,9 @@ export function span(start: number, end: number | null | undefined): string {
 
 /** Which address one side of a rule names: an object, a group or a network; undefined for any. */
 export function sideOf(rule: Rule, side: 'src' | 'dst', book: Book): string | undefined {
-  return book.name(rule[`${side}_object_id`]) ?? book.name(rule[`${side}_group_id`]) ?? (rule[`${side}_cidr`] || undefined)
+  return (
+    book.name(rule[`${side}_object_id`]) ?? book.name(rule[`${side}_group_id`]) ?? (rule[`${side}_cidr`] || undefined)
+  )
 }
 
 export function serviceOf(rule: Rule, book: Book): string | undefined {
@@ -85,6 +89,9 @@ export function useBook(): Book {
     [zone, address, addressGroup, service, serviceGroup],
   )
 }
+
+/** What an interface is called where something uses a zone. */
+export const interfaceKind = 'network.interface'
 
 /** Who uses what; the key begins with the area, so that any change of it asks again. */
 export function useUsage() {

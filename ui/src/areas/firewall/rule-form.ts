@@ -20,29 +20,33 @@ const blank = {
 }
 
 /** What the create form starts with. */
-export const startOf = (draft: Draft | undefined): Values => ({ name: '', comment: '', note: '', labels: [], ...blank, ...draft })
-
-/** A copy stands right behind the original: of equal priorities the older one comes first. */
-export function copyOf({ id: _, created_at: __, updated_at: ___, ...rule }: Rule, name: string): Draft {
-  return { ...rule, name }
-}
+export const startOf = (draft: Draft | undefined): Values => ({
+  name: '',
+  comment: '',
+  note: '',
+  labels: [],
+  ...blank,
+  ...draft,
+})
 
 /** The form has one field for the service; the API has one for each kind. What a selector does not name must be empty. */
 export const ruleShape = {
   read: (rule: Values): Values => ({ ...rule, service: rule.service_object_id ?? rule.service_group_id ?? 'any' }),
-  write: (book: Book) => (values: Values): Values => {
-    const { service, ...body } = values
-    for (const side of ['src', 'dst']) {
-      const kind = body[`${side}_kind`]
-      if (kind !== 'object') body[`${side}_object_id`] = null
-      if (kind !== 'group') body[`${side}_group_id`] = null
-      if (kind !== 'cidr') body[`${side}_cidr`] = null
-    }
-    const isGroup = book.lists.serviceGroups.some(({ id }) => id === service)
-    body.service_object_id = service === 'any' || isGroup ? null : service
-    body.service_group_id = isGroup ? service : null
-    return body
-  },
+  write:
+    (book: Book) =>
+    (values: Values): Values => {
+      const { service, ...body } = values
+      for (const side of ['src', 'dst']) {
+        const kind = body[`${side}_kind`]
+        if (kind !== 'object') body[`${side}_object_id`] = null
+        if (kind !== 'group') body[`${side}_group_id`] = null
+        if (kind !== 'cidr') body[`${side}_cidr`] = null
+      }
+      const isGroup = book.lists.serviceGroups.some(({ id }) => id === service)
+      body.service_object_id = service === 'any' || isGroup ? null : service
+      body.service_group_id = isGroup ? service : null
+      return body
+    },
 }
 
 export function ruleFields(book: Book, labels: string[], t: TFunction): FieldSpec[] {

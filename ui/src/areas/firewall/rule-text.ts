@@ -1,4 +1,5 @@
 import type { Rule } from '../../api/types'
+import type { Filter } from '../../kit/list-logic'
 import type { Book } from './book'
 
 /** Everything by which a rule can be found: its own words, and the names, addresses and ports behind it. */
@@ -26,4 +27,15 @@ export function ruleText(rule: Rule, book: Book): string {
 /** The labels in use, each once, in the order of the alphabet. */
 export function labelsOf(rows: readonly { labels: string[] }[]): string[] {
   return [...new Set(rows.flatMap((row) => row.labels))].sort((a, b) => a.localeCompare(b))
+}
+
+/** Chips while there are few, a select when there are many. */
+export function labelFilter<T extends { labels: string[] }>(labels: string[], label: string): Filter<T> {
+  return {
+    key: 'label',
+    label,
+    options: labels.map((value) => ({ value, label: value })),
+    of: (row) => row.labels,
+    many: labels.length > 8,
+  }
 }
