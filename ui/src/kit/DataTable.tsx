@@ -33,7 +33,7 @@ export interface DataTableProps<T> {
   rows: readonly T[]
   rowKey: (row: T) => string
   /** The address of a row: its main cell becomes a link that covers the row. */
-  rowLink?: (row: T) => string
+  rowLink?: (row: T) => string | undefined
   sort?: string
   onSort?: (key: string) => void
   /** What moves rows: it wraps each row and puts a handle before it. See SortableTable. */
@@ -168,6 +168,7 @@ function Row<T>(props: RowProps<T>) {
 
 function RowBody<T>({ row, index, columns, rowLink, parts }: RowProps<T> & { parts?: RowParts }) {
   const main = columns.find((column) => column.main) ?? columns[0]
+  const link = rowLink?.(row)
   return (
     <div
       ref={parts?.ref}
@@ -190,8 +191,8 @@ function RowBody<T>({ row, index, columns, rowLink, parts }: RowProps<T> & { par
           data-align={column.align}
           data-main={column === main || undefined}
         >
-          {column === main && rowLink ? (
-            <Link to={rowLink(row)} search className={classes.link} data-row-link>
+          {column === main && link ? (
+            <Link to={link} search className={classes.link} data-row-link>
               {column.cell(row)}
             </Link>
           ) : (
