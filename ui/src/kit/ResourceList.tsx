@@ -122,12 +122,14 @@ export function ResourceList<T extends { id: string }>(props: ResourceListProps<
                   </fieldset>
                 ),
               )}
-              <span className={classes.count}>
-                {rows.length === all.length
-                  ? t('list.count', { count: all.length })
-                  : t('list.matching', { count: rows.length, total: all.length })}
-              </span>
-              {createButton}
+              <div className={classes.end}>
+                <span className={classes.count}>
+                  {rows.length === all.length
+                    ? t('list.count', { count: all.length })
+                    : t('list.matching', { count: rows.length, total: all.length })}
+                </span>
+                {createButton}
+              </div>
             </div>
             {order && canEdit && off && rows.length > 0 && <p className={classes.hint}>{t('order.why')}</p>}
             {rows.length === 0 ? (
