@@ -128,12 +128,14 @@ export function ResourceList<T, R extends { id: string } = T & { id: string }>(p
                   </fieldset>
                 ),
               )}
-              <span className={classes.count}>
-                {rows.length === all.length
-                  ? t('list.count', { count: all.length })
-                  : t('list.matching', { count: rows.length, total: all.length })}
-              </span>
-              {createButton}
+              <div className={classes.end}>
+                <span className={classes.count}>
+                  {rows.length === all.length
+                    ? t('list.count', { count: all.length })
+                    : t('list.matching', { count: rows.length, total: all.length })}
+                </span>
+                {createButton}
+              </div>
             </div>
             {order && canEdit && off && rows.length > 0 && <p className={classes.hint}>{t('order.why')}</p>}
             {rows.length === 0 ? (

@@ -19,11 +19,16 @@ export const ownConnection: Guard = async (operations) => {
   return cuts(answer) && <CutNotice answer={answer} />
 }
 
-function CutNotice({ answer: { decided_by, path } }: { answer: Explanation }) {
+function CutNotice({ answer: { decided_by, path, nat } }: { answer: Explanation }) {
   const { t } = useTranslation()
   return (
     <Notice tone="bad" title={t('cut.title')}>
       {path !== 'input' && <div>{t('cut.away')}</div>}
+      {nat.map(({ name, from, to }) => (
+        <div key={from}>
+          {name}: <span className="mono">{`${from} → ${to}`}</span>
+        </div>
+      ))}
       <div>{decided_by.text}</div>
       {decided_by.rule_id && <Link to={paths.rule(decided_by.rule_id)}>{decided_by.name}</Link>}
     </Notice>

@@ -25,6 +25,8 @@ import { draftOf, logQuery, logStream, type Numbered, place, questionOf } from '
 import { ActionBadge } from './marks'
 import { rules } from './resources'
 
+const timeOfDay = { hour: '2-digit', minute: '2-digit', second: '2-digit', fractionalSecondDigits: 3 } as const
+
 /** What the packet filter logs, as it happens. The gateway filters; here is only shown what it sends. */
 export default function LogPage() {
   const { t } = useTranslation('firewall')
@@ -94,7 +96,7 @@ function useColumns(): Column<Numbered>[] {
       width: '96px',
       cell: ({ timestamp }) => (
         <time dateTime={timestamp} title={exactTime(timestamp)}>
-          {new Date(timestamp).toLocaleTimeString('en-GB', { fractionalSecondDigits: 3 })}
+          {new Date(timestamp).toLocaleTimeString('en-GB', timeOfDay)}
         </time>
       ),
     },

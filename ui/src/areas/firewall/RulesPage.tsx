@@ -74,7 +74,9 @@ function useColumns(book: Book): Column<Rule>[] {
   const side = (row: Rule, which: 'src' | 'dst') => (
     <span className={classes.side}>
       <ZoneName zone={row[`${which}_zone`]} />
-      <span className={row[`${which}_cidr`] ? 'mono' : undefined}>{sideOf(row, which, book)}</span>
+      <span className={`${classes.long} ${row[`${which}_cidr`] ? 'mono' : ''}`} title={sideOf(row, which, book)}>
+        {sideOf(row, which, book)}
+      </span>
     </span>
   )
   const menu: Column<Rule> = {

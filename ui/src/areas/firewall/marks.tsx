@@ -29,7 +29,7 @@ export function ActionBadge({ action }: { action: string }) {
 export function ZoneName({ zone }: { zone: string }) {
   const { t } = useTranslation('firewall')
   if (zone === 'any') return <span className="soft">{t('any')}</span>
-  return <span className={classes.zone}>{zone === 'self' ? t('self') : zone}</span>
+  return <span className={classes.zone}>{zone === 'self' ? t('selfShort') : zone}</span>
 }
 
 function Labels({ labels }: { labels: readonly string[] }) {
