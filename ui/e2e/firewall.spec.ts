@@ -1,5 +1,5 @@
 import { connect } from 'node:net'
-import type { APIRequestContext, Page } from '@playwright/test'
+import type { APIRequestContext } from '@playwright/test'
 import { baseURL, byAPI, choose, expect, expectAccessible, onGateway, settled, test } from './gateway'
 
 const gateway = new URL(baseURL).hostname
