@@ -69,9 +69,9 @@ export const pages = {
   'profile-sessions': '/profile/sessions',
 }
 
-/** Chooses from a list of the kit's forms. */
+/** Chooses from a list; that of a form, when the list behind it has a filter of the same name. */
 export async function choose(page: Page, label: string, option: string) {
-  await page.getByRole('combobox', { name: label }).click()
+  await page.getByRole('combobox', { name: label }).last().click()
   await page.getByRole('option', { name: option, exact: true }).click()
 }
 

@@ -59,8 +59,9 @@ function AdoptForm({ links }: { links: Adoptable[] }) {
       answer(http.POST('/change-sets', { body: { operations, preview: false, reason: t('adopt.title') } })),
     onSuccess: async ({ applied }) => {
       toastApplied(t('adopt.done', { count }), applied)
-      await queries.invalidateQueries()
+      // The preview goes first: it would be refused now, for what it announced is there.
       await navigate({ to: paths.interfaces })
+      await queries.invalidateQueries()
     },
   })
 
