@@ -377,6 +377,31 @@ func TestHostileTableReadsBackAsMeant(t *testing.T) {
 	}
 }
 
+// gatesOf are the gates before the blocks of long segments.
+func gatesOf(rs *Ruleset) map[meant]int {
+	gates := map[meant]int{}
+	for _, s := range newDispatch(*rs).segments {
+		for rest := s.rules; len(rest) > 0; {
+			n, side := run(rest)
+			for _, f := range nft.Families {
+				spans := union(rest[:n], side, f)
+				if n < blockWorth || len(spans) == 0 {
+					continue
+				}
+				m := meant{do: "jump", family: [...]string{"ip", "ip6"}[f]}
+				if side == nft.From {
+					m.from = spanText(spans)
+				} else {
+					m.to = spanText(spans)
+				}
+				gates[m]++
+			}
+			rest = rest[n:]
+		}
+	}
+	return gates
+}
+
 // checkRest compares the automatic rules by number, the sets by element, and looks that the rest does nothing but lead
 // the way.
 func (k told) checkRest(t *testing.T, i int, rs *Ruleset) {
@@ -411,10 +436,18 @@ func (k told) checkRest(t *testing.T, i int, rs *Ruleset) {
 			t.Fatalf("ruleset %d: chain %s has %v and not %v", i, chain, automatic, want[chain])
 		}
 	}
+	gates := map[meant]int{}
 	for _, m := range k.rules["<nil>"] {
-		if lead := m.do; lead != "jump" && lead != "goto" && lead != "vmap" || m != (meant{do: lead}) {
+		switch lead := m.do; {
+		case m == meant{do: lead} && (lead == "jump" || lead == "goto" || lead == "vmap"):
+		case m == meant{do: "jump", family: m.family, from: m.from, to: m.to}:
+			gates[m]++
+		default:
 			t.Fatalf("ruleset %d: a rule of nobody: %+v", i, m)
 		}
+	}
+	if want := gatesOf(rs); !maps.Equal(gates, want) {
+		t.Fatalf("ruleset %d: gates are\n%+v\nand not\n%+v", i, gates, want)
 	}
 	sets := map[string]string{}
 	for _, s := range append(slices.Clone(rs.Sets), peerSets(*rs)...) {
