@@ -61,7 +61,7 @@ generate: ui/node_modules/.installed ## write api/openapi.json and the UI's clie
 lint: ui/node_modules/.installed ## formatting, vet, linters, generated files up to date
 	@packaging/lint.sh
 
-bench: run-packages build ## measure, side by side, what the goals name
+bench: test-packages build ## measure, side by side, what the goals name
 	@go run ./test/bench
 
 fuzz: test-packages ## the fuzz oracles for longer (RAPID=number of texts, RULESETS=of rulesets)

@@ -147,6 +147,9 @@ func (m *maker) config() Config {
 	for range 8 + m.IntN(24) {
 		m.c.Rules = append(m.c.Rules, m.rule())
 	}
+	if m.chance(30) {
+		m.c.Rules = append(m.run(), m.c.Rules...)
+	}
 	// Where much is let through there is much to translate.
 	for range m.IntN(4) {
 		r := Rule{Name: m.line("rule"), SrcZone: m.zone(), DstZone: pick(m, zoneNames...), SrcKind: selectAny, DstKind: selectAny, Action: "accept", Enabled: true}
@@ -251,6 +254,28 @@ func (m *maker) rule() Rule {
 		r.SrcKind, r.SrcCIDR = selectCIDR, m.cidr(m.family())
 	}
 	return r
+}
+
+// run are rules of one pair of zones, for few addresses each, and so many that they stand behind gates.
+func (m *maker) run() (rules []Rule) {
+	src, dst := pick(m, append(zoneNames, anywhere)...), pick(m, append(zoneNames, anywhere, self)...)
+	narrow := func() value.Prefix {
+		ip := m.address(m.family())
+		return value.Must[value.Prefix](netip.PrefixFrom(ip, ip.BitLen()-m.IntN(9)).Masked().String())
+	}
+	sides := m.IntN(3)
+	for range blockWorth + m.IntN(2*blockRules) {
+		r := m.rule()
+		r.SrcZone, r.DstZone = src, dst
+		if sides != 0 {
+			r.SrcKind, r.SrcObjectID, r.SrcGroupID, r.SrcCIDR = selectCIDR, nil, nil, narrow()
+		}
+		if sides != 1 {
+			r.DstKind, r.DstObjectID, r.DstGroupID, r.DstCIDR = selectCIDR, nil, nil, narrow()
+		}
+		rules = append(rules, r)
+	}
+	return rules
 }
 
 func (m *maker) selector() (kind string, object, group *uuid.UUID, cidr value.Prefix) {

@@ -56,6 +56,7 @@ func TestKernelAgreesWithEvaluator(t *testing.T) {
 		if err := loadText(text); err != nil {
 			t.Fatalf("seed %d, ruleset %d: nft refuses it: %v\n%s", seed, i, err, text)
 		}
+		gated := behindGates(text)
 		deciders := coverage{}
 		for range packetsEach {
 			p := m.packet(&rs)
@@ -65,6 +66,9 @@ func TestKernelAgreesWithEvaluator(t *testing.T) {
 				t.Fatalf("GATEWAY_FUZZ_SEED=%d, ruleset %d\n%s\npacket: %+v\nevaluator: %s\nkernel: %s", seed, i, text, p, d.summary(), difference)
 			}
 			seen.note(&p, &d)
+			if d.By.Rule != nil && gated[d.decider()] {
+				seen["rule behind a gate"]++
+			}
 			deciders[d.decider()]++
 		}
 		w.tryLoopback(seen, &rs)
@@ -80,6 +84,20 @@ func TestKernelAgreesWithEvaluator(t *testing.T) {
 		t.Errorf("only %d of %d rulesets had four deciders or more", varied, rulesets)
 	}
 	seen.check(t, rulesets)
+}
+
+// behindGates are the comments of the rules that stand in a block.
+func behindGates(text string) map[string]bool {
+	gated, block := map[string]bool{}, false
+	for line := range strings.Lines(text) {
+		if chain, ok := strings.CutPrefix(line, "\tchain "); ok {
+			block = strings.HasPrefix(chain, "seg/") && strings.Count(chain, "/") == 2
+		}
+		if _, comment, ok := strings.Cut(line, ` comment "`); ok && block {
+			gated[strings.TrimSuffix(comment, "\"\n")] = true
+		}
+	}
+	return gated
 }
 
 // summary is a decision in a line.
@@ -260,7 +278,7 @@ func (c coverage) check(t *testing.T, rulesets int) {
 	for _, name := range []string{
 		"family ipv4", "family ipv6", "protocol tcp", "protocol udp", "protocol icmp", "protocol icmpv6",
 		"rule input accept", "rule input drop", "rule input reject", "rule forward accept", "rule forward drop", "rule forward reject",
-		"match any", "match set", "match inline", "zone none", "zone any", "zone one",
+		"match any", "match set", "match inline", "rule behind a gate", "zone none", "zone any", "zone one",
 		"automatic auto:loopback input", "automatic auto:icmpv6 input", "automatic auto:icmpv6 forward", "automatic auto:anti-lockout input", "automatic auto:cluster input",
 		"automatic auto:dnat forward", "automatic auto:tunnel forward", "automatic opening", "default input", "default forward", "default unroutable",
 		"nat dnat", "nat dnat port", "nat dnat range", "nat dnat port by port", "nat snat", "nat snat port", "nat snat range", "nat masquerade", "nat tunnel",

@@ -459,10 +459,10 @@ func TestWays(t *testing.T) {
 		dst, src, in string
 		want         host.Way
 	}{
-		{"10.9.0.7", "10.8.0.7", "p0", host.Way{Interface: "q0"}},
+		{"10.9.0.7", "10.8.0.7", "p0", host.Way{Interface: "q0", Source: netip.MustParseAddr("10.9.0.1")}},
 		{"10.9.0.1", "10.8.0.7", "p0", host.Way{Local: true}},
-		{"10.9.0.7", "", "", host.Way{Interface: "q0"}},
-		{"fd00:9::7", "", "", host.Way{Interface: "q0"}},
+		{"10.9.0.7", "", "", host.Way{Interface: "q0", Source: netip.MustParseAddr("10.9.0.1")}},
+		{"fd00:9::7", "", "", host.Way{Interface: "q0", Source: netip.MustParseAddr("fd00:9::1")}},
 		{"fd00:9::1", "fd00:9::7", "q0", host.Way{Local: true}},
 	} {
 		var src netip.Addr

@@ -18,7 +18,7 @@ func TestMain(m *testing.M) { labtest.Main(m) }
 
 // One lab serves all.
 func TestMachine(t *testing.T) {
-	l := labtest.UpAsAdmin(t, lab.Options{})
+	l := labtest.UpAsAdmin(t, lab.Options{Env: []string{"GATEWAY_FAILPOINTS=" + failpoints}})
 	l.WaitState(t, "ntp", "live", 10*time.Second)
 	for _, x := range []struct {
 		name string
@@ -32,6 +32,7 @@ func TestMachine(t *testing.T) {
 		{"PR01PasswordReset", passwordReset},
 		{"SchedulerPrunes", schedulerPrunes},
 		{"Metrics", metrics},
+		{"Packets", packets},
 	} {
 		t.Run(x.name, func(t *testing.T) { x.test(t, l) })
 	}

@@ -27,10 +27,34 @@ export const schemes = ['light', 'dark'] as const
 /** Every page behind the door, by the name of its screenshot. */
 export const pages = {
   overview: '/',
+  interfaces: '/network/interfaces',
+  'interface-new': '/network/interfaces/new',
+  'interface-adopt': '/network/interfaces/adopt',
+  addresses: '/network/addresses',
+  'address-new': '/network/addresses/new',
+  routes: '/network/routes',
+  'route-new': '/network/routes/new',
+  'routes-live': '/network/routes/live',
   'ntp-sources': '/services/ntp',
   'ntp-servers': '/services/ntp/servers',
   'ntp-server-new': '/services/ntp/servers/new',
   'ntp-settings': '/services/ntp/settings',
+  'firewall-rules': '/firewall/rules',
+  'firewall-rule-new': '/firewall/rules/new',
+  'firewall-nat': '/firewall/nat',
+  'firewall-nat-new': '/firewall/nat/new',
+  'firewall-objects': '/firewall/objects',
+  'firewall-object-new': '/firewall/objects/new',
+  'firewall-object-groups': '/firewall/objects/groups',
+  'firewall-object-group-new': '/firewall/objects/groups/new',
+  'firewall-services': '/firewall/services',
+  'firewall-service-new': '/firewall/services/new',
+  'firewall-service-groups': '/firewall/services/groups',
+  'firewall-zones': '/firewall/zones',
+  'firewall-zone-new': '/firewall/zones/new',
+  'firewall-log': '/firewall/log',
+  'firewall-explain':
+    '/firewall/explain?in=zone:lan&source=10.10.0.2&destination=10.10.0.1&protocol=tcp&destination_port=443',
   audit: '/operations/audit',
   components: '/system/components',
   'config-preview': '/system/components/ntp',
@@ -43,6 +67,12 @@ export const pages = {
   'profile-tokens': '/profile/tokens',
   'profile-token-new': '/profile/tokens/new',
   'profile-sessions': '/profile/sessions',
+}
+
+/** Chooses from a list; that of a form, when the list behind it has a filter of the same name. */
+export async function choose(page: Page, label: string, option: string) {
+  await page.getByRole('combobox', { name: label }).last().click()
+  await page.getByRole('option', { name: option, exact: true }).click()
 }
 
 /** Runs a command on the gateway under test. */

@@ -1,3 +1,8 @@
+import type { components } from './schema'
+
+/** A row of any kind, as something else names it. */
+export type Thing = components['schemas']['ResourceUser']
+
 /** What the API answers instead of data: a stable code, a sentence, and complaints per field. */
 export interface FaultInfo {
   code: string
@@ -32,11 +37,10 @@ export class Fault extends Error {
     this.sessionLost = info.sessionLost ?? false
   }
 
-  /** The names of what still uses a resource that could not be deleted. */
-  get usedBy(): string[] {
+  /** What still uses a resource that could not be deleted. */
+  get usedBy(): Thing[] {
     const used = this.details.used_by
-    if (!Array.isArray(used)) return []
-    return used.map((one) => (typeof one === 'string' ? one : String(one?.name ?? one?.id ?? JSON.stringify(one))))
+    return Array.isArray(used) ? (used as Thing[]) : []
   }
 }
 

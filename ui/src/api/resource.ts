@@ -12,6 +12,7 @@ export type Data<P extends keyof paths, M extends 'get' | 'put' | 'post' = 'get'
   : never
 
 type CollectionPath = { [P in keyof paths]: `${P}/{id}` extends keyof paths ? P : never }[keyof paths]
+type OrderedPath = { [P in CollectionPath]: `${P}/reorder` extends keyof paths ? P : never }[CollectionPath]
 type SingletonPath = {
   [P in keyof paths]: paths[P] extends { get: object; put: object } | { get: object; post: object } ? P : never
 }[keyof paths]
@@ -24,8 +25,14 @@ export interface Resource<T> {
   list: () => Promise<T[]>
   read: (id: string) => Promise<Answer<T>>
   create: (body: object) => Promise<Answer<T>>
-  update: (id: string, body: object, etag: string | null) => Promise<Answer<T>>
+  /** `changed` names the fields that differ from what is stored, where that is known. */
+  update: (id: string, body: object, etag: string | null, changed?: readonly string[]) => Promise<Answer<T>>
   remove: (id: string, etag?: string | null) => Promise<Answer<{ id: string }>>
+}
+
+/** A resource whose rows stand in an order, and whose notes can be changed without an apply. */
+export interface OrderedResource<T> extends Resource<T> {
+  reorder: (ids: string[]) => Promise<Answer<T[]>>
 }
 
 export interface Singleton<T> {
@@ -33,6 +40,8 @@ export interface Singleton<T> {
   read: () => Promise<Answer<T>>
   update: (body: object, etag: string | null) => Promise<Answer<T>>
 }
+
+const notes: readonly string[] = ['note', 'labels']
 
 // biome-ignore lint/suspicious/noExplicitAny: the path is a value here; its types were checked by the caller's generics.
 const call = (method: string, path: string, init?: object): any => (http as any).request(method, path, init)
@@ -46,6 +55,19 @@ export function resource<P extends CollectionPath>(kind: string, path: P): Resou
     create: (body) => answer(call('post', path, { body })),
     update: (id, body, etag) => answer(call('put', one, { params: { path: { id } }, body, headers: ifMatch(etag) })),
     remove: (id, etag) => answer(call('delete', one, { params: { path: { id } }, headers: ifMatch(etag) })),
+  }
+}
+
+export function orderedResource<P extends OrderedPath>(kind: string, path: P): OrderedResource<Item<P>> {
+  const plain = resource(kind, path)
+  return {
+    ...plain,
+    update: (id, body, etag, changed) => {
+      if (!changed?.length || !changed.every((name) => notes.includes(name))) return plain.update(id, body, etag)
+      const noted = Object.fromEntries(Object.entries(body).filter(([name]) => changed.includes(name)))
+      return answer(call('patch', `${path}/{id}`, { params: { path: { id } }, body: noted, headers: ifMatch(etag) }))
+    },
+    reorder: (ids) => answer(call('post', `${path}/reorder`, { body: { ids } })),
   }
 }
 

@@ -39,6 +39,17 @@ function connect(limit?: number) {
 }
 
 describe('a stream', () => {
+  it('unpacks frames with several items, and says what was left out', () => {
+    const stream = new Stream<{ id: string }>('/log/live', {
+      key: (item) => item.id,
+      unpack: ({ events, dropped }: { events: { id: string }[]; dropped: number }) => ({ items: events, dropped }),
+    })
+    stream.subscribe(() => {})
+    latest().onopen()
+    latest().send({ events: [{ id: 'a' }, { id: 'b' }], dropped: 0 }, { events: [], dropped: 7 })
+    expect(stream.snapshot()).toMatchObject({ items: [{ id: 'a' }, { id: 'b' }], dropped: 7 })
+  })
+
   it('keeps one item per key in the order of arrival, and no more than its limit', () => {
     const { stream, ids } = connect(3)
     latest().send({ id: 'a' }, { id: 'b' }, { id: 'a', n: 2 }, { id: 'c' })

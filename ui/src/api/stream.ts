@@ -4,6 +4,8 @@ export interface StreamState<T> {
   /** What the stream has delivered, oldest first, one per key. */
   items: readonly T[]
   status: StreamStatus
+  /** How many items the gateway left out because this reader was too slow. */
+  dropped: number
   /** When the status became what it is. */
   since: number
 }
@@ -12,6 +14,8 @@ interface Options<T> {
   key: (item: T) => string
   /** How many items are kept; the oldest go first. */
   limit?: number
+  /** For frames that carry several items: what they carry. */
+  unpack?: (frame: never) => { items: T[]; dropped: number }
 }
 
 type Timer = ReturnType<typeof setTimeout>
@@ -22,13 +26,14 @@ type Timer = ReturnType<typeof setTimeout>
  * after every connect: the first frame of a connection therefore replaces what was kept.
  */
 export class Stream<T> {
-  private state: StreamState<T> = { items: [], status: 'connecting', since: Date.now() }
+  private state: StreamState<T> = { items: [], status: 'connecting', dropped: 0, since: Date.now() }
   private readonly subscribers = new Set<() => void>()
   private readonly newsListeners = new Set<(item: T) => void>()
   private readonly lossListeners = new Set<() => void>()
   private socket: WebSocket | null = null
   private attempts = 0
   private buffer: T[] = []
+  private dropped = 0
   private replace = true
   private openedAt = 0
   private retryTimer: Timer | undefined
@@ -79,13 +84,17 @@ export class Stream<T> {
     this.socket = socket
     this.replace = true
     this.buffer = []
+    this.dropped = 0
     socket.onopen = () => {
       this.openedAt ||= Date.now()
       this.attempts = 0
       this.become('live')
     }
     socket.onmessage = (event) => {
-      this.buffer.push(JSON.parse(String(event.data)) as T)
+      const frame = JSON.parse(String(event.data))
+      const { items, dropped } = this.options.unpack?.(frame as never) ?? { items: [frame as T], dropped: 0 }
+      this.buffer.push(...items)
+      this.dropped = dropped
       // A snapshot arrives as many frames: they are shown together.
       this.flushTimer ??= setTimeout(this.flush, 40)
     }
@@ -105,12 +114,12 @@ export class Stream<T> {
     this.socket = null
     socket?.close()
     this.openedAt = 0
-    this.state = { items: [], status: 'connecting', since: Date.now() }
+    this.state = { items: [], status: 'connecting', dropped: 0, since: Date.now() }
   }
 
   private readonly flush = () => {
     this.flushTimer = undefined
-    if (this.buffer.length === 0) return
+    if (this.buffer.length === 0 && this.dropped === this.state.dropped) return
     const { key, limit = 1000 } = this.options
     const known = new Set(this.state.items.map(key))
     const kept = new Map(this.replace ? [] : this.state.items.map((item) => [key(item), item]))
@@ -118,7 +127,7 @@ export class Stream<T> {
     const news = Date.now() - this.openedAt > 1000 ? this.buffer.filter((item) => !known.has(key(item))) : []
     this.replace = false
     this.buffer = []
-    this.state = { ...this.state, items: [...kept.values()].slice(-limit) }
+    this.state = { ...this.state, items: [...kept.values()].slice(-limit), dropped: this.dropped }
     this.notify()
     for (const item of news) for (const listener of this.newsListeners) listener(item)
   }

@@ -5,7 +5,6 @@ import { RouterProvider } from '@tanstack/react-router'
 import { onFault } from '../api/client'
 import { toFault } from '../api/fault'
 import { takeNext } from '../door/next'
-import { ConfirmHost } from '../kit/confirm'
 import { createAppRouter } from './routes'
 
 onFault((fault) => {
@@ -37,7 +36,6 @@ export default function App() {
   return (
     <QueryClientProvider client={queryClient}>
       <RouterProvider router={router} />
-      <ConfirmHost />
       <Notifications position="bottom-right" zIndex={500} />
     </QueryClientProvider>
   )

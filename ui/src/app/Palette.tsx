@@ -1,18 +1,60 @@
 import '@mantine/spotlight/styles.layer.css'
 import { useMantineColorScheme } from '@mantine/core'
 import { Spotlight, type SpotlightActionGroupData, spotlight } from '@mantine/spotlight'
-import { IconBolt, IconClock, IconSearch, IconUsers } from '@tabler/icons-react'
-import { useQuery } from '@tanstack/react-query'
+import {
+  IconAt,
+  IconBolt,
+  IconBox,
+  IconClock,
+  IconHomeShield,
+  IconNetwork,
+  IconPlugConnected,
+  IconSearch,
+  IconShieldCheck,
+  IconSignRight,
+  IconUsers,
+} from '@tabler/icons-react'
+import { useQueries, useQuery } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
+import { addresses, addressGroups, natRules, rules, serviceGroups, services, zones } from '../areas/firewall/resources'
+import { interfaces, ipAddresses, routes } from '../areas/network/resources'
 import { ntpPools } from '../areas/ntp/resources'
 import { users } from '../areas/users/resources'
 import { reapply } from './actions'
 import { navigation } from './navigation'
-import { paths } from './paths'
+import { pathOfThing, paths } from './paths'
 import { logOut, useCanEdit } from './session'
 
 export const show = spotlight.open
+
+/** What can be found by its name or its address. */
+const named = [
+  { resource: rules, nav: 'rules', icon: IconShieldCheck },
+  { resource: natRules, nav: 'nat', icon: IconShieldCheck },
+  { resource: addresses, nav: 'objects', icon: IconBox },
+  { resource: addressGroups, nav: 'objects', icon: IconBox },
+  { resource: services, nav: 'firewallServices', icon: IconPlugConnected },
+  { resource: serviceGroups, nav: 'firewallServices', icon: IconPlugConnected },
+  { resource: zones, nav: 'zones', icon: IconHomeShield },
+  { resource: interfaces, nav: 'interfaces', icon: IconNetwork },
+  { resource: ipAddresses, nav: 'ipAddresses', icon: IconAt },
+  { resource: routes, nav: 'routes', icon: IconSignRight },
+] as const
+
+interface Named {
+  id: string
+  name?: string
+  address?: string
+  destination?: string
+  comment?: string
+  description?: string
+  value?: string
+  target_address?: string
+  src_cidr?: string
+  dst_cidr?: string
+  port_start?: number | null
+}
 
 /** Go anywhere, find any object by name, address or id, run actions: Ctrl+K. */
 export default function Palette() {
@@ -22,6 +64,12 @@ export default function Palette() {
   const { setColorScheme } = useMantineColorScheme()
   const pools = useQuery({ queryKey: [ntpPools.kind], queryFn: ntpPools.list })
   const people = useQuery({ queryKey: [users.kind], queryFn: users.list })
+  const lists = useQueries({
+    queries: named.map(({ resource: { kind, list } }) => ({
+      queryKey: [kind],
+      queryFn: list as () => Promise<Named[]>,
+    })),
+  })
   const go = (to: string) => () => void navigate({ to })
 
   const groups: SpotlightActionGroupData[] = [
@@ -56,6 +104,20 @@ export default function Palette() {
           onClick: go(paths.user(id)),
           leftSection: <IconUsers size={18} stroke={1.6} />,
         })),
+        ...named.flatMap(({ resource: { kind }, nav, icon: Icon }, index) =>
+          (lists[index]?.data ?? []).map(
+            ({ id, name, address, destination, comment, description, value, ...more }) => ({
+              id,
+              label: name ?? address ?? destination,
+              description: [t(`nav.${nav}`), value ?? (comment || description)].filter(Boolean).join(' · '),
+              keywords: [id, more.target_address, more.src_cidr, more.dst_cidr, more.port_start]
+                .filter(Boolean)
+                .map(String),
+              onClick: go(pathOfThing({ kind, id }) ?? '/'),
+              leftSection: <Icon size={18} stroke={1.6} />,
+            }),
+          ),
+        ),
       ],
     },
     {

@@ -12,6 +12,7 @@ import {
 import { Link, Outlet } from '@tanstack/react-router'
 import { lazy, Suspense, useState } from 'react'
 import { useTranslation } from 'react-i18next'
+import { ConfirmHost } from '../kit/confirm'
 import { Nav } from './Nav'
 import { paths } from './paths'
 import classes from './Shell.module.css'
@@ -90,6 +91,7 @@ export function Shell() {
       <main id="content" tabIndex={-1} className={classes.main}>
         <Outlet />
       </main>
+      <ConfirmHost />
     </div>
   )
 }

@@ -1,11 +1,21 @@
 import {
+  IconArrowsExchange,
+  IconAt,
+  IconBox,
   IconClock,
   IconFileDiff,
   IconHistory,
+  IconHomeShield,
   IconLayoutDashboard,
+  IconListSearch,
   IconLogin2,
+  IconNetwork,
+  IconPlugConnected,
   type IconProps,
+  IconRoute,
   IconSettings,
+  IconShieldCheck,
+  IconSignRight,
   IconUsers,
 } from '@tabler/icons-react'
 import type { ComponentType } from 'react'
@@ -23,6 +33,26 @@ interface NavItem {
 /** The areas in the words of the trade. What is not built is not here. */
 export const navigation: { area: string | null; items: NavItem[] }[] = [
   { area: null, items: [{ name: 'overview', to: paths.overview, icon: IconLayoutDashboard }] },
+  {
+    area: 'firewall',
+    items: [
+      { name: 'rules', to: paths.rules, icon: IconShieldCheck },
+      { name: 'nat', to: paths.nat, icon: IconArrowsExchange },
+      { name: 'objects', to: paths.addresses, icon: IconBox },
+      { name: 'firewallServices', to: paths.services, icon: IconPlugConnected },
+      { name: 'zones', to: paths.zones, icon: IconHomeShield },
+      { name: 'firewallLog', to: paths.firewallLog, icon: IconListSearch },
+      { name: 'explain', to: paths.explain, icon: IconRoute },
+    ],
+  },
+  {
+    area: 'network',
+    items: [
+      { name: 'interfaces', to: paths.interfaces, icon: IconNetwork },
+      { name: 'ipAddresses', to: paths.ipAddresses, icon: IconAt },
+      { name: 'routes', to: paths.routes, icon: IconSignRight },
+    ],
+  },
   { area: 'services', items: [{ name: 'ntp', to: paths.ntp, icon: IconClock }] },
   { area: 'operations', items: [{ name: 'audit', to: paths.audit, icon: IconHistory }] },
   {

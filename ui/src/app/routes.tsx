@@ -46,12 +46,44 @@ const page = (path: string, load: Area) =>
 const part = (parent: AnyRoute, path: string, load: Area, name?: string) =>
   createRoute({ getParentRoute: () => parent, path, component: lazily(load, name) })
 
+/** The part of a page that stands at the page's own address, with drawers under it. */
+const front = (parent: AnyRoute, load: Area) =>
+  createRoute({ getParentRoute: () => parent, id: 'front', component: lazily(load) })
+const at = (parent: AnyRoute, path: string) => createRoute({ getParentRoute: () => parent, path })
+
 /** The drawers of a list: its file exports the list itself, `Create` and `Edit`. */
 const drawers = (list: AnyRoute, load: Area) => [part(list, 'new', load, 'Create'), part(list, '$id', load, 'Edit')]
 
 const ntp = page(paths.ntp, () => import('../areas/ntp/NtpPage'))
 const servers = () => import('../areas/ntp/Servers')
 const ntpServers = part(ntp, 'servers', servers)
+
+const firewallRules = () => import('../areas/firewall/RulesPage')
+const rules = page(paths.rules, firewallRules)
+const firewallNat = () => import('../areas/firewall/NatPage')
+const nat = page(paths.nat, firewallNat)
+const firewallZones = () => import('../areas/firewall/ZonesPage')
+const zones = page(paths.zones, firewallZones)
+
+const objects = page(paths.addresses, () => import('../areas/firewall/ObjectsPage'))
+const firewallAddresses = () => import('../areas/firewall/Addresses')
+const addresses = front(objects, firewallAddresses)
+const firewallAddressGroups = () => import('../areas/firewall/AddressGroups')
+const addressGroups = part(objects, 'groups', firewallAddressGroups)
+
+const services = page(paths.services, () => import('../areas/firewall/ServicesPage'))
+const firewallServices = () => import('../areas/firewall/Services')
+const singleServices = front(services, firewallServices)
+const firewallServiceGroups = () => import('../areas/firewall/ServiceGroups')
+const serviceGroups = part(services, 'groups', firewallServiceGroups)
+
+const interfacesPage = () => import('../areas/network/InterfacesPage')
+const interfaces = page(paths.interfaces, interfacesPage)
+const addressesPage = () => import('../areas/network/AddressesPage')
+const ipAddresses = page(paths.ipAddresses, addressesPage)
+const routes = page(paths.routes, () => import('../areas/network/RoutesPage'))
+const managedRoutes = () => import('../areas/network/ManagedRoutes')
+const managed = front(routes, managedRoutes)
 
 const audit = page(paths.audit, () => import('../areas/audit/AuditPage'))
 
@@ -71,8 +103,30 @@ const tree = root.addChildren([
     ntpServers.addChildren(drawers(ntpServers, servers)),
     part(ntp, 'settings', () => import('../areas/ntp/Settings')),
   ]),
+  rules.addChildren(drawers(rules, firewallRules)),
+  nat.addChildren(drawers(nat, firewallNat)),
+  objects.addChildren([
+    addresses.addChildren([at(addresses, '/'), ...drawers(addresses, firewallAddresses)]),
+    addressGroups.addChildren(drawers(addressGroups, firewallAddressGroups)),
+  ]),
+  services.addChildren([
+    singleServices.addChildren([at(singleServices, '/'), ...drawers(singleServices, firewallServices)]),
+    serviceGroups.addChildren(drawers(serviceGroups, firewallServiceGroups)),
+  ]),
+  zones.addChildren(drawers(zones, firewallZones)),
+  page(paths.firewallLog, () => import('../areas/firewall/LogPage')),
+  page(paths.explain, () => import('../areas/firewall/ExplainPage')),
+  interfaces.addChildren([
+    part(interfaces, 'adopt', () => import('../areas/network/Adopt')),
+    ...drawers(interfaces, interfacesPage),
+  ]),
+  ipAddresses.addChildren(drawers(ipAddresses, addressesPage)),
+  routes.addChildren([
+    managed.addChildren([at(managed, '/'), ...drawers(managed, managedRoutes)]),
+    part(routes, 'live', () => import('../areas/network/LiveRoutes')),
+  ]),
   // An entry is shown by the page itself, which often has it already.
-  audit.addChildren([createRoute({ getParentRoute: () => audit, path: '$id' })]),
+  audit.addChildren([at(audit, '$id')]),
   components.addChildren([part(components, '$name', () => import('../areas/components/ComponentDetail'))]),
   page(paths.settings, () => import('../areas/settings/SettingsPage')),
   users.addChildren(drawers(users, usersPage)),

@@ -1,8 +1,16 @@
 // biome-ignore-all lint/a11y/useSemanticElements: rows of a grid with table roles, see DataTable.
 // biome-ignore-all lint/a11y/useFocusableInteractive: the links and buttons in a row take the focus, not the row.
 import { Link } from '@tanstack/react-router'
-import { useVirtualizer } from '@tanstack/react-virtual'
-import { type CSSProperties, type KeyboardEvent, type ReactNode, useRef } from 'react'
+import { defaultRangeExtractor, type Range, useVirtualizer } from '@tanstack/react-virtual'
+import {
+  type ComponentType,
+  type CSSProperties,
+  type KeyboardEvent,
+  type ReactElement,
+  type ReactNode,
+  type Ref,
+  useRef,
+} from 'react'
 import { useTranslation } from 'react-i18next'
 import classes from './DataTable.module.css'
 
@@ -13,6 +21,8 @@ export interface Column<T> {
   /** A CSS grid track; all columns share the width equally by default. */
   width?: string
   align?: 'right'
+  /** The cell that names the row and carries its link; the first one by default. */
+  main?: boolean
   /** What to sort by; a column without it cannot be sorted. */
   sortBy?: (row: T) => string | number | boolean | null | undefined
 }
@@ -22,10 +32,29 @@ export interface DataTableProps<T> {
   columns: Column<T>[]
   rows: readonly T[]
   rowKey: (row: T) => string
-  /** The address of a row: its first cell becomes a link that covers the row. */
-  rowLink?: (row: T) => string
+  /** The address of a row: its main cell becomes a link that covers the row. */
+  rowLink?: (row: T) => string | undefined
   sort?: string
   onSort?: (key: string) => void
+  /** What moves rows: it wraps each row and puts a handle before it. See SortableTable. */
+  shell?: ComponentType<RowShellProps>
+  shellHeader?: string
+  shellName?: (row: T) => string
+  /** A row that stays although it is out of sight, because it is being moved. */
+  keep?: number
+}
+
+export interface RowShellProps {
+  id: string
+  name: string
+  children: (parts: RowParts) => ReactElement
+}
+
+interface RowParts {
+  ref: Ref<HTMLDivElement>
+  style: CSSProperties | undefined
+  dragging: boolean
+  handle: ReactNode
 }
 
 export const virtualFrom = 200
@@ -37,10 +66,16 @@ export const virtualFrom = 200
 export function DataTable<T>(props: DataTableProps<T>) {
   const { label, columns, rows, sort, onSort } = props
   const { t } = useTranslation()
-  const tracks = { '--tracks': columns.map((column) => column.width ?? 'minmax(0, 1fr)').join(' ') } as CSSProperties
+  const widths = columns.map((column) => column.width ?? 'minmax(0, 1fr)')
+  const tracks = { '--tracks': [...(props.shell ? ['20px'] : []), ...widths].join(' ') } as CSSProperties
   return (
     <div role="table" aria-label={label} aria-rowcount={rows.length + 1} className={classes.table} style={tracks}>
       <div role="row" aria-rowindex={1} className={classes.head}>
+        {props.shell && (
+          <div role="columnheader">
+            <span className="visually-hidden">{props.shellHeader}</span>
+          </div>
+        )}
         {columns.map((column) => {
           const direction = sort === column.key ? 'ascending' : sort === `-${column.key}` ? 'descending' : undefined
           return (
@@ -83,6 +118,7 @@ function VirtualRows<T>(props: DataTableProps<T>) {
     getScrollElement: () => scroller.current,
     estimateSize: () => 37,
     overscan: 12,
+    rangeExtractor: (range) => withKept(range, props.keep),
   })
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: a scrolling region must be reachable by keyboard.
@@ -112,13 +148,51 @@ function VirtualRows<T>(props: DataTableProps<T>) {
   )
 }
 
-function Row<T>({ row, index, columns, rowLink }: { row: T; index: number } & DataTableProps<T>) {
+function withKept(range: Range, keep: number | undefined): number[] {
+  const shown = defaultRangeExtractor(range)
+  if (keep === undefined || shown.includes(keep)) return shown
+  return [...shown, keep].sort((a, b) => a - b)
+}
+
+type RowProps<T> = { row: T; index: number } & DataTableProps<T>
+
+function Row<T>(props: RowProps<T>) {
+  const { shell: Shell, shellName, row, rowKey } = props
+  if (!Shell) return <RowBody {...props} />
   return (
-    <div role="row" aria-rowindex={index + 2} className={classes.row}>
-      {columns.map((column, position) => (
-        <div role="cell" key={column.key} data-label={column.header} data-align={column.align}>
-          {position === 0 && rowLink ? (
-            <Link to={rowLink(row)} search className={classes.link} data-row-link>
+    <Shell id={rowKey(row)} name={shellName?.(row) ?? ''}>
+      {(parts) => <RowBody {...props} parts={parts} />}
+    </Shell>
+  )
+}
+
+function RowBody<T>({ row, index, columns, rowLink, parts }: RowProps<T> & { parts?: RowParts }) {
+  const main = columns.find((column) => column.main) ?? columns[0]
+  const link = rowLink?.(row)
+  return (
+    <div
+      ref={parts?.ref}
+      role="row"
+      aria-rowindex={index + 2}
+      className={classes.row}
+      style={parts?.style}
+      data-dragging={parts?.dragging || undefined}
+    >
+      {parts && (
+        <div role="cell" className={classes.handleCell}>
+          {parts.handle}
+        </div>
+      )}
+      {columns.map((column) => (
+        <div
+          role="cell"
+          key={column.key}
+          data-label={column.header}
+          data-align={column.align}
+          data-main={column === main || undefined}
+        >
+          {column === main && link ? (
+            <Link to={link} search className={classes.link} data-row-link>
               {column.cell(row)}
             </Link>
           ) : (
@@ -132,6 +206,7 @@ function Row<T>({ row, index, columns, rowLink }: { row: T; index: number } & Da
 
 function moveBetweenRows(event: KeyboardEvent<HTMLElement>) {
   if (event.key !== 'ArrowDown' && event.key !== 'ArrowUp') return
+  if (!(document.activeElement as HTMLElement).matches('[data-row-link]')) return
   const links = [...event.currentTarget.querySelectorAll<HTMLElement>('[data-row-link]')]
   const next = links[links.indexOf(document.activeElement as HTMLElement) + (event.key === 'ArrowDown' ? 1 : -1)]
   if (!next) return

@@ -15,6 +15,7 @@ import type { Resource } from '../api/resource'
 import { meQuery } from '../app/session'
 import { addTexts } from '../i18n/i18n'
 import { EditForm } from './ResourceForm'
+import type { Guard } from './remove'
 
 interface Thing {
   id: string
@@ -41,7 +42,7 @@ beforeEach(() => {
 })
 afterEach(cleanup)
 
-async function open(role: 'admin' | 'viewer' = 'admin', onDone = vi.fn()) {
+async function open(role: 'admin' | 'viewer' = 'admin', onDone = vi.fn(), guard?: Guard) {
   queries.setQueryData(meQuery.queryKey, { role } as never)
   const root = createRootRoute({ component: Outlet })
   const page = createRoute({
@@ -55,6 +56,7 @@ async function open(role: 'admin' | 'viewer' = 'admin', onDone = vi.fn()) {
         fields={[{ name: 'address', type: 'mono', required: true }]}
         name={(thing) => thing.address}
         onDone={onDone}
+        guard={guard}
       />
     ),
   })
@@ -79,7 +81,7 @@ describe('a form', () => {
     type(input, 'b.example.com')
     fireEvent.keyDown(input, { key: 'Enter', ctrlKey: true })
     await waitFor(() => expect(onDone).toHaveBeenCalled())
-    expect(things.update).toHaveBeenCalledWith('1', { address: 'b.example.com' }, '"1"')
+    expect(things.update).toHaveBeenCalledWith('1', { address: 'b.example.com' }, '"1"', ['address'])
   })
 
   it('shows the complaint of the server at its field and keeps what was typed', async () => {
@@ -92,6 +94,29 @@ describe('a form', () => {
     expect(await screen.findByText('Not a host.')).toBeTruthy()
     expect(input.value).toBe('b c')
     expect(onDone).not.toHaveBeenCalled()
+  })
+
+  it('saves what somebody objects to only after a second word', async () => {
+    const guard = vi.fn(async () => 'That would hurt.')
+    const { input, onDone } = await open('admin', vi.fn(), guard)
+    type(input, 'b.example.com')
+    fireEvent.click(save())
+    expect(await screen.findByText('That would hurt.')).toBeTruthy()
+    expect(guard).toHaveBeenCalledWith({ kind: 'thing', verb: 'update', id: '1', body: { address: 'b.example.com' } })
+    expect(things.update).not.toHaveBeenCalled()
+    type(input, 'c.example.com')
+    await waitFor(() => expect(screen.queryByText('That would hurt.')).toBeNull())
+    fireEvent.click(save())
+    fireEvent.click(await screen.findByRole('button', { name: 'Save anyway' }))
+    await waitFor(() => expect(onDone).toHaveBeenCalled())
+    expect(things.update).toHaveBeenCalledTimes(1)
+  })
+
+  it('does not wait for an objection that cannot be had', async () => {
+    const { input, onDone } = await open('admin', vi.fn(), () => Promise.reject(new Error('away')))
+    type(input, 'b.example.com')
+    fireEvent.click(save())
+    await waitFor(() => expect(onDone).toHaveBeenCalled())
   })
 
   it('does not send what the field itself knows to be missing', async () => {
@@ -118,7 +143,9 @@ describe('a form', () => {
     await waitFor(() => expect(screen.getByLabelText<HTMLInputElement>(/Address/).value).toBe('theirs.example.com'))
     type(screen.getByLabelText(/Address/), 'mine.example.com')
     fireEvent.click(save())
-    await waitFor(() => expect(things.update).toHaveBeenLastCalledWith('1', { address: 'mine.example.com' }, '"9"'))
+    await waitFor(() =>
+      expect(things.update).toHaveBeenLastCalledWith('1', { address: 'mine.example.com' }, '"9"', ['address']),
+    )
   })
 
   it('follows what somebody else changed while nobody has touched it', async () => {

@@ -1,7 +1,7 @@
 import { Button } from '@mantine/core'
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useBlocker } from '@tanstack/react-router'
-import { type KeyboardEvent, lazy, type ReactNode, Suspense, useEffect, useState } from 'react'
+import { Fragment, type KeyboardEvent, lazy, type ReactNode, Suspense, useEffect, useState } from 'react'
 import { useForm } from 'react-hook-form'
 import { useTranslation } from 'react-i18next'
 import type { Answer } from '../api/client'
@@ -15,6 +15,7 @@ import { placeFault } from './form-errors'
 import { Loaded } from './Loaded'
 import { Notice } from './Notice'
 import classes from './ResourceForm.module.css'
+import { askToRemove, type Guard, objectionTo } from './remove'
 import { toast, toastApplied } from './toast'
 
 const ChangePreview = lazy(() => import('./ChangePreview'))
@@ -30,6 +31,10 @@ interface FormProps {
   own?: boolean
   /** What stands under the form and depends on what it holds. */
   below?: (values: Values) => ReactNode
+  /** How the form's values differ from those of the API, where they do. */
+  shape?: { read: (row: Values) => Values; write: (values: Values) => Values }
+  /** Asked before a save or a deletion; an objection is shown, and it takes a second word to go on. */
+  guard?: Guard
 }
 
 /** A new resource. */
@@ -55,6 +60,8 @@ export function EditForm<T extends object>(
     name: (value: T) => string
     /** Why this one cannot be deleted; undefined when it can. */
     keep?: (value: T) => string | undefined
+    /** The fields of this one that stay as they are. */
+    fixed?: (value: T) => readonly string[]
     children?: (value: T) => ReactNode
   },
 ) {
@@ -66,29 +73,22 @@ export function EditForm<T extends object>(
   const query = useQuery({ queryKey: [resource.kind, id], queryFn: () => resource.read(id), enabled: !deleting })
 
   const remove = (loaded: Answer<T>) =>
-    confirm({
-      title: t('delete.title', { name: props.name(loaded.value) }),
+    askToRemove({
+      resource,
+      id,
+      etag: loaded.etag,
+      name: props.name(loaded.value),
       text: t(`${props.text}.deleteText`),
-      verb: t('delete.verb'),
-      danger: true,
-      act: async () => {
-        setDeleting(true)
-        try {
-          const { applied } = await resource.remove(id, loaded.etag)
-          toastApplied(t('delete.done', { name: props.name(loaded.value) }), applied)
-          await queries.invalidateQueries({ queryKey: [resource.kind] })
-        } catch (cause) {
-          setDeleting(false)
-          throw cause
-        }
-      },
+      guard: props.guard,
+      queries,
+      onBusy: setDeleting,
     }).then((yes) => yes && props.onDone?.())
 
   return (
     <Loaded query={query} height={320}>
       {(loaded) => (
         <>
-          <Baseline loaded={loaded} update={(body, etag) => resource.update(id, body, etag)}>
+          <Baseline loaded={loaded} update={(body, etag, changed) => resource.update(id, body, etag, changed)}>
             {(base, form) => (
               <FormBody
                 {...props}
@@ -98,6 +98,7 @@ export function EditForm<T extends object>(
                 operation={(body) => ({ kind: resource.kind, verb: 'update', id, body })}
                 remove={() => remove(base)}
                 keep={props.keep?.(base.value)}
+                fixed={props.fixed?.(base.value)}
               />
             )}
           </Baseline>
@@ -138,10 +139,10 @@ export function SettingsForm<T extends object>(props: FormProps & { singleton: S
 
 interface BaselineProps<T> {
   loaded: Answer<T>
-  update: (body: Values, etag: string | null) => Promise<Answer<T>>
+  update: (body: Values, etag: string | null, changed: string[]) => Promise<Answer<T>>
   children: (
     base: Answer<T>,
-    form: { save: (body: Values) => Promise<Answer<T>>; onDirty: (dirty: boolean) => void },
+    form: { save: (body: Values, changed: string[]) => Promise<Answer<T>>; onDirty: (dirty: boolean) => void },
   ) => ReactNode
 }
 
@@ -161,11 +162,11 @@ function Baseline<T>({ loaded, update, children }: BaselineProps<T>) {
     if (!dirty && !saving) setBase(loaded)
   }
 
-  const save = async (body: Values) => {
+  const save = async (body: Values, changed: string[]) => {
     // The news of our own change may arrive before the answer to it.
     setSaving(true)
     try {
-      const saved = await update(body, base.etag)
+      const saved = await update(body, base.etag, changed)
       setBase(saved)
       return saved
     } finally {
@@ -198,13 +199,14 @@ function Baseline<T>({ loaded, update, children }: BaselineProps<T>) {
 interface BodyProps extends FormProps {
   kind: string
   initial: Values
-  save: (body: Values) => Promise<Answer<unknown>>
+  save: (body: Values, changed: string[]) => Promise<Answer<unknown>>
   operation: (body: Values) => Operation
   /** Nothing is stored yet: the values may be saved as they are. */
   fresh?: boolean
   onDirty?: (dirty: boolean) => void
   remove?: () => void
   keep?: string
+  fixed?: readonly string[]
 }
 
 function FormBody({
@@ -218,9 +220,12 @@ function FormBody({
   onDone,
   remove,
   keep,
+  fixed = [],
   preview = true,
   own = false,
   below,
+  shape,
+  guard,
   onDirty,
 }: BodyProps) {
   const { t } = useTranslation()
@@ -229,23 +234,32 @@ function FormBody({
   const [problem, setProblem] = useState('')
   const [shown, setShown] = useState<Operation | null>(null)
   const names = fields.map((field) => field.name)
-  const form = useForm<Values>({ defaultValues: { ...pick(initial, names), ...emptySecrets(fields) } })
+  const [objection, setObjection] = useState<{ to: string; text: ReactNode } | null>(null)
+  const start = { ...pick(shape?.read(initial) ?? initial, names), ...emptySecrets(fields) }
+  const form = useForm<Values>({ defaultValues: start })
   const { isDirty, isSubmitting } = form.formState
   useEffect(() => onDirty?.(isDirty), [isDirty, onDirty])
   const values = form.watch()
+  const shownFields = fields.filter((field) => field.when?.(values) ?? true)
+  const covered = Object.fromEntries(fields.flatMap(({ name, covers = [] }) => covers.map((other) => [other, name])))
 
   const bodyOf = (all: Values) => {
     const body = pick(all, names)
     // An empty password field means: keep the stored one.
     for (const field of fields) if (field.type === 'password' && !body[field.name]) delete body[field.name]
-    return body
+    return shape?.write(body) ?? body
   }
 
-  const submit = form.handleSubmit(async (all) => {
+  const store = async (all: Values, agreed: boolean) => {
     setProblem('')
     setShown(null)
+    const body = bodyOf(all)
+    const text = agreed ? null : await objectionTo([operation(body)], guard)
+    setObjection(text ? { to: JSON.stringify(body), text } : null)
+    if (text) return
+    const changed = names.filter((name) => JSON.stringify(all[name]) !== JSON.stringify(start[name]))
     try {
-      const { applied } = await save(bodyOf(all))
+      const { applied } = await save(body, changed)
       form.reset(all)
       toastApplied(t('form.saved'), applied)
       await queries.invalidateQueries({ queryKey: [kind] })
@@ -253,10 +267,19 @@ function FormBody({
     } catch (cause) {
       const fault = toFault(cause)
       if (fault.code === 'stale') await queries.invalidateQueries({ queryKey: [kind] })
-      else setProblem(placeFault(fault, names, form.setError))
+      else
+        setProblem(
+          placeFault(
+            fault,
+            shownFields.map(({ name }) => name),
+            form.setError,
+            covered,
+          ),
+        )
       toast('bad', t(fault.code === 'stale' ? 'form.stale' : 'form.notSaved'))
     }
-  })
+  }
+  const submit = form.handleSubmit((all) => store(all, false))
 
   useBlocker({
     disabled: !isDirty,
@@ -277,19 +300,28 @@ function FormBody({
       {!canEdit && <Notice tone="off">{t('form.readOnly')}</Notice>}
       {problem && <Notice tone="bad">{problem}</Notice>}
       <fieldset disabled={!canEdit} className={classes.fields}>
-        {fields
-          .filter((field) => field.when?.(values) ?? true)
-          .map((field) => (
+        {shownFields.map((field) => (
+          <Fragment key={field.name}>
+            {field.section && <h3 className={classes.section}>{t(`${text}.sections.${field.section}`)}</h3>}
             <Field
-              key={field.name}
               spec={field}
               text={text}
               control={form.control}
+              disabled={fixed.includes(field.name)}
               kept={field.configured ? Boolean(initial[field.configured]) : undefined}
-              autoFocus={fresh && field === fields.find(({ type }) => type !== 'choice')}
+              autoFocus={fresh && field === fields.find(({ type }) => type !== 'choice' && type !== 'segments')}
             />
-          ))}
+          </Fragment>
+        ))}
       </fieldset>
+      {objection?.to === JSON.stringify(bodyOf(values)) && (
+        <div className={classes.objection}>
+          {objection.text}
+          <Button color="red.8" loading={isSubmitting} onClick={form.handleSubmit((all) => store(all, true))}>
+            {t('form.saveAnyway')}
+          </Button>
+        </div>
+      )}
       {canEdit && (
         <div className={classes.actions}>
           <Button type="submit" loading={isSubmitting} disabled={!isDirty && !fresh} title={t('form.saveHint')}>
@@ -322,7 +354,7 @@ function FormBody({
       {keep && <p className={classes.keep}>{keep}</p>}
       {shown && (
         <Suspense>
-          <ChangePreview operation={shown} />
+          <ChangePreview operations={[shown]} />
         </Suspense>
       )}
     </form>

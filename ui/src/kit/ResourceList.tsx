@@ -1,39 +1,49 @@
-import { Button, Chip, CloseButton, TextInput } from '@mantine/core'
+import { Button, Chip, CloseButton, Select, TextInput } from '@mantine/core'
 import { useHotkeys } from '@mantine/hooks'
 import { IconPlus, IconSearch } from '@tabler/icons-react'
 import { useQuery } from '@tanstack/react-query'
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
-import { useRef } from 'react'
+import { lazy, Suspense, useRef } from 'react'
 import { useTranslation } from 'react-i18next'
 import type { Resource } from '../api/resource'
 import { useCanEdit } from '../app/session'
 import { type Column, DataTable } from './DataTable'
 import { Empty } from './Empty'
 import { Loaded } from './Loaded'
-import { type Filter, type ListSearch, nextSort, selectRows } from './list-logic'
+import { type Filter, type ListSearch, narrowed, nextSort, selectRows } from './list-logic'
 import { Panel } from './Page'
 import classes from './ResourceList.module.css'
 
-interface ResourceListProps<T> {
-  resource: Resource<T>
+// The types of the rows are lost on the way through lazy.
+const SortableTable = lazy(() => import('./SortableTable')) as unknown as typeof import('./SortableTable').default
+
+interface ResourceListProps<T, R> {
+  resource: Pick<Resource<T>, 'kind' | 'list'>
+  /** The rows to show, where they are not those of the gateway as they come: joined with something, or more. */
+  join?: (rows: T[]) => R[]
+  /** Asks again after so many milliseconds, for what changes without leaving an audit entry. */
+  every?: number
   /** Where its texts are, such as `ntp:pool`: title, emptyTitle, emptyText, create. */
   text: string
-  columns: Column<T>[]
-  filters?: Filter<T>[]
+  columns: Column<R>[]
+  filters?: Filter<R>[]
   /** What the search looks through. */
-  searchText: (row: T) => string
-  rowLink: (row: T) => string
-  createLink: string
+  searchText: (row: R) => string
+  /** Rows without an address are there to be read. */
+  rowLink?: (row: R) => string | undefined
+  createLink?: string
+  /** For rows that stand in an order: how a new one is stored, and what people call a row. */
+  order?: { save: (ids: string[]) => void; name: (row: R) => string }
 }
 
 /** Every list of a resource: search, filters and sort in the address, keyboard, an empty state that helps. */
-export function ResourceList<T extends { id: string }>(props: ResourceListProps<T>) {
-  const { resource, text, columns, filters = [], searchText, rowLink, createLink } = props
+export function ResourceList<T, R extends { id: string } = T & { id: string }>(props: ResourceListProps<T, R>) {
+  const { resource, join, every, text, columns, filters = [], searchText, rowLink, createLink, order } = props
   const { t } = useTranslation()
   const canEdit = useCanEdit()
   const navigate = useNavigate()
   const search = useSearch({ strict: false }) as ListSearch
-  const query = useQuery({ queryKey: [resource.kind], queryFn: resource.list })
+  const query = useQuery({ queryKey: [resource.kind], queryFn: resource.list, refetchInterval: every })
   const searchField = useRef<HTMLInputElement>(null)
 
   const change = (part: ListSearch) =>
@@ -41,10 +51,10 @@ export function ResourceList<T extends { id: string }>(props: ResourceListProps<
 
   useHotkeys([
     ['/', () => searchField.current?.focus()],
-    ['n', () => canEdit && navigate({ to: createLink })],
+    ['n', () => canEdit && createLink && navigate({ to: createLink })],
   ])
 
-  const createButton = canEdit && (
+  const createButton = canEdit && createLink && (
     <Button component={Link} to={createLink} leftSection={<IconPlus size={16} />}>
       {t(`${text}.create`)}
     </Button>
@@ -52,11 +62,22 @@ export function ResourceList<T extends { id: string }>(props: ResourceListProps<
 
   return (
     <Loaded query={query} height={240}>
-      {(all) => {
+      {(stored) => {
+        const all = join ? join(stored) : (stored as unknown as R[])
         if (all.length === 0) {
           return <Empty title={t(`${text}.emptyTitle`)} text={t(`${text}.emptyText`)} action={createButton} />
         }
         const rows = selectRows(all, { columns, filters, text: searchText, search })
+        const off = narrowed(filters, search)
+        const table = {
+          label: t(`${text}.title`),
+          columns,
+          rows,
+          rowKey: (row: R) => row.id,
+          rowLink,
+          sort: search.sort,
+          onSort: (key: string) => change({ sort: nextSort(search.sort, key) }),
+        }
         return (
           <Panel flush>
             <div className={classes.tools}>
@@ -74,41 +95,57 @@ export function ResourceList<T extends { id: string }>(props: ResourceListProps<
                 value={search.q ?? ''}
                 onChange={(event) => change({ q: event.currentTarget.value || undefined })}
               />
-              {filters.map((filter) => (
-                <fieldset key={filter.key} className={classes.filter}>
-                  <legend className="visually-hidden">{filter.label}</legend>
-                  {filter.options.map(({ value, label }) => (
-                    <Chip
-                      key={value}
-                      size="xs"
-                      variant="outline"
-                      checked={search[filter.key] === value}
-                      onChange={(on) => change({ [filter.key]: on ? value : undefined })}
-                    >
-                      {label}
-                    </Chip>
-                  ))}
-                </fieldset>
-              ))}
-              <span className={classes.count}>
-                {rows.length === all.length
-                  ? t('list.count', { count: all.length })
-                  : t('list.matching', { count: rows.length, total: all.length })}
-              </span>
-              {createButton}
+              {filters.map((filter) =>
+                filter.many ? (
+                  <Select
+                    key={filter.key}
+                    size="xs"
+                    className={classes.select}
+                    aria-label={filter.label}
+                    placeholder={filter.label}
+                    data={filter.options}
+                    value={search[filter.key] ?? null}
+                    onChange={(value) => change({ [filter.key]: value ?? undefined })}
+                    searchable
+                    clearable
+                    clearButtonProps={{ 'aria-label': t('choice.clear') }}
+                    limit={100}
+                  />
+                ) : (
+                  <fieldset key={filter.key} className={classes.filter}>
+                    <legend className="visually-hidden">{filter.label}</legend>
+                    {filter.options.map(({ value, label }) => (
+                      <Chip
+                        key={value}
+                        size="xs"
+                        variant="outline"
+                        checked={search[filter.key] === value}
+                        onChange={(on) => change({ [filter.key]: on ? value : undefined })}
+                      >
+                        {label}
+                      </Chip>
+                    ))}
+                  </fieldset>
+                ),
+              )}
+              <div className={classes.end}>
+                <span className={classes.count}>
+                  {rows.length === all.length
+                    ? t('list.count', { count: all.length })
+                    : t('list.matching', { count: rows.length, total: all.length })}
+                </span>
+                {createButton}
+              </div>
             </div>
+            {order && canEdit && off && rows.length > 0 && <p className={classes.hint}>{t('order.why')}</p>}
             {rows.length === 0 ? (
               <p className={classes.nothing}>{t('list.nothing')}</p>
+            ) : order && canEdit ? (
+              <Suspense fallback={<DataTable {...table} />}>
+                <SortableTable {...table} onOrder={order.save} rowName={order.name} off={off} />
+              </Suspense>
             ) : (
-              <DataTable
-                label={t(`${text}.title`)}
-                columns={columns}
-                rows={rows}
-                rowKey={(row) => row.id}
-                rowLink={rowLink}
-                sort={search.sort}
-                onSort={(key) => change({ sort: nextSort(search.sort, key) })}
-              />
+              <DataTable {...table} />
             )}
           </Panel>
         )

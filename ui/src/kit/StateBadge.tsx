@@ -1,5 +1,12 @@
-import { IconAlertTriangle, IconCircleCheck, IconCircleDashed, IconCircleX, IconHourglass } from '@tabler/icons-react'
-import type { ReactNode } from 'react'
+import {
+  IconAlertTriangle,
+  IconCircleCheck,
+  IconCircleDashed,
+  IconCircleX,
+  IconHourglass,
+  type IconProps,
+} from '@tabler/icons-react'
+import type { ComponentType, ReactNode } from 'react'
 import { useTranslation } from 'react-i18next'
 import type { ComponentState } from '../api/client'
 import type { Tone } from './Notice'
@@ -8,8 +15,8 @@ import classes from './StateBadge.module.css'
 const icons = { live: IconCircleCheck, warn: IconAlertTriangle, bad: IconCircleX, off: IconCircleDashed }
 
 /** How something is: colour, icon and word, never colour alone. */
-export function Badge({ tone, children, waiting }: { tone: Tone; children: ReactNode; waiting?: boolean }) {
-  const Icon = waiting ? IconHourglass : icons[tone]
+export function Badge({ tone, children, icon }: { tone: Tone; children: ReactNode; icon?: ComponentType<IconProps> }) {
+  const Icon = icon ?? icons[tone]
   return (
     <span className={classes.badge} data-tone={tone}>
       <Icon size={14} stroke={2} aria-hidden />
@@ -28,7 +35,7 @@ export const stateTone: Record<ComponentState, Tone> = {
 export function StateBadge({ state }: { state: ComponentState }) {
   const { t } = useTranslation()
   return (
-    <Badge tone={stateTone[state]} waiting={state === 'pending'}>
+    <Badge tone={stateTone[state]} icon={state === 'pending' ? IconHourglass : undefined}>
       {t(`state.${state}`)}
     </Badge>
   )

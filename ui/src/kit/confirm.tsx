@@ -3,6 +3,7 @@ import { type ReactNode, useState, useSyncExternalStore } from 'react'
 import { useTranslation } from 'react-i18next'
 import { type Fault, toFault } from '../api/fault'
 import { Notice } from './Notice'
+import { ThingLink } from './ThingLink'
 
 interface Question {
   title: string
@@ -77,8 +78,10 @@ function ConfirmDialog({ question }: { question: Asked }) {
         <Notice tone="bad" title={fault.message}>
           {fault.usedBy.length > 0 && (
             <ul>
-              {fault.usedBy.map((name) => (
-                <li key={name}>{name}</li>
+              {fault.usedBy.map((thing) => (
+                <li key={thing.id}>
+                  <ThingLink thing={thing} onGo={() => question.answer(false)} />
+                </li>
               ))}
             </ul>
           )}

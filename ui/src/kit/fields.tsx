@@ -1,4 +1,17 @@
-import { NumberInput, Radio, Switch, TagsInput, TextInput } from '@mantine/core'
+import {
+  Autocomplete,
+  type ComboboxData,
+  Input,
+  MultiSelect,
+  NumberInput,
+  Radio,
+  SegmentedControl,
+  Select,
+  Switch,
+  TagsInput,
+  Textarea,
+  TextInput,
+} from '@mantine/core'
 import { type Control, Controller } from 'react-hook-form'
 import { useTranslation } from 'react-i18next'
 import { optionalText } from '../i18n/i18n'
@@ -8,9 +21,29 @@ export type Values = Record<string, unknown>
 
 export interface FieldSpec {
   name: string
-  type: 'text' | 'mono' | 'email' | 'password' | 'number' | 'switch' | 'choice' | 'list'
-  /** For a choice: the values; their texts stand at `<field>.options.<value>`. */
+  type:
+    | 'text'
+    | 'mono'
+    | 'email'
+    | 'password'
+    | 'number'
+    | 'switch'
+    | 'choice'
+    | 'segments'
+    | 'list'
+    | 'labels'
+    | 'select'
+    | 'suggest'
+    | 'members'
+    | 'note'
+  /** For a choice or segments: the values; their texts stand at `<field>.options.<value>`. */
   options?: readonly string[]
+  /** For a select, members, labels or a suggestion: what can be chosen, with its texts. */
+  choices?: ComboboxData
+  /** The title over this field and those after it stands at `sections.<section>`. */
+  section?: string
+  /** The fields of the API whose complaints belong here, where the form has one field for several. */
+  covers?: readonly string[]
   required?: boolean
   /** For a secret: the field that tells whether there is one. */
   configured?: string
@@ -20,18 +53,22 @@ export interface FieldSpec {
   when?: (values: Values) => boolean
 }
 
+/** More than this nobody reads: the search finds the rest. */
+const shownChoices = 100
+
 interface FieldProps {
   spec: FieldSpec
   text: string
   control: Control<Values>
   /** The cursor starts here when the form opens in a drawer. */
   autoFocus?: boolean
+  disabled?: boolean
   /** Whether there is a secret that an empty field keeps; undefined where there cannot be one. */
   kept?: boolean
 }
 
 /** One field. Label, help and placeholder come from the texts of the form, by the field's name. */
-export function Field({ spec, text, control, autoFocus, kept }: FieldProps) {
+export function Field({ spec, text, control, autoFocus, disabled, kept }: FieldProps) {
   const { t } = useTranslation()
   const key = `${text}.${spec.name}`
   return (
@@ -48,6 +85,7 @@ export function Field({ spec, text, control, autoFocus, kept }: FieldProps) {
             kept === undefined ? optionalText(`${key}.placeholder`) : t(kept ? 'secret.kept' : 'secret.none'),
           error: fieldState.error?.message,
           withAsterisk: spec.required,
+          disabled,
           'data-autofocus': autoFocus || undefined,
         }
         switch (spec.type) {
@@ -87,6 +125,76 @@ export function Field({ spec, text, control, autoFocus, kept }: FieldProps) {
               </Radio.Group>
             )
           }
+          case 'segments':
+            return (
+              <Input.Wrapper label={common.label} description={common.description} error={common.error}>
+                <div>
+                  <SegmentedControl
+                    aria-label={common.label}
+                    size="sm"
+                    fullWidth
+                    disabled={disabled}
+                    value={String(value ?? '')}
+                    onChange={field.onChange}
+                    data={(spec.options ?? []).map((one) => ({ value: one, label: t(`${key}.options.${one}`) }))}
+                  />
+                </div>
+              </Input.Wrapper>
+            )
+          case 'labels':
+            return (
+              <TagsInput
+                {...common}
+                value={(value as string[] | undefined) ?? []}
+                data={spec.choices}
+                splitChars={[',', ';']}
+                acceptValueOnBlur
+                comboboxProps={{ shadow: 'md' }}
+              />
+            )
+          case 'select':
+            return (
+              <Select
+                {...common}
+                value={(value as string | null | undefined) ?? null}
+                data={spec.choices}
+                searchable
+                limit={shownChoices}
+                nothingFoundMessage={t('choice.none')}
+                allowDeselect={!spec.required}
+                clearable={!spec.required}
+                clearButtonProps={{ 'aria-label': t('choice.clear') }}
+                comboboxProps={{ shadow: 'md' }}
+              />
+            )
+          case 'suggest':
+            return (
+              <Autocomplete
+                {...common}
+                value={String(value ?? '')}
+                data={spec.choices as string[]}
+                classNames={{ input: 'mono', option: 'mono' }}
+                limit={shownChoices}
+                autoComplete="off"
+                spellCheck={false}
+                comboboxProps={{ shadow: 'md' }}
+              />
+            )
+          case 'members':
+            return (
+              <MultiSelect
+                {...common}
+                value={(value as string[] | undefined) ?? []}
+                data={spec.choices}
+                searchable
+                hidePickedOptions
+                limit={shownChoices}
+                nothingFoundMessage={t('choice.none')}
+                comboboxProps={{ shadow: 'md' }}
+              />
+            )
+          case 'note':
+            return <Textarea {...common} value={String(value ?? '')} rows={3} resize="vertical" />
           case 'password':
             return <Password {...common} value={String(value ?? '')} autoComplete="new-password" />
           default:

@@ -12,6 +12,7 @@ describe('a complaint', () => {
     expect(fieldOf('allow_acl.1', known)).toBe('allow_acl')
     expect(fieldOf('allow_acl[1]', known)).toBe('allow_acl')
     expect(fieldOf('addressee', known)).toBeUndefined()
+    expect(fieldOf('address_id', known, { address_id: 'address' })).toBe('address')
   })
 
   it('joins others about the same field', () => {

@@ -1,19 +1,22 @@
 import type { FieldValues, Path, UseFormSetError } from 'react-hook-form'
 import type { Fault } from '../api/fault'
 
+/** Fields of the API that the form has under another name. */
+export type Covered = Record<string, string>
+
 /** The field of the form that a complaint such as `servers[2].address` or `allow_acl.0` belongs to. */
-export function fieldOf(path: string, known: readonly string[]): string | undefined {
+export function fieldOf(path: string, known: readonly string[], covered: Covered = {}): string | undefined {
   if (known.includes(path)) return path
   const root = path.split(/[.[]/, 1)[0] ?? ''
-  return known.includes(root) ? root : undefined
+  return known.includes(root) ? root : covered[root]
 }
 
 /** Several complaints about one field are one text; those about no field of this form are kept apart. */
-export function sortComplaints(fault: Fault, known: readonly string[]) {
+export function sortComplaints(fault: Fault, known: readonly string[], covered?: Covered) {
   const atField: Record<string, string> = {}
   const elsewhere: string[] = []
   for (const [path, message] of Object.entries(fault.fields)) {
-    const field = fieldOf(path, known)
+    const field = fieldOf(path, known, covered)
     if (!field) elsewhere.push(`${path}: ${message}`)
     else atField[field] = atField[field] ? `${atField[field]} ${message}` : message
   }
@@ -28,8 +31,9 @@ export function placeFault<T extends FieldValues>(
   fault: Fault,
   known: readonly string[],
   setError: UseFormSetError<T>,
+  covered?: Covered,
 ): string {
-  const { atField, elsewhere } = sortComplaints(fault, known)
+  const { atField, elsewhere } = sortComplaints(fault, known, covered)
   Object.entries(atField).forEach(([field, message], index) => {
     setError(field as Path<T>, { type: 'server', message }, { shouldFocus: index === 0 })
   })

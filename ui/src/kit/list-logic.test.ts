@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import type { Column } from './DataTable'
-import { type Filter, listSearch, nextSort, selectRows } from './list-logic'
+import { type Filter, listSearch, narrowed, nextSort, selectRows } from './list-logic'
 
 interface Row {
   name: string
@@ -31,6 +31,20 @@ it('finds rows that have every word, and those of a filter', () => {
   expect(select({ q: 'GW pool' })).toEqual(['gw10'])
   expect(select({ kind: 'server' })).toEqual(['gw9'])
   expect(select({ kind: 'other' })).toEqual([])
+})
+
+it('filters by one of several values of a row', () => {
+  const labels: Filter<Row>[] = [{ key: 'label', label: '', options: [], of: (row) => [row.kind, row.name] }]
+  const found = selectRows(rows, { columns, filters: labels, text: () => '', search: { label: 'gw9' } })
+  expect(found.map((row) => row.name)).toEqual(['gw9'])
+})
+
+it('knows when it does not show everything in its own order', () => {
+  expect(narrowed(filters, {})).toBe(false)
+  expect(narrowed(filters, { other: 'x' })).toBe(false)
+  expect(narrowed(filters, { q: 'x' })).toBe(true)
+  expect(narrowed(filters, { kind: 'pool' })).toBe(true)
+  expect(narrowed(filters, { sort: 'name' })).toBe(true)
 })
 
 it('turns a header through its three states', () => {

@@ -16,7 +16,10 @@ export interface Filter<T> {
   key: string
   label: string
   options: { value: string; label: string }[]
-  of: (row: T) => string
+  /** What a row has of it: one value, or several. */
+  of: (row: T) => string | readonly string[]
+  /** Many options are a select, not chips. */
+  many?: boolean
 }
 
 const collator = new Intl.Collator('en', { numeric: true, sensitivity: 'base' })
@@ -40,13 +43,19 @@ export function selectRows<T>(rows: readonly T[], { columns, filters, text, sear
   const matching = rows.filter((row) => {
     const haystack = text(row).toLowerCase()
     return (
-      words.every((word) => haystack.includes(word)) && chosen.every((filter) => filter.of(row) === search[filter.key])
+      words.every((word) => haystack.includes(word)) &&
+      chosen.every((filter) => [filter.of(row)].flat().includes(search[filter.key] as string))
     )
   })
   const descending = search.sort?.startsWith('-')
   const sortBy = columns.find((column) => column.key === search.sort?.replace(/^-/, ''))?.sortBy
   if (sortBy) matching.sort((a, b) => compare(sortBy(a), sortBy(b)) * (descending ? -1 : 1))
   return matching
+}
+
+/** Whether a list shows less than everything, or in another order than its own. */
+export function narrowed(filters: readonly Pick<Filter<never>, 'key'>[], search: ListSearch): boolean {
+  return ['q', 'sort', ...filters.map(({ key }) => key)].some((key) => search[key] !== undefined)
 }
 
 /** A click on a header: ascending, then descending, then the natural order again. */

@@ -46,7 +46,7 @@ export default function NtpPage() {
       <Tabs
         label={t('title')}
         tabs={[
-          { to: paths.ntp, label: t('tabs.sources'), exact: true },
+          { to: paths.ntp, label: t('tabs.sources') },
           { to: paths.ntpServers, label: t('tabs.servers') },
           { to: paths.ntpSettings, label: t('tabs.settings') },
         ]}

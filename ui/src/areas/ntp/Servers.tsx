@@ -1,11 +1,10 @@
-import { Outlet, useNavigate, useParams } from '@tanstack/react-router'
+import { Outlet } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
 import type { NtpPool } from '../../api/types'
 import { paths } from '../../app/paths'
 import type { Column } from '../../kit/DataTable'
-import { DetailDrawer } from '../../kit/DetailDrawer'
 import type { FieldSpec } from '../../kit/fields'
-import { CreateForm, EditForm } from '../../kit/ResourceForm'
+import { CreateDrawer, EditDrawer } from '../../kit/ResourceDrawers'
 import { ResourceList } from '../../kit/ResourceList'
 import { OnOff } from '../../kit/StateBadge'
 import { Time } from '../../kit/Time'
@@ -78,36 +77,19 @@ export default function Servers() {
 }
 
 export function Create() {
-  const { t } = useTranslation('ntp')
-  const navigate = useNavigate()
   return (
-    <DetailDrawer title={t('pool.new')} back={paths.ntpServers}>
-      <CreateForm
-        resource={ntpPools}
-        text="ntp:pool"
-        fields={fields}
-        defaults={defaults}
-        onDone={() => navigate({ to: paths.ntpServers })}
-      />
-    </DetailDrawer>
+    <CreateDrawer resource={ntpPools} text="ntp:pool" list={paths.ntpServers} fields={fields} defaults={defaults} />
   )
 }
 
 export function Edit() {
-  const { t } = useTranslation('ntp')
-  const navigate = useNavigate()
-  const { id } = useParams({ strict: false }) as { id: string }
   return (
-    <DetailDrawer title={t('pool.edit')} back={paths.ntpServers}>
-      <EditForm
-        key={id}
-        resource={ntpPools}
-        id={id}
-        text="ntp:pool"
-        fields={fields}
-        name={(row) => row.address}
-        onDone={() => navigate({ to: paths.ntpServers })}
-      />
-    </DetailDrawer>
+    <EditDrawer
+      resource={ntpPools}
+      text="ntp:pool"
+      list={paths.ntpServers}
+      fields={fields}
+      name={(row) => row.address}
+    />
   )
 }

@@ -9,6 +9,8 @@ const tones: Record<Service['active'], Tone> = {
   inactive: 'off',
   failed: 'bad',
   not_installed: 'off',
+  'kernel-loaded': 'live',
+  'no-table': 'bad',
 }
 
 /** What a daemon does, and on hover why it failed. */

@@ -15,7 +15,7 @@ export default function ProfilePage() {
       <Tabs
         label={t('title')}
         tabs={[
-          { to: paths.profile, label: t('account'), exact: true },
+          { to: paths.profile, label: t('account') },
           { to: paths.profileSecond, label: t('second.tab') },
           { to: paths.profileTokens, label: t('token.title') },
           { to: paths.profileSessions, label: t('session.title') },

@@ -1,14 +1,13 @@
-import { Outlet, useNavigate, useParams } from '@tanstack/react-router'
+import { Outlet } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
 import type { User } from '../../api/types'
 import { paths } from '../../app/paths'
 import { useMe } from '../../app/session'
 import { addTexts } from '../../i18n/i18n'
 import type { Column } from '../../kit/DataTable'
-import { DetailDrawer } from '../../kit/DetailDrawer'
 import type { FieldSpec } from '../../kit/fields'
 import { Page } from '../../kit/Page'
-import { CreateForm, EditForm } from '../../kit/ResourceForm'
+import { CreateDrawer, EditDrawer } from '../../kit/ResourceDrawers'
 import { ResourceList } from '../../kit/ResourceList'
 import { Badge } from '../../kit/StateBadge'
 import { Time } from '../../kit/Time'
@@ -104,48 +103,38 @@ export default function UsersPage() {
 }
 
 export function Create() {
-  const { t } = useTranslation('users')
-  const navigate = useNavigate()
   return (
-    <DetailDrawer title={t('user.new')} back={paths.users}>
-      <CreateForm
-        resource={users}
-        text="users:user"
-        fields={[...fields, { name: 'password', type: 'password', required: true }]}
-        defaults={defaults}
-        preview={false}
-        onDone={() => navigate({ to: paths.users })}
-      />
-    </DetailDrawer>
+    <CreateDrawer
+      resource={users}
+      text="users:user"
+      list={paths.users}
+      fields={[...fields, { name: 'password', type: 'password', required: true }]}
+      defaults={defaults}
+      preview={false}
+    />
   )
 }
 
 export function Edit() {
   const { t } = useTranslation('users')
-  const navigate = useNavigate()
   const me = useMe()
-  const { id } = useParams({ strict: false }) as { id: string }
   return (
-    <DetailDrawer title={t('user.edit')} back={paths.users}>
-      <EditForm
-        key={id}
-        resource={users}
-        id={id}
-        text="users:user"
-        fields={fields}
-        preview={false}
-        name={(user) => user.email}
-        keep={(user) => (user.id === me.id ? t('user.keepSelf') : undefined)}
-        onDone={() => navigate({ to: paths.users })}
-      >
-        {(user) => (
-          <>
-            <SecondFactor user={user} />
-            <Subject user={user} />
-            <SetPassword user={user} />
-          </>
-        )}
-      </EditForm>
-    </DetailDrawer>
+    <EditDrawer
+      resource={users}
+      text="users:user"
+      list={paths.users}
+      fields={fields}
+      preview={false}
+      name={(user) => user.email}
+      keep={(user) => (user.id === me.id ? t('user.keepSelf') : undefined)}
+    >
+      {(user) => (
+        <>
+          <SecondFactor user={user} />
+          <Subject user={user} />
+          <SetPassword user={user} />
+        </>
+      )}
+    </EditDrawer>
   )
 }

@@ -1,0 +1,229 @@
+import { connect } from 'node:net'
+import type { APIRequestContext } from '@playwright/test'
+import { baseURL, byAPI, choose, expect, expectAccessible, onGateway, settled, test } from './gateway'
+
+const gateway = new URL(baseURL).hostname
+
+/** The lab's links into their zones, once; a zone without an interface has no traffic. */
+test.beforeAll(() =>
+  byAPI(async (api) => {
+    const known = (await list(api, '/network-interfaces')).map(({ name }) => name)
+    for (const role of ['wan', 'lan']) {
+      if (!known.includes(`${role}0`))
+        await make(api, '/network-interfaces', { name: `${role}0`, type: 'ethernet', role })
+    }
+  }),
+)
+
+interface Row {
+  id: string
+  name: string
+}
+
+async function list(api: APIRequestContext, path: string): Promise<Row[]> {
+  return (await (await api.get(`/api/v1${path}`)).json()).data
+}
+
+async function make(api: APIRequestContext, path: string, data: object): Promise<Row> {
+  const answer = await api.post(`/api/v1${path}`, { data })
+  expect(answer.ok(), await answer.text()).toBe(true)
+  return (await answer.json()).data
+}
+
+const makeRule = (name: string, data: object = {}) =>
+  byAPI((api) => make(api, '/firewall/rules', { name, src_zone: 'lan', dst_zone: 'wan', action: 'accept', ...data }))
+
+/** A connection that nobody answers; the filter sees its first packet. */
+function knock(port: number) {
+  const socket = connect({ host: gateway, port, timeout: 300 })
+  socket.on('error', () => {})
+  socket.on('timeout', () => socket.destroy())
+}
+
+test('a rule between zones goes from the browser to the kernel', async ({ page }) => {
+  await page.goto('/firewall/rules')
+  await page.getByRole('link', { name: 'Add a rule' }).click()
+  await page.getByLabel('Name').fill('Web for all')
+  await choose(page, 'From zone', 'lan')
+  await choose(page, 'To zone', 'wan')
+  await choose(page, 'Service', 'Web')
+  await expectAccessible(page)
+  await page.getByRole('button', { name: 'What will change' }).click()
+  const preview = page.getByRole('region', { name: 'What will change' })
+  await expect(preview.getByRole('row').filter({ hasText: 'Web for all' }).first()).toContainText('added')
+  await page.getByRole('button', { name: 'Save', exact: true }).click()
+  await expect(page.getByText('The change is live.')).toBeVisible()
+
+  const row = page.getByRole('row').filter({ hasText: 'Web for all' })
+  await expect(row).toContainText('accept')
+  const { id } = (await byAPI((api) => list(api, '/firewall/rules'))).find(({ name }) => name === 'Web for all') as Row
+  expect(onGateway('nft', 'list', 'table', 'inet', 'gateway')).toContain(`gid:${id}`)
+
+  await test.step('and off and on again in the list', async () => {
+    await row.getByRole('switch').click({ force: true })
+    await expect(page.getByText('Web for all is off')).toBeVisible()
+    expect(onGateway('nft', 'list', 'table', 'inet', 'gateway')).not.toContain(`gid:${id}`)
+    await row.getByRole('switch').click({ force: true })
+    await expect(page.getByText('Web for all is on')).toBeVisible()
+  })
+
+  await test.step('its notes change without an apply', async () => {
+    await row.getByRole('link', { name: 'Web for all' }).click()
+    await page.getByLabel('Note').fill('asked for by Mia')
+    const patched = page.waitForRequest((request) => request.method() === 'PATCH')
+    await page.getByRole('button', { name: 'Save', exact: true }).click()
+    expect((await patched).postDataJSON()).toEqual({ note: 'asked for by Mia' })
+    await expect(page.getByRole('dialog')).toBeHidden()
+    await page.getByLabel('Search this list').fill('mia')
+    await expect(page.getByText('Rows cannot be moved while')).toBeVisible()
+    await expect(page.getByRole('row')).toHaveCount(2)
+  })
+})
+
+test('rules are put into order by the keyboard', async ({ page }) => {
+  await makeRule('First')
+  await makeRule('Second')
+  await page.goto('/firewall/rules')
+  const names = () => page.getByRole('row').getByRole('link').allTextContents()
+  await expect.poll(async () => (await names()).slice(-2)).toEqual(['First', 'Second'])
+  await page.getByRole('button', { name: 'Move Second' }).focus()
+  await page.keyboard.press('Space')
+  await expect(page.getByText('Second lifted')).toBeAttached()
+  await page.keyboard.press('ArrowUp')
+  await expect(page.getByText('Second over place')).toBeAttached()
+  await page.keyboard.press('Space')
+  await expect(page.getByText('The order is stored')).toBeVisible()
+  expect((await names()).slice(-2)).toEqual(['Second', 'First'])
+  const stored = await byAPI((api) => list(api, '/firewall/rules'))
+  expect(stored.slice(-2).map(({ name }) => name)).toEqual(['Second', 'First'])
+
+  await test.step('by the menu, and a copy stands behind its original', async () => {
+    await page.getByRole('button', { name: 'More for First' }).click()
+    await page.getByRole('menuitem', { name: 'Move to the top' }).click()
+    await expect.poll(async () => (await names())[0]).toBe('First')
+    await page.getByRole('button', { name: 'More for First' }).click()
+    await page.getByRole('menuitem', { name: 'Duplicate' }).click()
+    await expect(page.getByLabel('Name')).toHaveValue('First (copy)')
+    await page.getByRole('button', { name: 'Save', exact: true }).click()
+    await expect.poll(async () => (await names()).slice(0, 2)).toEqual(['First', 'First (copy)'])
+  })
+})
+
+test.describe('what is in use', () => {
+  test.use({ expected: [409] })
+
+  test('cannot be deleted, and names its user', async ({ page }) => {
+    const shop = await byAPI((api) =>
+      make(api, '/firewall/address-objects', { name: 'shop', kind: 'host', value: '10.10.0.20' }),
+    )
+    await makeRule('To the shop', { dst_zone: 'lan', dst_kind: 'object', dst_object_id: shop.id })
+    await page.goto('/firewall/objects')
+    await page.getByRole('button', { name: 'shop is used by 1' }).click()
+    await expect(page.getByRole('link', { name: 'To the shop' })).toBeVisible()
+    await page.keyboard.press('Escape')
+    await page.getByRole('link', { name: 'shop', exact: true }).click()
+    await page.getByRole('button', { name: 'Delete' }).click()
+    const dialog = page.getByRole('dialog', { name: 'Delete shop?' })
+    await dialog.getByRole('button', { name: 'Delete' }).click()
+    await expect(dialog.getByRole('alert')).toContainText('To the shop')
+    await expectAccessible(page)
+    await dialog.getByRole('link', { name: 'To the shop' }).click()
+    await expect(page.getByLabel('Name')).toHaveValue('To the shop')
+  })
+})
+
+test('a NAT rule says what it does, and warns before it cuts this connection', async ({ page }) => {
+  await page.goto('/firewall/nat')
+  await page.getByRole('link', { name: 'Add a NAT rule' }).click()
+  await page.getByLabel('Name').fill('Shop')
+  await choose(page, 'From zone', 'lan')
+  await page.getByLabel('Port', { exact: true }).fill(new URL(baseURL).port)
+  await page.getByLabel('New address').fill('10.10.0.99')
+  await page.getByRole('button', { name: 'Save', exact: true }).click()
+  await expect(page.getByRole('alert')).toContainText('This change would cut your own connection')
+  await expect(page.getByRole('button', { name: 'Save anyway' })).toBeVisible()
+  await expectAccessible(page)
+
+  await page.getByLabel('Port', { exact: true }).fill('8443')
+  await expect(page.getByRole('button', { name: 'Save anyway' })).toBeHidden()
+  await page.getByLabel('New port').fill('443')
+  await page.getByRole('button', { name: 'Save', exact: true }).click()
+  await expect(page.getByRole('cell', { name: 'tcp 8443 from lan to this gateway → 10.10.0.99:443' })).toBeVisible()
+  expect(onGateway('nft', 'list', 'table', 'inet', 'gateway')).toContain('10.10.0.99')
+
+  await test.step('one of two families has no effect, and says so', async () => {
+    await byAPI((api) =>
+      make(api, '/nat-rules', {
+        name: 'Mixed',
+        kind: 'snat',
+        in_zone: 'lan',
+        out_zone: 'wan',
+        protocol: 'any',
+        src_cidr: '10.10.0.0/24',
+        target_address: '2001:db8::1',
+      }),
+    )
+    await page.reload()
+    await expect(page.getByRole('row').filter({ hasText: 'Mixed' })).toContainText('has no effect')
+  })
+})
+
+test('a packet is explained', async ({ page }) => {
+  await page.goto('/firewall/explain')
+  await page.getByLabel('Source address').fill('10.10.0.2')
+  await page.getByLabel('Destination address').fill(gateway)
+  await page.getByLabel('Destination port').fill('8444')
+  await page.getByRole('button', { name: 'Explain', exact: true }).click()
+  await expect(page.getByRole('listitem').filter({ hasText: 'Input' }).first()).toContainText('ends here')
+  await expect(page.getByText('decides', { exact: true })).toBeVisible()
+  await expect(page).toHaveURL(/destination_port=8444/)
+  await page.getByRole('button', { name: 'My own connection' }).click()
+  await expect(page.getByText('ends here')).toHaveCount(0)
+  await expectAccessible(page)
+})
+
+test('the log shows a dropped packet as it happens', async ({ page }) => {
+  await page.goto('/firewall/log')
+  await expect(page.getByText('up to date')).toBeVisible()
+  await settled(page)
+  knock(8444)
+  const row = page
+    .getByRole('row')
+    .filter({ hasText: `${gateway}:8444` })
+    .first()
+  await expect(row).toContainText('drop')
+  await expect(row).toContainText('default, input')
+  await expectAccessible(page)
+
+  await test.step('what the gateway filters does not arrive', async () => {
+    await choose(page, 'Protocol', 'udp')
+    await expect(page).toHaveURL(/proto=udp/)
+    knock(8445)
+    await expect(page.getByText(`${gateway}:8445`)).toHaveCount(0)
+    await choose(page, 'Protocol', 'tcp')
+    await expect(page.getByText(`${gateway}:8445`).first()).toBeVisible()
+  })
+
+  await test.step('a paused log waits', async () => {
+    await page.getByRole('button', { name: 'Pause' }).click()
+    knock(8446)
+    await expect(page.getByText(/paused, [1-9]/)).toBeVisible()
+    await expect(page.getByText(`${gateway}:8446`)).toHaveCount(0)
+    await page.getByRole('button', { name: 'Resume' }).click()
+    await expect(page.getByText(`${gateway}:8446`).first()).toBeVisible()
+  })
+
+  await test.step('an event becomes a question, and a rule', async () => {
+    const more = () => row.getByRole('button', { name: /^More for/ }).click()
+    await more()
+    await page.getByRole('menuitem', { name: 'Explain this packet' }).click()
+    await expect(page.getByLabel('Destination port')).toHaveValue('8444')
+    await expect(page.getByText('ends here')).toBeVisible()
+    await page.goBack()
+    await more()
+    await page.getByRole('menuitem', { name: 'Make a rule from this event' }).click()
+    await expect(page.getByLabel('Destination network')).toHaveValue(`${gateway}/32`)
+    await expect(page.getByRole('combobox', { name: 'From zone' })).toHaveValue('lan')
+    await expect(page.getByRole('combobox', { name: 'To zone' })).toHaveValue('the gateway itself')
+  })
+})

@@ -1,0 +1,40 @@
+import { paths } from '../../app/paths'
+import type { FieldSpec } from '../../kit/fields'
+import { CreateDrawer, EditDrawer } from '../../kit/ResourceDrawers'
+import { useBook } from './book'
+import { GroupList } from './GroupList'
+import { addressGroups } from './resources'
+
+export default function AddressGroups() {
+  return (
+    <GroupList
+      resource={addressGroups}
+      text="addressGroup"
+      book={useBook()}
+      rowLink={(row) => paths.addressGroup(row.id)}
+      createLink={paths.addressGroupNew}
+    />
+  )
+}
+
+function useForm() {
+  const { addresses } = useBook().lists
+  const fields: FieldSpec[] = [
+    { name: 'name', type: 'text', required: true },
+    {
+      name: 'members',
+      type: 'members',
+      choices: addresses.map(({ id, name, value }) => ({ value: id, label: `${name} · ${value}` })),
+    },
+    { name: 'description', type: 'text' },
+  ]
+  return { resource: addressGroups, text: 'firewall:addressGroup', list: paths.addressGroups, fields }
+}
+
+export function Create() {
+  return <CreateDrawer {...useForm()} defaults={{ name: '', members: [], description: '' }} />
+}
+
+export function Edit() {
+  return <EditDrawer {...useForm()} name={(row) => row.name} />
+}

@@ -1,0 +1,52 @@
+import './texts'
+import { keepPreviousData, useQuery } from '@tanstack/react-query'
+import { useSearch } from '@tanstack/react-router'
+import { useTranslation } from 'react-i18next'
+import { http, unwrap } from '../../api/client'
+import { toFault } from '../../api/fault'
+import { Loaded } from '../../kit/Loaded'
+import type { ListSearch } from '../../kit/list-logic'
+import { Notice } from '../../kit/Notice'
+import { Page, Panel } from '../../kit/Page'
+import { ExplainForm } from './ExplainForm'
+import { questionFrom } from './explain-logic'
+import { PathPicture, Steps, Verdict } from './Story'
+
+/** What happens to a packet and why, without sending one. The question stands in the address. */
+export default function ExplainPage() {
+  const { t } = useTranslation('firewall')
+  const search = useSearch({ strict: false }) as ListSearch
+  const question = questionFrom(search)
+  const query = useQuery({
+    // Any change of the firewall asks again.
+    queryKey: ['firewall', 'explain', question],
+    queryFn: () => unwrap(http.POST('/firewall/explain', { body: question ?? { mine: true } })),
+    enabled: question !== null,
+    placeholderData: keepPreviousData,
+    retry: false,
+  })
+  const faults = query.isError ? toFault(query.error).fields : {}
+  return (
+    <Page title={t('explain.title')} lead={t('explain.lead')}>
+      <Panel title={t('explain.packet')}>
+        <ExplainForm key={JSON.stringify(search)} search={search} faults={faults} busy={query.isFetching} />
+      </Panel>
+      {question === null ? (
+        <Notice tone="off">{t('explain.empty')}</Notice>
+      ) : (
+        <Loaded query={query} height={280}>
+          {(answer) => (
+            <>
+              <Panel title={t('explain.way')} aside={<Verdict answer={answer} />}>
+                <PathPicture answer={answer} />
+              </Panel>
+              <Panel title={t('explain.steps')}>
+                <Steps answer={answer} />
+              </Panel>
+            </>
+          )}
+        </Loaded>
+      )}
+    </Page>
+  )
+}

@@ -1,0 +1,30 @@
+import { useTranslation } from 'react-i18next'
+import { bytes, count } from '../../kit/format'
+import { Sparkline } from '../../kit/Sparkline'
+import { slots, useCounters, useHits } from './counters'
+import classes from './Firewall.module.css'
+
+/** Keeps the counters coming without drawing the page again for each answer. */
+export function CounterFeed() {
+  useCounters()
+  return null
+}
+
+const rateText = (rate: number) => (rate >= 10 ? count(Math.round(rate)) : rate.toFixed(1))
+
+/** How often a rule matched, how fast it does now, and how that went in the last minute. */
+export function HitsCell({ id }: { id: string }) {
+  const { t } = useTranslation('firewall')
+  const hits = useHits(id)
+  if (!hits) return <span className="soft">–</span>
+  const rate = hits.rates.at(-1) ?? 0
+  return (
+    <span className={classes.hits} title={t('hits.title', { packets: count(hits.packets), bytes: bytes(hits.bytes) })}>
+      <span>
+        {count(hits.packets)}
+        {rate > 0 && <small className={classes.rate}>{t('hits.rate', { rate: rateText(rate) })}</small>}
+      </span>
+      <Sparkline values={hits.rates} slots={slots} />
+    </span>
+  )
+}

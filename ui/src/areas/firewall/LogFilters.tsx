@@ -1,0 +1,66 @@
+import { Select, TextInput } from '@mantine/core'
+import { useDebouncedCallback } from '@mantine/hooks'
+import { useQuery } from '@tanstack/react-query'
+import { useNavigate, useSearch } from '@tanstack/react-router'
+import { useTranslation } from 'react-i18next'
+import type { ListSearch } from '../../kit/list-logic'
+import classes from './Firewall.module.css'
+import { rules } from './resources'
+import { actions } from './rule-form'
+
+const protocols = ['tcp', 'udp', 'icmp', 'icmpv6']
+
+/** What to show of the log. It stands in the address; the gateway applies it. */
+export function LogFilters({ faults }: { faults: Record<string, string> }) {
+  const { t } = useTranslation('firewall')
+  const navigate = useNavigate()
+  const search = useSearch({ strict: false }) as ListSearch
+  const { data = [] } = useQuery({ queryKey: [rules.kind], queryFn: rules.list })
+  const change = (part: ListSearch) =>
+    void navigate({ to: '.', search: (old: ListSearch) => ({ ...old, ...part }), replace: true } as never)
+  const typed = useDebouncedCallback(change, 400)
+  const select = (name: string, label: string, options: { value: string; label: string }[]) => (
+    <Select
+      size="xs"
+      label={label}
+      data={options}
+      value={search[name] ?? null}
+      onChange={(value) => change({ [name]: value ?? undefined })}
+      placeholder={t('any')}
+      searchable
+      clearable
+      clearButtonProps={{ 'aria-label': t('log.clear', { filter: label }) }}
+      limit={100}
+      error={faults[name]}
+    />
+  )
+  const text = (name: string, label: string) => (
+    <TextInput
+      size="xs"
+      label={label}
+      placeholder={t('log.network')}
+      classNames={{ input: 'mono' }}
+      defaultValue={search[name] ?? ''}
+      onChange={(event) => typed({ [name]: event.currentTarget.value.trim() || undefined })}
+      error={faults[name]}
+    />
+  )
+  const plain = (values: readonly string[]) => values.map((value) => ({ value, label: value }))
+  return (
+    <form className={classes.filters} onSubmit={(event) => event.preventDefault()}>
+      {select(
+        'rule_id',
+        t('log.rule'),
+        data.filter(({ log }) => log).map(({ id, name }) => ({ value: id, label: name })),
+      )}
+      {text('src', t('rule.sections.src'))}
+      {text('dst', t('rule.sections.dst'))}
+      {select('proto', t('log.proto'), plain(protocols))}
+      {select(
+        'action',
+        t('rule.action.label'),
+        actions.map((value) => ({ value, label: t(`actions.${value}`) })),
+      )}
+    </form>
+  )
+}

@@ -1,0 +1,73 @@
+import { useQuery } from '@tanstack/react-query'
+import { useLocation } from '@tanstack/react-router'
+import { useTranslation } from 'react-i18next'
+import type { NatRule } from '../../api/types'
+import { paths } from '../../app/paths'
+import type { FieldSpec, Values } from '../../kit/fields'
+import { ownConnection } from '../../kit/own-connection'
+import { CreateDrawer, EditDrawer } from '../../kit/ResourceDrawers'
+import { useBook } from './book'
+import { hasPorts, isKind, natShape } from './nat-text'
+import { natRules } from './resources'
+import { labelsOf } from './rule-text'
+
+export const natKinds = ['dnat', 'snat', 'masquerade'] as const
+const protocols = ['any', 'tcp', 'udp', 'tcp+udp'] as const
+
+const blank: Values = {
+  name: '',
+  kind: 'dnat',
+  in_zone: 'any',
+  out_zone: 'any',
+  protocol: 'tcp',
+  enabled: true,
+  comment: '',
+  note: '',
+  labels: [],
+}
+
+function useNatForm() {
+  const { t } = useTranslation('firewall')
+  const { zones } = useBook().lists
+  const { data = [] } = useQuery({ queryKey: [natRules.kind], queryFn: natRules.list })
+  const choices = [{ value: 'any', label: t('any') }, ...zones.map(({ name }) => ({ value: name, label: name }))]
+  const port = (name: string, when: FieldSpec['when']): FieldSpec => ({
+    name,
+    type: 'number',
+    min: 1,
+    max: 65535,
+    when,
+  })
+  const target = (values: Values) => hasPorts(values) && isKind('dnat', 'snat')(values)
+  const fields: FieldSpec[] = [
+    { name: 'name', type: 'text', required: true },
+    { name: 'kind', type: 'choice', options: natKinds },
+    { name: 'in_zone', type: 'select', choices, required: true, section: 'traffic' },
+    { name: 'out_zone', type: 'select', choices, required: true, when: isKind('snat', 'masquerade') },
+    { name: 'src_cidr', type: 'mono' },
+    { name: 'dst_cidr', type: 'mono' },
+    { name: 'protocol', type: 'segments', options: protocols },
+    port('dst_port', hasPorts),
+    port('dst_port_end', (values) => hasPorts(values) && Boolean(values.dst_port)),
+    { name: 'target_address', type: 'mono', required: true, section: 'target', when: isKind('dnat', 'snat') },
+    port('target_port', target),
+    port('target_port_end', (values) => target(values) && Boolean(values.target_port)),
+    { name: 'enabled', type: 'switch', section: 'about' },
+    { name: 'comment', type: 'text' },
+    { name: 'labels', type: 'labels', choices: labelsOf(data) },
+    { name: 'note', type: 'note' },
+  ]
+  return { resource: natRules, text: 'firewall:nat', list: paths.nat, fields, shape: natShape, guard: ownConnection }
+}
+
+/** A new NAT rule; a draft comes along when it is a copy. */
+export function Create() {
+  const form = useNatForm()
+  const draft = (useLocation().state as { draft?: NatRule }).draft
+  const write = (values: Values) => ({ ...natShape.write(values), ...(draft && { priority: draft.priority }) })
+  return <CreateDrawer {...form} defaults={{ ...blank, ...draft }} shape={{ ...natShape, write }} />
+}
+
+export function Edit() {
+  return <EditDrawer {...useNatForm()} name={(row) => row.name} />
+}

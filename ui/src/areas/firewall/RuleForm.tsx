@@ -1,0 +1,38 @@
+import { useQuery } from '@tanstack/react-query'
+import { useLocation } from '@tanstack/react-router'
+import { useTranslation } from 'react-i18next'
+import { paths } from '../../app/paths'
+import type { Values } from '../../kit/fields'
+import { ownConnection } from '../../kit/own-connection'
+import { CreateDrawer, EditDrawer } from '../../kit/ResourceDrawers'
+import { useBook } from './book'
+import { rules } from './resources'
+import { type Draft, ruleFields, ruleShape, startOf } from './rule-form'
+import { labelsOf } from './rule-text'
+
+function useRuleForm() {
+  const { t } = useTranslation('firewall')
+  const book = useBook()
+  const { data = [] } = useQuery({ queryKey: [rules.kind], queryFn: rules.list })
+  return {
+    resource: rules,
+    text: 'firewall:rule',
+    list: paths.rules,
+    fields: ruleFields(book, labelsOf(data), t),
+    shape: { read: ruleShape.read, write: ruleShape.write(book) },
+    guard: ownConnection,
+  }
+}
+
+/** A new rule; a draft comes along when it is a copy, or made from an event of the log. */
+export function Create() {
+  const form = useRuleForm()
+  const draft = (useLocation().state as { draft?: Draft }).draft
+  const place = draft?.priority === undefined ? {} : { priority: draft.priority }
+  const write = (values: Values) => ({ ...form.shape.write(values), ...place })
+  return <CreateDrawer {...form} defaults={startOf(draft)} shape={{ ...form.shape, write }} />
+}
+
+export function Edit() {
+  return <EditDrawer {...useRuleForm()} name={(row) => row.name} />
+}

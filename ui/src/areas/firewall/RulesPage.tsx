@@ -1,0 +1,127 @@
+import './texts'
+import { IconEye } from '@tabler/icons-react'
+import { useQuery } from '@tanstack/react-query'
+import { Outlet } from '@tanstack/react-router'
+import { useMemo } from 'react'
+import { useTranslation } from 'react-i18next'
+import type { Rule } from '../../api/types'
+import { paths } from '../../app/paths'
+import { useCanEdit } from '../../app/session'
+import type { Column } from '../../kit/DataTable'
+import { Page } from '../../kit/Page'
+import { ResourceList } from '../../kit/ResourceList'
+import { RowSwitch } from '../../kit/RowSwitch'
+import { useReorder } from '../../kit/useReorder'
+import { type Book, serviceOf, sideOf, useBook } from './book'
+import classes from './Firewall.module.css'
+import { CounterFeed, HitsCell } from './Hits'
+import { InsightsPanel } from './Insights'
+import { ActionBadge, RuleName, ZoneName } from './marks'
+import { OrderedMenu } from './OrderedMenu'
+import { rules } from './resources'
+import { actions } from './rule-form'
+import { labelFilter, labelsOf, ruleText } from './rule-text'
+
+export { Create, Edit } from './RuleForm'
+
+export default function RulesPage() {
+  const { t } = useTranslation('firewall')
+  const book = useBook()
+  const reorder = useReorder(rules)
+  const { data = [] } = useQuery({ queryKey: [rules.kind], queryFn: rules.list })
+  const labels = useMemo(() => labelsOf(data), [data])
+  const columns = useColumns(book)
+  return (
+    <Page title={t('rule.title')} lead={t('rule.lead')}>
+      <CounterFeed />
+      <InsightsPanel rules={data} />
+      <ResourceList
+        resource={rules}
+        text="firewall:rule"
+        columns={columns}
+        filters={[
+          {
+            key: 'zone',
+            label: t('rule.zone'),
+            options: [
+              ...book.lists.zones.map(({ name }) => ({ value: name, label: name })),
+              { value: 'self', label: t('self') },
+            ],
+            of: (row) => [row.src_zone, row.dst_zone],
+            many: true,
+          },
+          {
+            key: 'action',
+            label: t('rule.action.label'),
+            options: actions.map((value) => ({ value, label: t(`actions.${value}`) })),
+            of: (row) => row.action,
+          },
+          labelFilter<Rule>(labels, t('rule.labels.label')),
+        ]}
+        searchText={(row) => ruleText(row, book)}
+        rowLink={(row) => paths.rule(row.id)}
+        createLink={paths.ruleNew}
+        order={{ save: reorder, name: (row) => row.name }}
+      />
+      <Outlet />
+    </Page>
+  )
+}
+
+function useColumns(book: Book): Column<Rule>[] {
+  const { t } = useTranslation('firewall')
+  const canEdit = useCanEdit()
+  const side = (row: Rule, which: 'src' | 'dst') => (
+    <span className={classes.side}>
+      <ZoneName zone={row[`${which}_zone`]} />
+      <span className={`${classes.long} ${row[`${which}_cidr`] ? 'mono' : ''}`} title={sideOf(row, which, book)}>
+        {sideOf(row, which, book)}
+      </span>
+    </span>
+  )
+  const menu: Column<Rule> = {
+    key: 'menu',
+    header: '',
+    width: '26px',
+    cell: (row) => (
+      <OrderedMenu resource={rules} row={row} text="rule" link={paths.rule(row.id)} createLink={paths.ruleNew} />
+    ),
+  }
+  return [
+    {
+      key: 'enabled',
+      header: t('rule.on'),
+      width: '34px',
+      cell: (row) => <RowSwitch resource={rules} row={row} field="enabled" name={row.name} />,
+    },
+    {
+      key: 'name',
+      header: t('rule.name.label'),
+      width: 'minmax(0, 1.5fr)',
+      main: true,
+      cell: (row) => <RuleName row={row} />,
+      sortBy: (row) => row.name,
+    },
+    { key: 'source', header: t('rule.sections.src'), cell: (row) => side(row, 'src') },
+    { key: 'destination', header: t('rule.sections.dst'), cell: (row) => side(row, 'dst') },
+    {
+      key: 'service',
+      header: t('rule.service.label'),
+      width: 'minmax(0, 0.8fr)',
+      cell: (row) => serviceOf(row, book) ?? <span className="soft">{t('any')}</span>,
+    },
+    {
+      key: 'action',
+      header: t('rule.action.label'),
+      width: '92px',
+      cell: (row) => (
+        <span className={classes.action}>
+          <ActionBadge action={row.action} />
+          {row.log && <IconEye size={15} role="img" aria-label={t('rule.logs')} />}
+        </span>
+      ),
+    },
+    { key: 'hits', header: t('hits.header'), width: '142px', align: 'right', cell: (row) => <HitsCell id={row.id} /> },
+    ...(canEdit ? [menu] : []),
+  ]
+}

@@ -1,0 +1,49 @@
+import { useTranslation } from 'react-i18next'
+import { paths } from '../../app/paths'
+import type { FieldSpec } from '../../kit/fields'
+import { CreateDrawer, EditDrawer } from '../../kit/ResourceDrawers'
+import { portsOf, useBook } from './book'
+import { GroupList } from './GroupList'
+import { serviceGroups } from './resources'
+
+export default function ServiceGroups() {
+  return (
+    <GroupList
+      resource={serviceGroups}
+      text="serviceGroup"
+      book={useBook()}
+      rowLink={(row) => paths.serviceGroup(row.id)}
+      createLink={paths.serviceGroupNew}
+    />
+  )
+}
+
+function useForm() {
+  const { services } = useBook().lists
+  const fields: FieldSpec[] = [
+    { name: 'name', type: 'text', required: true },
+    {
+      name: 'members',
+      type: 'members',
+      choices: services.map((one) => ({ value: one.id, label: `${one.name} · ${portsOf(one)}` })),
+    },
+    { name: 'description', type: 'text' },
+  ]
+  return { resource: serviceGroups, text: 'firewall:serviceGroup', list: paths.serviceGroups, fields }
+}
+
+export function Create() {
+  return <CreateDrawer {...useForm()} defaults={{ name: '', members: [], description: '' }} />
+}
+
+export function Edit() {
+  const { t } = useTranslation('firewall')
+  return (
+    <EditDrawer
+      {...useForm()}
+      name={(row) => row.name}
+      keep={(row) => (row.builtin ? t('builtinStays') : undefined)}
+      fixed={(row) => (row.builtin ? ['name', 'members'] : [])}
+    />
+  )
+}

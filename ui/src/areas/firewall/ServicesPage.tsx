@@ -1,0 +1,22 @@
+import './texts'
+import { Outlet } from '@tanstack/react-router'
+import { useTranslation } from 'react-i18next'
+import { paths } from '../../app/paths'
+import { Page } from '../../kit/Page'
+import { Tabs } from '../../kit/Tabs'
+
+export default function ServicesPage() {
+  const { t } = useTranslation('firewall')
+  return (
+    <Page title={t('servicesPage.title')} lead={t('servicesPage.lead')}>
+      <Tabs
+        label={t('servicesPage.title')}
+        tabs={[
+          { to: paths.services, label: t('service.title') },
+          { to: paths.serviceGroups, label: t('serviceGroup.title') },
+        ]}
+      />
+      <Outlet />
+    </Page>
+  )
+}

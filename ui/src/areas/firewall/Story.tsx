@@ -1,0 +1,103 @@
+import {
+  IconArrowsExchange,
+  IconArrowsSplit2,
+  IconBan,
+  IconChevronRight,
+  IconCircleCheck,
+  IconCircleDashed,
+  IconLogin,
+  IconLogout,
+  type IconProps,
+  IconServer,
+  IconShield,
+} from '@tabler/icons-react'
+import { Link } from '@tanstack/react-router'
+import type { ComponentType } from 'react'
+import { useTranslation } from 'react-i18next'
+import type { Explanation } from '../../api/types'
+import { paths } from '../../app/paths'
+import { decidingStep, type Stage, stationsOf } from './explain-logic'
+import { place } from './log-logic'
+import { ActionBadge } from './marks'
+import classes from './Story.module.css'
+
+const icons: Record<Stage, ComponentType<IconProps>> = {
+  in: IconLogin,
+  prerouting: IconArrowsExchange,
+  routing: IconArrowsSplit2,
+  input: IconShield,
+  forward: IconShield,
+  postrouting: IconArrowsExchange,
+  out: IconLogout,
+}
+const fates = { passed: IconCircleCheck, stopped: IconBan, unreached: IconCircleDashed }
+
+/** What happens in the end, in one line. */
+export function Verdict({ answer }: { answer: Explanation }) {
+  return <ActionBadge action={answer.verdict} />
+}
+
+/** The way through the gateway from left to right, as far as the packet comes. */
+export function PathPicture({ answer }: { answer: Explanation }) {
+  const { t } = useTranslation('firewall')
+  const { packet, decided_by, path } = answer
+  return (
+    <>
+      <ol className={classes.path}>
+        {stationsOf(answer).map(({ stage, fate, detail }) => {
+          const Icon = stage === 'out' && path === 'input' ? IconServer : icons[stage]
+          const Fate = fates[fate]
+          return (
+            <li key={stage} data-fate={fate} className={classes.station}>
+              <IconChevronRight size={18} className={classes.arrow} aria-hidden />
+              <Icon size={22} stroke={1.6} aria-hidden />
+              <strong>{t(stage === 'out' && path === 'input' ? 'self' : `explain.stages.${stage}`)}</strong>
+              <span className={`${classes.detail} mono`}>{detail}</span>
+              <span className={classes.fate}>
+                <Fate size={14} aria-hidden /> {t(`explain.fates.${fate}`)}
+              </span>
+            </li>
+          )
+        })}
+      </ol>
+      <p className={classes.sentence}>
+        {decided_by.text} {decided_by.rule_id && <Link to={paths.rule(decided_by.rule_id)}>{decided_by.name}</Link>}
+      </p>
+      <p className="soft">
+        {t('explain.received')}{' '}
+        <span className="mono">
+          {packet.protocol} {packet.source ? place(packet.source, packet.source_port) : t('explain.ownAddress')} →{' '}
+          {place(packet.destination, packet.destination_port)}
+        </span>
+      </p>
+    </>
+  )
+}
+
+/** Everything that was asked, in order. The step that decided stands out. */
+export function Steps({ answer: { steps } }: { answer: Explanation }) {
+  const { t } = useTranslation('firewall')
+  const decided = decidingStep(steps)
+  return (
+    <ol className={classes.steps}>
+      {steps.map((step, index) => (
+        // biome-ignore lint/suspicious/noArrayIndexKey: an explanation is replaced as a whole, its steps have no other name.
+        <li key={index} data-outcome={step.outcome} data-decided={step === decided || undefined}>
+          <div className={classes.stepHead}>
+            <span className={classes.stage}>{t(`explain.stages.${step.stage}`)}</span>
+            {step.rule_id ? <Link to={linkOf(step.stage, step.rule_id)}>{step.title}</Link> : <span>{step.title}</span>}
+            {step.verdict ? (
+              <ActionBadge action={step.verdict} />
+            ) : (
+              <span className="soft">{t(`explain.outcomes.${step.outcome}`)}</span>
+            )}
+            {step === decided && <strong>{t('explain.decided')}</strong>}
+          </div>
+          <p>{step.reason}</p>
+        </li>
+      ))}
+    </ol>
+  )
+}
+
+const linkOf = (stage: string, id: string) => (stage.endsWith('routing') ? paths.natRule(id) : paths.rule(id))

@@ -1,0 +1,61 @@
+import type { Explanation } from '../../api/types'
+import type { ListSearch } from '../../kit/list-logic'
+
+export type Stage = 'in' | 'prerouting' | 'routing' | 'input' | 'forward' | 'postrouting' | 'out'
+type Fate = 'passed' | 'stopped' | 'unreached'
+type Step = Explanation['steps'][number]
+
+export interface Station {
+  stage: Stage
+  fate: Fate
+  /** What happened there: addresses rewritten, an interface. */
+  detail: string
+}
+
+/** The step that decided: the last one with a verdict. */
+export function decidingStep(steps: readonly Step[]): Step | undefined {
+  return steps.findLast(({ verdict }) => verdict)
+}
+
+/** The way of a packet through the gateway, and where it ended. */
+export function stationsOf(answer: Explanation): Station[] {
+  const { path, verdict, nat, steps } = answer
+  const rewritten = (...kinds: string[]) =>
+    nat
+      .filter(({ kind }) => kinds.includes(kind))
+      .map(({ from, to }) => `${from} → ${to}`)
+      .join(', ')
+  const link = (name: string, zone: string) => [name, zone].filter(Boolean).join(' · ')
+  const all: Omit<Station, 'fate'>[] = [
+    { stage: 'in', detail: link(answer.in_interface, answer.in_zone) },
+    { stage: 'prerouting', detail: rewritten('dnat') },
+    { stage: 'routing', detail: '' },
+    ...(path === 'unroutable' ? [] : [{ stage: path, detail: '' }]),
+    ...(path === 'forward' ? [{ stage: 'postrouting' as const, detail: rewritten('snat', 'masquerade') }] : []),
+    { stage: 'out', detail: path === 'forward' ? link(answer.out_interface, answer.out_zone) : '' },
+  ]
+  const decided = path === 'unroutable' ? 'routing' : decidingStep(steps)?.stage
+  const known = all.findIndex(({ stage }) => stage === decided)
+  const end = verdict === 'accept' && path !== 'unroutable' ? all.length : known < 0 ? all.length - 2 : known
+  return all.map((one, index) => ({ ...one, fate: index < end ? 'passed' : index === end ? 'stopped' : 'unreached' }))
+}
+
+const numbers = ['source_port', 'destination_port', 'icmp_type'] as const
+const ported = (protocol: string | undefined) => protocol === 'tcp' || protocol === 'udp'
+
+/** What an address asks; null while it does not ask anything yet. `in` is zone:… or interface:…. */
+export function questionFrom(search: ListSearch) {
+  if (search.mine) return { mine: true }
+  if (!search.source || !search.destination) return null
+  const [kind, name] = (search.in ?? '').split(/:(.*)/)
+  const asked = numbers.filter((field) => search[field] && (field === 'icmp_type') !== ported(search.protocol))
+  return {
+    mine: false,
+    ...(name && (kind === 'zone' ? { in_zone: name } : { in_interface: name })),
+    source: search.source,
+    destination: search.destination,
+    protocol: search.protocol as 'tcp',
+    ...Object.fromEntries(asked.map((field) => [field, Number(search[field])])),
+    ...(search.out_interface && { out_interface: search.out_interface }),
+  }
+}

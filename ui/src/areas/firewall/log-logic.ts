@@ -1,0 +1,91 @@
+import type { Thing } from '../../api/fault'
+import { Stream } from '../../api/stream'
+import type { FirewallService, LogEvent, Zone } from '../../api/types'
+import type { ListSearch } from '../../kit/list-logic'
+import { interfaceKind } from './book'
+import type { Draft } from './rule-form'
+
+export const logFilters = ['rule_id', 'src', 'dst', 'proto', 'action'] as const
+
+/** The filters of the address that the gateway applies. */
+export function logQuery(search: ListSearch): Record<string, string> {
+  return Object.fromEntries(logFilters.flatMap((name) => (search[name] ? [[name, search[name]]] : [])))
+}
+
+/** An event and the number under which it arrived: it has no other name. */
+export type Numbered = LogEvent & { number: number }
+
+interface Frame {
+  events: LogEvent[]
+  dropped: number
+}
+
+/** The log as the filters want it. Another filter is another stream: it begins with its own snapshot. */
+export function logStream(query: Record<string, string>): Stream<Numbered> {
+  let number = 0
+  const text = new URLSearchParams(query).toString()
+  return new Stream<Numbered>(`/firewall/log/live${text && `?${text}`}`, {
+    key: (event) => String(event.number),
+    limit: 1000,
+    unpack: ({ events, dropped }: Frame) => ({
+      items: events.map((event) => ({ ...event, number: number++ })),
+      dropped,
+    }),
+  })
+}
+
+export function place(address: string, port: number | null | undefined): string {
+  if (!port) return address
+  return address.includes(':') ? `[${address}]:${port}` : `${address}:${port}`
+}
+
+/** The zone of an interface, from what uses the zones. */
+export function zoneOf(link: string | undefined, zones: readonly Zone[], usage: Map<string, Thing[]>) {
+  return zones.find(({ id }) => usage.get(id)?.some(({ kind, name }) => kind === interfaceKind && name === link))?.name
+}
+
+/** The service that an event's protocol and port mean; the narrowest one that has them. */
+export function serviceOfEvent({ proto, destination_port: port }: LogEvent, services: readonly FirewallService[]) {
+  const speaks = (protocol: string) => protocol === proto || (protocol === 'tcp+udp' && /^(tcp|udp)$/.test(proto))
+  const width = (one: FirewallService) => (one.port_end ?? one.port_start ?? 65_535) - (one.port_start ?? 0)
+  return services
+    .filter((one) => speaks(one.protocol))
+    .filter((one) => !port || (one.port_start && one.port_start <= port && port <= (one.port_end ?? one.port_start)))
+    .sort((a, b) => width(a) - width(b) || a.protocol.length - b.protocol.length)[0]
+}
+
+const host = (address: string) => `${address}/${address.includes(':') ? 128 : 32}`
+
+interface Surroundings {
+  zones: readonly Zone[]
+  services: readonly FirewallService[]
+  usage: Map<string, Thing[]>
+}
+
+/** A rule that lets pass what an event was about. */
+export function draftOf(event: LogEvent, { zones, services, usage }: Surroundings): Draft {
+  const forwarded = Boolean(event.out_interface)
+  return {
+    name: `${event.proto}${event.destination_port ? ` ${event.destination_port}` : ''} ${event.source} → ${event.destination}`,
+    src_zone: zoneOf(event.interface, zones, usage) ?? 'any',
+    src_kind: 'cidr',
+    src_cidr: host(event.source),
+    dst_zone: forwarded ? (zoneOf(event.out_interface, zones, usage) ?? 'any') : 'self',
+    dst_kind: 'cidr',
+    dst_cidr: host(event.destination),
+    service_object_id: serviceOfEvent(event, services)?.id,
+    action: 'accept',
+  }
+}
+
+/** The question about a packet like that of an event. */
+export function questionOf(event: LogEvent): ListSearch {
+  return {
+    in: event.interface ? `interface:${event.interface}` : undefined,
+    source: event.source,
+    destination: event.destination,
+    protocol: event.proto,
+    source_port: event.source_port ? String(event.source_port) : undefined,
+    destination_port: event.destination_port ? String(event.destination_port) : undefined,
+  }
+}

@@ -1,0 +1,91 @@
+import { Pill, Popover, UnstyledButton } from '@mantine/core'
+import { IconBan, IconCheck, IconCornerUpLeft } from '@tabler/icons-react'
+import { useTranslation } from 'react-i18next'
+import type { Thing } from '../../api/fault'
+import { count } from '../../kit/format'
+import type { Tone } from '../../kit/Notice'
+import { Badge } from '../../kit/StateBadge'
+import { ThingLink } from '../../kit/ThingLink'
+import classes from './Firewall.module.css'
+
+const looks: Record<string, { tone: Tone; icon: typeof IconBan }> = {
+  accept: { tone: 'live', icon: IconCheck },
+  drop: { tone: 'bad', icon: IconBan },
+  reject: { tone: 'warn', icon: IconCornerUpLeft },
+}
+
+/** What happens to a packet. */
+export function ActionBadge({ action }: { action: string }) {
+  const { t } = useTranslation('firewall')
+  const look = looks[action]
+  if (!look) return <Badge tone="off">{t('actions.unknown')}</Badge>
+  return (
+    <Badge tone={look.tone} icon={look.icon}>
+      {t(`actions.${action}`)}
+    </Badge>
+  )
+}
+
+export function ZoneName({ zone }: { zone: string }) {
+  const { t } = useTranslation('firewall')
+  if (zone === 'any') return <span className="soft">{t('any')}</span>
+  return <span className={classes.zone}>{zone === 'self' ? t('selfShort') : zone}</span>
+}
+
+function Labels({ labels }: { labels: readonly string[] }) {
+  return (
+    <>
+      {labels.map((label) => (
+        <Pill key={label} size="xs" className={classes.label}>
+          {label}
+        </Pill>
+      ))}
+    </>
+  )
+}
+
+interface Named {
+  name: string
+  enabled: boolean
+  labels: string[]
+  comment: string
+}
+
+/** A rule's name with its labels and what it is for. */
+export function RuleName({ row: { name, enabled, labels, comment } }: { row: Named }) {
+  return (
+    <>
+      <span className={enabled ? undefined : classes.off}>{name}</span> <Labels labels={labels} />
+      {comment && <small className={classes.comment}>{comment}</small>}
+    </>
+  )
+}
+
+export function Builtin({ builtin }: { builtin: boolean }) {
+  const { t } = useTranslation('firewall')
+  return builtin && <span className="soft">{t('builtin')}</span>
+}
+
+/** How many use a thing; a click names them. */
+export function UsedBy({ users, name }: { users: Thing[] | undefined; name: string }) {
+  const { t } = useTranslation('firewall')
+  if (!users?.length) return <span className="soft">–</span>
+  return (
+    <Popover position="bottom-end" shadow="md" withinPortal>
+      <Popover.Target>
+        <UnstyledButton className={classes.used} aria-label={t('usedByOf', { name, count: users.length })}>
+          {count(users.length)}
+        </UnstyledButton>
+      </Popover.Target>
+      <Popover.Dropdown>
+        <ul className={classes.users}>
+          {users.map((user) => (
+            <li key={user.id}>
+              <ThingLink thing={user} />
+            </li>
+          ))}
+        </ul>
+      </Popover.Dropdown>
+    </Popover>
+  )
+}

@@ -1,0 +1,47 @@
+import { expect, it } from 'vitest'
+import i18n from '../../i18n/i18n'
+import { natSentence, natShape } from './nat-text'
+import './texts'
+
+const t = i18n.getFixedT('en', 'firewall')
+const rule = {
+  kind: 'dnat' as const,
+  in_zone: 'wan',
+  out_zone: 'any',
+  protocol: 'tcp' as const,
+  src_cidr: '',
+  dst_cidr: '',
+  dst_port: 443,
+  dst_port_end: null,
+  target_address: '10.0.0.5',
+  target_port: 8443,
+  target_port_end: null,
+}
+
+it('says what a NAT rule does', () => {
+  expect(natSentence(rule, t)).toBe('tcp 443 from wan to this gateway → 10.0.0.5:8443')
+  expect(
+    natSentence(
+      { ...rule, dst_port: 5000, dst_port_end: 5010, target_address: '2001:db8::5', target_port_end: 8453 },
+      t,
+    ),
+  ).toBe('tcp 5000–5010 from wan to this gateway → [2001:db8::5]:8443–8453')
+  const out = { ...rule, in_zone: 'lan', out_zone: 'wan', protocol: 'any' as const, dst_port: null, target_port: null }
+  expect(natSentence({ ...out, kind: 'masquerade', target_address: '' }, t)).toBe(
+    'everything from lan to wan → as the outgoing interface',
+  )
+  expect(natSentence({ ...out, kind: 'snat', src_cidr: '10.0.0.0/8' }, t)).toBe(
+    'everything from lan 10.0.0.0/8 to wan → as 10.0.0.5',
+  )
+})
+
+it('empties what the chosen kind does not have', () => {
+  expect(natShape.write({ ...rule, kind: 'masquerade', out_zone: 'wan' })).toMatchObject({
+    out_zone: 'wan',
+    target_address: null,
+    target_port: null,
+    dst_port: 443,
+  })
+  expect(natShape.write({ ...rule, out_zone: 'wan' })).toMatchObject({ out_zone: 'any', src_cidr: null })
+  expect(natShape.write({ ...rule, protocol: 'any' })).toMatchObject({ dst_port: null, target_port: null })
+})

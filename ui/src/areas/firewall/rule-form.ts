@@ -1,0 +1,96 @@
+import type { TFunction } from 'i18next'
+import type { Rule } from '../../api/types'
+import type { FieldSpec, Values } from '../../kit/fields'
+import { type Book, portsOf } from './book'
+
+export const actions = ['accept', 'drop', 'reject'] as const
+const selectors = ['any', 'object', 'group', 'cidr'] as const
+
+/** A rule that is not stored yet: what it would be, and where it would stand. */
+export type Draft = Partial<Omit<Rule, 'id' | 'created_at' | 'updated_at'>>
+
+const blank = {
+  src_zone: 'any',
+  src_kind: 'any',
+  dst_zone: 'any',
+  dst_kind: 'any',
+  action: 'accept',
+  log: false,
+  enabled: true,
+}
+
+/** What the create form starts with. */
+export const startOf = (draft: Draft | undefined): Values => ({
+  name: '',
+  comment: '',
+  note: '',
+  labels: [],
+  ...blank,
+  ...draft,
+})
+
+/** The form has one field for the service; the API has one for each kind. What a selector does not name must be empty. */
+export const ruleShape = {
+  read: (rule: Values): Values => ({ ...rule, service: rule.service_object_id ?? rule.service_group_id ?? 'any' }),
+  write:
+    (book: Book) =>
+    (values: Values): Values => {
+      const { service, ...body } = values
+      for (const side of ['src', 'dst']) {
+        const kind = body[`${side}_kind`]
+        if (kind !== 'object') body[`${side}_object_id`] = null
+        if (kind !== 'group') body[`${side}_group_id`] = null
+        if (kind !== 'cidr') body[`${side}_cidr`] = null
+      }
+      const isGroup = book.lists.serviceGroups.some(({ id }) => id === service)
+      body.service_object_id = service === 'any' || isGroup ? null : service
+      body.service_group_id = isGroup ? service : null
+      return body
+    },
+}
+
+export function ruleFields(book: Book, labels: string[], t: TFunction): FieldSpec[] {
+  const { zones, addresses, addressGroups, services, serviceGroups } = book.lists
+  const zoneChoices = [
+    { value: 'any', label: t('firewall:any') },
+    ...zones.map(({ name }) => ({ value: name, label: name })),
+  ]
+  const self = { value: 'self', label: t('firewall:self') }
+  const objects = addresses.map(({ id, name, value }) => ({ value: id, label: `${name} · ${value}` }))
+  const groups = addressGroups.map(({ id, name }) => ({ value: id, label: name }))
+  const side = (prefix: 'src' | 'dst', choices: typeof zoneChoices): FieldSpec[] => [
+    { name: `${prefix}_zone`, type: 'select', choices, required: true, section: prefix },
+    { name: `${prefix}_kind`, type: 'segments', options: selectors },
+    { name: `${prefix}_object_id`, type: 'select', choices: objects, required: true, when: is(prefix, 'object') },
+    { name: `${prefix}_group_id`, type: 'select', choices: groups, required: true, when: is(prefix, 'group') },
+    { name: `${prefix}_cidr`, type: 'mono', required: true, when: is(prefix, 'cidr') },
+  ]
+  return [
+    { name: 'name', type: 'text', required: true },
+    ...side('src', zoneChoices),
+    ...side('dst', [...zoneChoices, self]),
+    {
+      name: 'service',
+      type: 'select',
+      required: true,
+      section: 'what',
+      covers: ['service_object_id', 'service_group_id'],
+      choices: [
+        { value: 'any', label: t('firewall:anyService') },
+        { group: t('firewall:groups'), items: serviceGroups.map(({ id, name }) => ({ value: id, label: name })) },
+        {
+          group: t('firewall:services'),
+          items: services.map((one) => ({ value: one.id, label: `${one.name} · ${portsOf(one)}` })),
+        },
+      ],
+    },
+    { name: 'action', type: 'segments', options: actions },
+    { name: 'log', type: 'switch' },
+    { name: 'enabled', type: 'switch' },
+    { name: 'comment', type: 'text', section: 'about' },
+    { name: 'labels', type: 'labels', choices: labels },
+    { name: 'note', type: 'note' },
+  ]
+}
+
+const is = (prefix: string, kind: string) => (values: Values) => values[`${prefix}_kind`] === kind

@@ -1,0 +1,41 @@
+import type { Rule } from '../../api/types'
+import type { Filter } from '../../kit/list-logic'
+import type { Book } from './book'
+
+/** Everything by which a rule can be found: its own words, and the names, addresses and ports behind it. */
+export function ruleText(rule: Rule, book: Book): string {
+  return [
+    rule.name,
+    rule.comment,
+    rule.note,
+    ...rule.labels,
+    rule.action,
+    rule.src_zone,
+    rule.dst_zone,
+    rule.src_cidr,
+    rule.dst_cidr,
+    book.everything(rule.src_object_id),
+    book.everything(rule.src_group_id),
+    book.everything(rule.dst_object_id),
+    book.everything(rule.dst_group_id),
+    book.everything(rule.service_object_id),
+    book.everything(rule.service_group_id),
+    rule.id,
+  ].join(' ')
+}
+
+/** The labels in use, each once, in the order of the alphabet. */
+export function labelsOf(rows: readonly { labels: string[] }[]): string[] {
+  return [...new Set(rows.flatMap((row) => row.labels))].sort((a, b) => a.localeCompare(b))
+}
+
+/** Chips while there are few, a select when there are many. */
+export function labelFilter<T extends { labels: string[] }>(labels: string[], label: string): Filter<T> {
+  return {
+    key: 'label',
+    label,
+    options: labels.map((value) => ({ value, label: value })),
+    of: (row) => row.labels,
+    many: labels.length > 8,
+  }
+}

@@ -1,0 +1,83 @@
+import { expect, it } from 'vitest'
+import type { Rule } from '../../api/types'
+import { selectRows } from '../../kit/list-logic'
+import { Book, type Lists, portsOf, serviceOf, sideOf } from './book'
+import { ruleShape, startOf } from './rule-form'
+import { labelsOf, ruleText } from './rule-text'
+
+const made = { created_at: '', updated_at: '', description: '' }
+const lists: Lists = {
+  zones: [],
+  addresses: [
+    { ...made, id: 'o1', name: 'shop', kind: 'host', value: '10.0.0.5', resolved: [] },
+    { ...made, id: 'o2', name: 'mirror', kind: 'fqdn', value: 'deb.example.com', resolved: ['192.0.2.7'] },
+  ],
+  addressGroups: [{ ...made, id: 'g1', name: 'servers', members: ['o1', 'o2'] }],
+  services: [
+    { ...made, id: 's1', name: 'HTTPS', protocol: 'tcp', port_start: 443, port_end: null, builtin: true },
+    { ...made, id: 's2', name: 'Voice', protocol: 'udp', port_start: 5000, port_end: 5010, builtin: false },
+  ],
+  serviceGroups: [{ ...made, id: 'sg1', name: 'Web', members: ['s1'], builtin: true }],
+}
+const book = new Book(lists)
+const rule = (part: Partial<Rule>): Rule => ({ ...(startOf({}) as unknown as Rule), id: 'r1', ...part })
+
+const found = (one: Rule, q: string) =>
+  selectRows([one], { columns: [], filters: [], text: (row) => ruleText(row, book), search: { q } }).length === 1
+
+it('finds a rule by its words, and by what stands behind its names', () => {
+  const one = rule({
+    name: 'Customers',
+    note: 'asked for by Mia',
+    labels: ['front'],
+    src_cidr: '198.51.100.0/24',
+    dst_group_id: 'g1',
+    service_group_id: 'sg1',
+  })
+  for (const q of [
+    'customers',
+    'mia',
+    'front',
+    '198.51.100',
+    'servers',
+    'shop',
+    '10.0.0.5',
+    '192.0.2.7',
+    '443',
+    'r1',
+    'g1',
+  ])
+    expect(found(one, q), q).toBe(true)
+  expect(found(one, 'customers 443')).toBe(true)
+  expect(found(one, 'voice')).toBe(false)
+})
+
+it('calls things by their names', () => {
+  expect(sideOf(rule({ src_object_id: 'o1' }), 'src', book)).toBe('shop')
+  expect(sideOf(rule({ dst_cidr: '10.0.0.0/8' }), 'dst', book)).toBe('10.0.0.0/8')
+  expect(sideOf(rule({}), 'dst', book)).toBeUndefined()
+  expect(serviceOf(rule({ service_group_id: 'sg1' }), book)).toBe('Web')
+  expect(lists.services.map(portsOf)).toEqual(['tcp 443', 'udp 5000–5010'])
+  expect(labelsOf([{ labels: ['b', 'a'] }, { labels: ['a'] }])).toEqual(['a', 'b'])
+})
+
+it('sends what the form means, and empties what it does not', () => {
+  const write = ruleShape.write(book)
+  const start = { src_kind: 'cidr', src_cidr: '10.0.0.0/8', src_object_id: 'o1', dst_kind: 'any', dst_group_id: 'g1' }
+  expect(write({ ...start, service: 'sg1' })).toEqual({
+    src_kind: 'cidr',
+    src_cidr: '10.0.0.0/8',
+    src_object_id: null,
+    src_group_id: null,
+    dst_kind: 'any',
+    dst_object_id: null,
+    dst_group_id: null,
+    dst_cidr: null,
+    service_object_id: null,
+    service_group_id: 'sg1',
+  })
+  expect(write({ ...start, service: 's1' })).toMatchObject({ service_object_id: 's1', service_group_id: null })
+  expect(write({ ...start, service: 'any' })).toMatchObject({ service_object_id: null, service_group_id: null })
+  expect(ruleShape.read({ service_object_id: null, service_group_id: 'sg1' }).service).toBe('sg1')
+  expect(ruleShape.read({ service_object_id: null, service_group_id: null }).service).toBe('any')
+})

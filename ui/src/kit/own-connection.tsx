@@ -1,0 +1,48 @@
+import { Link } from '@tanstack/react-router'
+import { useTranslation } from 'react-i18next'
+import { http, unwrap } from '../api/client'
+import type { Explanation } from '../api/types'
+import { paths } from '../app/paths'
+import i18n from '../i18n/i18n'
+import type { Operation } from './ChangePreview'
+import { confirm } from './confirm'
+import { Notice } from './Notice'
+import { type Guard, objectionTo } from './remove'
+
+/** Whether a connection to the gateway no longer gets there. */
+export const cuts = ({ verdict, path }: Pick<Explanation, 'verdict' | 'path'>) =>
+  verdict !== 'accept' || path !== 'input'
+
+/** Asks what a change would do to the very connection that the console is using. */
+export const ownConnection: Guard = async (operations) => {
+  const answer = await unwrap(http.POST('/firewall/explain', { body: { mine: true, operations } }))
+  return cuts(answer) && <CutNotice answer={answer} />
+}
+
+function CutNotice({ answer: { decided_by, path, nat } }: { answer: Explanation }) {
+  const { t } = useTranslation()
+  return (
+    <Notice tone="bad" title={t('cut.title')}>
+      {path !== 'input' && <div>{t('cut.away')}</div>}
+      {nat.map(({ name, from, to }) => (
+        <div key={from}>
+          {name}: <span className="mono">{`${from} → ${to}`}</span>
+        </div>
+      ))}
+      <div>{decided_by.text}</div>
+      {decided_by.rule_id && <Link to={paths.rule(decided_by.rule_id)}>{decided_by.name}</Link>}
+    </Notice>
+  )
+}
+
+/** For a change without a form: true when it cuts nothing, or when that is wanted. */
+export async function agreedTo(operation: Operation): Promise<boolean> {
+  const objection = await objectionTo([operation], ownConnection)
+  if (!objection) return true
+  return confirm({
+    title: i18n.t('cut.ask'),
+    text: objection,
+    verb: i18n.t('cut.verb'),
+    danger: true,
+  })
+}
