@@ -82,8 +82,13 @@ func (r *Room) replace(ctx context.Context, c Config, files []host.File) error {
 	return nil
 }
 
-// transact has nft run a transaction, and takes the result for ours.
+// transact has nft run a transaction, and takes the result for ours, unless somebody else ran one meanwhile: that may have
+// been before or after ours, so the next verify asks for another.
 func (r *Room) transact(ctx context.Context, files []host.File) error {
+	before, err := r.Host.FilterState(ctx)
+	if err != nil {
+		return fmt.Errorf("reading the table before: %w", err)
+	}
 	if _, err := r.Host.Run(ctx, host.NftLoad, host.Input{Staged: files}); err != nil {
 		return err
 	}
@@ -92,7 +97,7 @@ func (r *Room) transact(ctx context.Context, files []host.File) error {
 		return fmt.Errorf("reading the table back: %w", err)
 	}
 	r.kernel.mu.Lock()
-	r.kernel.loaded, r.kernel.generation, r.kernel.at, r.kernel.digest = true, state.Generation, r.Clock.Now(), ""
+	r.kernel.loaded, r.kernel.generation, r.kernel.at, r.kernel.digest = state.Generation == before.Generation+1, state.Generation, r.Clock.Now(), ""
 	r.kernel.mu.Unlock()
 	return nil
 }
