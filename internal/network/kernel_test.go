@@ -464,6 +464,7 @@ func TestWays(t *testing.T) {
 		{"10.9.0.7", "", "", host.Way{Interface: "q0", Source: netip.MustParseAddr("10.9.0.1")}},
 		{"fd00:9::7", "", "", host.Way{Interface: "q0", Source: netip.MustParseAddr("fd00:9::1")}},
 		{"fd00:9::1", "fd00:9::7", "q0", host.Way{Local: true}},
+		{"10.9.0.7", "10.8.0.7", "nothere0", host.Way{Unreachable: "there is no link nothere0"}},
 	} {
 		var src netip.Addr
 		if x.src != "" {

@@ -138,6 +138,9 @@ func (s *System) RouteTo(ctx context.Context, dst, src netip.Addr, in string) (W
 		options.SrcAddr = src.AsSlice()
 	}
 	found, err := netlink.RouteGetWithOptions(dst.AsSlice(), options)
+	if _, unknown := errors.AsType[netlink.LinkNotFoundError](err); unknown {
+		return Way{Unreachable: fmt.Sprintf("there is no link %s", in)}, nil
+	}
 	if reason := nowhere[errno(err)]; reason != "" {
 		return Way{Unreachable: reason}, nil
 	}
