@@ -3,10 +3,12 @@ package lab_test
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -29,6 +31,23 @@ import (
 // upHelper makes the test binary run a lab in the folder until it is told to stop, as gateway-lab does.
 const upHelper = "LAB_TEST_UP"
 
+// notMain is what became of a question that was asked from the main thread, which is where TestMain begins.
+var notMain error
+
+func onMainThread() error {
+	if syscall.Gettid() == syscall.Getpid() {
+		return errors.New("this is the main thread")
+	}
+	return nil
+}
+
+// The main thread shows the namespaces of the process to others: it stays where it is.
+func TestTheMainThreadStays(t *testing.T) {
+	if notMain != nil {
+		t.Error(notMain)
+	}
+}
+
 func TestMain(m *testing.M) {
 	lab.Init()
 	switch filepath.Base(os.Args[0]) {
@@ -47,6 +66,7 @@ func TestMain(m *testing.M) {
 		fmt.Println("FAIL: a lab needs namespaces, mounts and network links: run these tests as root")
 		os.Exit(1)
 	}
+	notMain = lab.OnThread(onMainThread)
 	goleak.VerifyTestMain(m)
 }
 
@@ -80,6 +100,9 @@ var programs = sync.OnceValues(func() (string, error) {
 	}
 	return dir, nil
 })
+
+// front goes through the front door, whose certificate is self-signed.
+var front = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 
 // stateDir is a new state folder that PostgreSQL can reach.
 func stateDir(t *testing.T) string {
@@ -213,10 +236,8 @@ func TestLab(t *testing.T) {
 
 	t.Run("sides", func(t *testing.T) {
 		for side, want := range map[lab.Side]string{lab.Gateway: "lan0 lo wan0", lab.Wan: "eth0 lo", lab.Lan: "eth0 lo"} {
-			names := strings.Fields(sh(t, l, side, "sh", "-c", "ls /sys/class/net"))
-			if side != lab.Gateway { // sysfs shows the gateway's links on all sides; ask the kernel
-				names = strings.Fields(sh(t, l, side, "sh", "-c", "ip -o link | cut -d: -f2 | cut -d@ -f1"))
-			}
+			// Not by sysfs, which shows the gateway's links on all sides.
+			names := strings.Fields(sh(t, l, side, "sh", "-c", "ip -o link | cut -d: -f2 | cut -d@ -f1"))
 			names = slices.DeleteFunc(names, func(n string) bool { return strings.HasPrefix(n, "ifb") })
 			slices.Sort(names)
 			if got := strings.Join(names, " "); got != want {
@@ -225,6 +246,33 @@ func TestLab(t *testing.T) {
 		}
 		if _, err := l.Command(t.Context(), "moon", "true"); err == nil {
 			t.Error("there is a moon side")
+		}
+		if err := l.Within("moon", func() error { return nil }); err == nil {
+			t.Error("there is a moon side to be on")
+		}
+		before, err := os.Readlink("/proc/self/ns/net")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 100 {
+			if err := l.Within(lab.Wan, func() error { return nil }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if after, err := os.Readlink("/proc/self/ns/net"); err != nil || after != before {
+			t.Errorf("the process itself went from %s to %s: %v", before, after, err)
+		}
+		for side, address := range map[lab.Side]string{lab.Wan: "198.51.100.2:0", lab.Lan: "10.10.0.2:0", lab.Gateway: "10.10.0.1:0"} {
+			err := l.Within(side, func() error {
+				socket, err := net.Listen("tcp", address)
+				if err == nil {
+					socket.Close()
+				}
+				return err
+			})
+			if err != nil {
+				t.Errorf("on the %s side: %v", side, err)
+			}
 		}
 	})
 	t.Run("ping", func(t *testing.T) {
@@ -280,13 +328,13 @@ func TestLab(t *testing.T) {
 		}
 	})
 	t.Run("ui", func(t *testing.T) {
-		resp, err := http.Get("http://" + l.UI + "/api/v1/system/health")
+		resp, err := front.Get(l.URL() + "/api/v1/system/health")
 		if err != nil {
 			t.Fatal(err)
 		}
 		body, _ := io.ReadAll(resp.Body)
 		resp.Body.Close()
-		http.DefaultClient.CloseIdleConnections()
+		front.CloseIdleConnections()
 		var answer struct {
 			Data struct{ Client, Units, Root string }
 		}
@@ -301,6 +349,22 @@ func TestLab(t *testing.T) {
 		content, err := os.ReadFile(l.Path("/var/lib/gateway/setup.json"))
 		if err != nil || !strings.Contains(string(content), `"setup_token":"stub-token"`) || !strings.Contains(string(content), "admin@example.com") {
 			t.Errorf("%s, %v", content, err)
+		}
+	})
+	t.Run("adoption", func(t *testing.T) {
+		content, err := os.ReadFile(l.Path("/var/lib/gateway/change-set.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range []string{"Bearer stub-session ", `"name":"wan0","role":"wan"`, `"name":"lan0","role":"lan"`, `"198.51.100.1"`, `"10.10.0.1"`} {
+			if !strings.Contains(string(content), text) {
+				t.Errorf("no %s in %s", text, content)
+			}
+		}
+		for _, text := range []string{"other0", "198.51.100.99"} {
+			if strings.Contains(string(content), text) {
+				t.Errorf("%s is declared: %s", text, content)
+			}
 		}
 	})
 	t.Run("time", func(t *testing.T) { testTime(t, l) })
@@ -533,13 +597,13 @@ func TestWithoutNamespaces(t *testing.T) {
 	if l.Isolated() || !strings.Contains(l.Reason, "operation not permitted") {
 		t.Errorf("reason %q", l.Reason)
 	}
-	resp, err := http.Get("http://" + l.UI + "/api/v1/system/health")
+	resp, err := front.Get(l.URL() + "/api/v1/system/health")
 	if err != nil {
 		t.Fatal(err)
 	}
 	body, _ := io.ReadAll(resp.Body)
 	resp.Body.Close()
-	http.DefaultClient.CloseIdleConnections()
+	front.CloseIdleConnections()
 	var answer struct {
 		Data struct{ Client, Units, Root string }
 	}

@@ -151,11 +151,17 @@ func within(ns *os.File, do func() error) error {
 	})
 }
 
-// onThread runs do on a thread that ends with it, because it leaves the thread in another namespace.
+// onThread runs do on a thread that ends with it, because it leaves the thread in another namespace. The main thread never
+// ends, and stands for the process in /proc, where others look for its namespaces: it is held while another one does it.
 func onThread(do func() error) error {
 	done := make(chan error)
 	go func() {
 		runtime.LockOSThread()
+		if unix.Gettid() == unix.Getpid() {
+			defer runtime.UnlockOSThread()
+			done <- onThread(do)
+			return
+		}
 		done <- do()
 	}()
 	return <-done

@@ -1,0 +1,4 @@
+package lab
+
+// OnThread is for the tests.
+var OnThread = onThread
