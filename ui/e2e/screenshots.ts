@@ -27,12 +27,12 @@ test.beforeAll(async () => {
     await api.post('/api/v1/api-tokens', { data: { name: 'terraform', role: 'admin', expires_at: null } })
     const make = async (path: string, data: object) =>
       (await (await api.post(`/api/v1${path}`, { data })).json()).data.id
-    // Some network behind the gateway: a bridge, VLANs, a virtual address, and an address that nobody declared.
-    for (const port of ['port1', 'port2']) {
+    // Some network behind the gateway: bridges, a virtual address, and an address that nobody declared.
+    for (const port of ['port1', 'port2', 'port3']) {
       onGateway('ip', 'link', 'add', port, 'type', 'veth', 'peer', 'name', `${port}-far`)
       onGateway('ip', 'link', 'set', port, 'up')
     }
-    onGateway('ip', 'link', 'set', 'port1-far', 'up')
+    for (const far of ['port1-far', 'port3-far']) onGateway('ip', 'link', 'set', far, 'up')
     onGateway('ip', 'address', 'add', '10.99.0.5/24', 'dev', 'wan0')
     await make('/firewall/zones', { name: 'guest', description: 'Visitors' })
     const bridge = {
@@ -43,15 +43,8 @@ test.beforeAll(async () => {
       description: 'Office',
     }
     const office = await make('/network-interfaces', bridge)
-    const vlan = {
-      name: 'lan0.20',
-      type: 'vlan',
-      role: 'guest',
-      parent: 'lan0',
-      vlan_id: 20,
-      description: 'Guest Wi-Fi',
-    }
-    const guest = await make('/network-interfaces', vlan)
+    const visitors = { name: 'br-guest', type: 'bridge', role: 'guest', members: ['port3'], description: 'Guest Wi-Fi' }
+    const guest = await make('/network-interfaces', visitors)
     await make('/ip-addresses', { interface_id: office, address: '10.20.0.1', prefix: 24 })
     await make('/ip-addresses', { interface_id: office, address: '10.20.0.254', prefix: 24, is_vip: true })
     await make('/ip-addresses', { interface_id: guest, address: '10.30.0.1', prefix: 24 })

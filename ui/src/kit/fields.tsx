@@ -173,6 +173,7 @@ export function Field({ spec, text, control, autoFocus, disabled, kept }: FieldP
                 {...common}
                 value={String(value ?? '')}
                 data={spec.choices as string[]}
+                openOnFocus={false}
                 classNames={{ input: 'mono', option: 'mono' }}
                 limit={shownChoices}
                 autoComplete="off"

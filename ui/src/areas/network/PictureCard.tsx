@@ -21,7 +21,6 @@ export function PictureCard({ card, rate }: { card: Card; rate: Rate | undefined
   const label = cardWords(link, rate, t)
   const tone = toneOf(link)
   const Icon = icons[tone]
-  const stateText = t(`states.${state}`)
   const rates = rate && rateWords(rate)
   const body = (
     <>
@@ -31,9 +30,9 @@ export function PictureCard({ card, rate }: { card: Card; rate: Rate | undefined
         {name}
       </text>
       <g className={classes.state} data-tone={tone}>
-        <Icon size={14} x={width - 30 - stateText.length * letter.word} y={11} aria-hidden />
-        <text x={width - 12} y={22}>
-          {stateText}
+        <Icon size={14} x={width - 26} y={11} aria-hidden />
+        <text x={width - 31} y={22}>
+          {t(`states.${state}`)}
         </text>
       </g>
       <text className={classes.kind} x={12} y={40}>

@@ -173,24 +173,26 @@ export function groups(links: readonly Link[]): Link[][][] {
 const byName = (a: Link, b: Link) => a.name.localeCompare(b.name, 'en', { numeric: true })
 
 function edgesOf(bands: Band[]): Line[] {
-  const cards = new Map(bands.flatMap((band) => band.cards).map((card) => [card.link.name, card]))
-  return [...cards.values()].flatMap((card) =>
+  const cards = new Map(bands.flatMap((band) => band.cards.map((card) => [card.link.name, { card, band }])))
+  return [...cards.values()].flatMap(({ card, band }) =>
     card.link.under.flatMap((name) => {
       const other = cards.get(name)
-      return other ? [{ key: `${card.link.name} ${name}`, path: connect(card, other) }] : []
+      if (!other) return []
+      const beside = other.band === band && other.card.x >= card.x + card.width
+      return [{ key: `${card.link.name} ${name}`, path: beside ? across(card, other.card) : along(card, other.card) }]
     }),
   )
 }
 
-/** Beside each other the line goes from side to side, otherwise from the lower edge of one to the upper of the other. */
-function connect(from: Card, to: Card): string {
-  if (to.x >= from.x + from.width) return across(from, to)
+/** From the lower edge of one to the upper edge of the other, for what does not stand side by side. */
+function along(from: Box, to: Box): string {
   const [upper, lower] = from.y <= to.y ? [from, to] : [to, from]
   const [x1, y1, x2, y2] = [upper.x + upper.width / 2, upper.y + upper.height, lower.x + lower.width / 2, lower.y]
   const middle = (y1 + y2) / 2
   return `M${x1} ${y1}C${x1} ${middle} ${x2} ${middle} ${x2} ${y2}`
 }
 
+/** From the right side of one to the left side of the other. */
 function across(from: Box, to: Box): string {
   const [x1, y1, x2, y2] = [from.x + from.width, from.y + from.height / 2, to.x, to.y + to.height / 2]
   const middle = (x1 + x2) / 2

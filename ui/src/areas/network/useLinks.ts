@@ -21,6 +21,7 @@ export const sampleQuery = queryOptions({
 export const adoptableQuery = queryOptions({
   queryKey: ['network', 'adoptable'],
   queryFn: () => unwrap(http.GET('/network/adoptable')),
+  refetchInterval: 15_000,
 })
 
 export const interfacesQuery = queryOptions({ queryKey: [interfaces.kind], queryFn: interfaces.list })
