@@ -55,7 +55,7 @@ test('a rule between zones goes from the browser to the kernel', async ({ page }
   await expectAccessible(page)
   await page.getByRole('button', { name: 'What will change' }).click()
   const preview = page.getByRole('region', { name: 'What will change' })
-  await expect(preview.getByRole('row').filter({ hasText: 'Web for all' }).first()).toContainText('added')
+  await expect(preview.getByRole('row').filter({ hasText: 'gid:' }).first()).toContainText('added')
   await page.getByRole('button', { name: 'Save', exact: true }).click()
   await expect(page.getByText('The change is live.')).toBeVisible()
 

@@ -21,7 +21,7 @@ import { useStream } from '../../kit/useStream'
 import { useBook, useUsage } from './book'
 import classes from './Firewall.module.css'
 import { LogFilters } from './LogFilters'
-import { draftOf, logQuery, logStream, type Numbered, place, questionOf } from './log-logic'
+import { draftOf, logQuery, logStream, type Numbered, place, questionOf, type Surroundings } from './log-logic'
 import { ActionBadge } from './marks'
 import { rules } from './resources'
 
@@ -88,6 +88,9 @@ export default function LogPage() {
 function useColumns(): Column<Numbered>[] {
   const { t } = useTranslation('firewall')
   const { data = [] } = useQuery({ queryKey: [rules.kind], queryFn: rules.list })
+  const { zones, services } = useBook().lists
+  const usage = useUsage()
+  const around = () => ({ zones, services, usage })
   const names = useMemo(() => new Map(data.map(({ id, name }) => [id, name])), [data])
   return [
     {
@@ -138,22 +141,19 @@ function useColumns(): Column<Numbered>[] {
       ),
     },
     { key: 'size', header: t('log.size'), width: '64px', align: 'right', cell: ({ size }) => bytes(size) },
-    { key: 'menu', header: '', width: '26px', cell: (event) => <EventMenu event={event} /> },
+    { key: 'menu', header: '', width: '26px', cell: (event) => <EventMenu event={event} around={around} /> },
   ]
 }
 
-function EventMenu({ event }: { event: Numbered }) {
+function EventMenu({ event, around }: { event: Numbered; around: () => Surroundings }) {
   const { t } = useTranslation('firewall')
   const navigate = useNavigate()
   const canEdit = useCanEdit()
-  const { zones, services } = useBook().lists
-  const usage = useUsage()
-  const makeRule = () =>
-    void navigate({ to: paths.ruleNew, state: { draft: draftOf(event, { zones, services, usage }) } } as never)
+  const makeRule = () => void navigate({ to: paths.ruleNew, state: { draft: draftOf(event, around()) } } as never)
   return (
     <RowMenu
       name={`${event.proto} ${event.source} → ${event.destination}`}
-      items={[
+      items={() => [
         ...(canEdit ? [{ label: t('log.makeRule'), icon: IconShieldPlus, act: makeRule }] : []),
         {
           label: t('log.explain'),

@@ -1,6 +1,7 @@
 import { Pill, Popover, Switch, UnstyledButton } from '@mantine/core'
 import { IconBan, IconCheck, IconCornerUpLeft } from '@tabler/icons-react'
 import { useQueryClient } from '@tanstack/react-query'
+import { Fragment } from 'react'
 import { useTranslation } from 'react-i18next'
 import type { Thing } from '../../api/fault'
 import type { OrderedResource } from '../../api/resource'
@@ -41,9 +42,12 @@ function Labels({ labels }: { labels: readonly string[] }) {
   return (
     <>
       {labels.map((label) => (
-        <Pill key={label} size="xs" className={classes.label}>
-          {label}
-        </Pill>
+        <Fragment key={label}>
+          {' '}
+          <Pill size="xs" className={classes.label}>
+            {label}
+          </Pill>
+        </Fragment>
       ))}
     </>
   )
@@ -60,7 +64,8 @@ interface Named {
 export function RuleName({ row: { name, enabled, labels, comment } }: { row: Named }) {
   return (
     <>
-      <span className={enabled ? undefined : classes.off}>{name}</span> <Labels labels={labels} />
+      <span className={enabled ? undefined : classes.off}>{name}</span>
+      <Labels labels={labels} />
       {comment && <small className={classes.comment}>{comment}</small>}
     </>
   )
