@@ -15,7 +15,11 @@ export default defineConfig({
         codeSplitting: {
           groups: [
             { name: 'base', test: /src\/(main|door\/Door)\.tsx$/, priority: 2 },
-            { name: 'console', test: /src\/(app|kit)\/(?!Palette|Plot|ChangePreview|SortableTable)\w+\.tsx?$/, priority: 1 },
+            {
+              name: 'console',
+              test: /src\/(app|kit)\/(?!Palette|Plot|ChangePreview|SortableTable)\w+\.tsx?$/,
+              priority: 1,
+            },
           ],
         },
       },

@@ -66,7 +66,7 @@ export function RuleName({ row: { name, enabled, labels, comment } }: { row: Nam
     <>
       <span className={enabled ? undefined : classes.off}>{name}</span>
       <Labels labels={labels} />
-      {comment && <small className={classes.comment}>{comment}</small>}
+      {comment && <small className={classes.comment}> {comment}</small>}
     </>
   )
 }
