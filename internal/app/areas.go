@@ -58,8 +58,11 @@ func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, 
 			return net.DefaultResolver.LookupNetIP(ctx, "ip", name)
 		},
 		Way: func(ctx context.Context, source, destination netip.Addr, in string) (firewall.Way, error) {
+			if in == "" {
+				source = netip.Addr{} // or it would have to be the gateway's own
+			}
 			way, err := k.Host.RouteTo(ctx, destination, source, in)
-			return firewall.Way{Local: way.Local, Interface: way.Interface, Reason: way.Unreachable}, err
+			return firewall.Way{Local: way.Local, Interface: way.Interface, Source: way.Source, Reason: way.Unreachable}, err
 		},
 		Addresses: h.Network.Addresses,
 	})

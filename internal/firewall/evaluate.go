@@ -181,8 +181,11 @@ func (rs *Ruleset) evaluate(p Packet, way func(destination netip.Addr) Way, see 
 	return w.d
 }
 
+// tell tells of an event; of NAT with the packet as it was before.
 func (w *walk) tell(e event) {
-	e.packet = w.p
+	if !e.packet.Destination.IsValid() {
+		e.packet = w.p
+	}
 	w.see(e)
 }
 
@@ -202,9 +205,13 @@ func (w *walk) auto(a automatic, opening *policy.Opening, miss obstacle) bool {
 	return miss == fits
 }
 
-// prerouting rewrites the destination, and tells whether it differs now.
+// loopback is the interface by which the gateway talks to itself.
+var loopback = value.Must[value.IfName]("lo")
+
+// prerouting rewrites the destination, and tells whether it differs now. What the gateway sends to itself has its
+// addresses already.
 func (w *walk) prerouting() bool {
-	if !w.p.tracked() {
+	if !w.p.tracked() || w.p.In == loopback {
 		return false
 	}
 	for i := range w.rs.Destination {
@@ -212,7 +219,7 @@ func (w *walk) prerouting() bool {
 		if !w.rs.between(t, w.p.In, value.IfName{}) {
 			continue
 		}
-		e := event{stage: stagePrerouting, nat: t, off: w.off(t.ID), miss: w.missed(t)}
+		e := event{stage: stagePrerouting, packet: w.p, nat: t, off: w.off(t.ID), miss: w.missed(t)}
 		if e.miss == fits && !e.off {
 			before := w.p.Destination
 			port := w.p.DestinationPort
@@ -256,7 +263,7 @@ func (w *walk) input() {
 	p := &w.p
 	switch {
 	case w.auto(autoEstablished, nil, newConnection):
-	case w.auto(autoLoopback, nil, unless(p.In.String() == "lo", otherInterface)):
+	case w.auto(autoLoopback, nil, unless(p.In == loopback, otherInterface)):
 	case w.auto(autoNeighbours, nil, unless(p.neighbourly(), otherService)):
 	case w.auto(autoLockout, nil, unless(lockout.contains(p.Proto, p.DestinationPort, p.family()), otherService)):
 	case w.auto(autoCluster, nil, w.fromPeer()):
@@ -368,7 +375,7 @@ func (w *walk) postrouting(route Way) {
 		if !w.rs.between(t, w.p.In, w.d.Out) {
 			continue
 		}
-		e := event{stage: stagePostrouting, nat: t, off: w.off(t.ID), miss: w.missed(t)}
+		e := event{stage: stagePostrouting, packet: w.p, nat: t, off: w.off(t.ID), miss: w.missed(t)}
 		if e.miss == fits && !e.off {
 			e.rewrite = w.disguise(t, route)
 			w.tell(e)
@@ -383,7 +390,7 @@ func (w *walk) postrouting(route Way) {
 		for _, n := range t.Networks {
 			a := autoTunnel(t)
 			a.text = "what the networks of a tunnel send out through it carries the gateway's own address"
-			e := event{stage: stagePostrouting, auto: &a, miss: unless(n.Netip().Contains(w.p.Source), otherSource)}
+			e := event{stage: stagePostrouting, packet: w.p, auto: &a, miss: unless(n.Netip().Contains(w.p.Source), otherSource)}
 			if e.miss == fits {
 				e.rewrite = w.disguise(nil, route)
 				w.tell(e)

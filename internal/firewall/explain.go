@@ -153,7 +153,7 @@ func (r *Room) suppose(c *httpd.Call, q Question) (s supposed, err error) {
 	if s.had, err = r.deps.Addresses(c, r.DB); err != nil {
 		return s, err
 	}
-	look := func(from db.Querier) (err error) {
+	look := func(from *db.Tx) (err error) {
 		if s.config, err = r.load(c, from); err != nil {
 			return err
 		}
@@ -167,13 +167,13 @@ func (r *Room) suppose(c *httpd.Call, q Question) (s supposed, err error) {
 		return err
 	}
 	if len(q.Operations) == 0 {
-		return s, look(r.DB)
+		return s, r.DB.Snapshot(c, look)
 	}
 	set := resource.Set{Operations: q.Operations}
 	if err := r.Resources.MaySuppose(c.Actor, set); err != nil {
 		return s, err
 	}
-	return s, r.Resources.Suppose(c, set, func(tx *db.Tx) error { return look(tx) })
+	return s, r.Resources.Suppose(c, set, look)
 }
 
 // explain follows the packet of a question, and tells its story.
@@ -243,7 +243,6 @@ func (q *Question) packet(c *httpd.Call) (Packet, error) {
 
 // cameBy is the interface that a packet to the gateway came in by: the one that the answer leaves by.
 func (r *Room) cameBy(ctx context.Context, p Packet) (value.IfName, error) {
-	loopback := value.Must[value.IfName]("lo")
 	if p.Source.IsLoopback() || p.Source == p.Destination {
 		return loopback, nil
 	}

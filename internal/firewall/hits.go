@@ -16,8 +16,10 @@ import (
 const (
 	// sampleEvery is how often the kernel's counters are added to what is stored.
 	sampleEvery = 30 * time.Second
-	// lastLook is how long the counters of a table may take to read that is about to be replaced.
-	lastLook = time.Second
+	// lastLook is how long the counters of a table may take to read that is about to be replaced; that is done at most so
+	// often, because somebody waits for the new table.
+	lastLook      = time.Second
+	lastLookEvery = 5 * time.Second
 	// countersFor is how long everybody gets the same answer about the counters.
 	countersFor = 250 * time.Millisecond
 )
@@ -32,6 +34,7 @@ type hits struct {
 	// pending is what was counted and is not stored yet. A rule of which nothing was ever stored is in it with zeros, so
 	// that its counting begins.
 	pending map[uuid.UUID]tally
+	looked  time.Time
 	// stored are the rules that have a row.
 	stored map[uuid.UUID]bool
 }
@@ -72,6 +75,7 @@ func (h *hits) collect(ctx context.Context) error {
 		return err
 	}
 	now := h.room.Clock.Now()
+	h.looked = now
 	seen := make(map[string]host.FilterCounter, len(counters))
 	for _, c := range counters {
 		seen[c.Tag] = c
@@ -102,10 +106,15 @@ func (h *hits) collect(ctx context.Context) error {
 // kept, and the new one begins at zero. Nothing is stored here: the transaction that waits for the table may hold the
 // rows.
 func (h *hits) replacing(ctx context.Context) (replaced func()) {
-	ctx, cancel := context.WithTimeout(ctx, lastLook)
-	defer cancel()
-	if err := h.collect(ctx); err != nil {
-		h.room.Log.Debug("the last hits of the old table are not known", "component", "packet-filter", "err", err)
+	h.mu.Lock()
+	recent := h.room.Clock.Now().Sub(h.looked) < lastLookEvery
+	h.mu.Unlock()
+	if !recent {
+		looking, cancel := context.WithTimeout(ctx, lastLook)
+		defer cancel()
+		if err := h.collect(looking); err != nil {
+			h.room.Log.Debug("the last hits of the old table are not known", "component", "packet-filter", "err", err)
+		}
 	}
 	return func() {
 		h.mu.Lock()

@@ -77,6 +77,9 @@ type outline struct {
 // bounds are the leading 64 bits of the first and the last address.
 type bounds struct{ first, last uint64 }
 
+// whole are the bounds of every address.
+var whole = [...]bounds{nft.V4: {0, 1<<32 - 1}, nft.V6: {0, 1<<64 - 1}}
+
 func leading(ip netip.Addr) uint64 {
 	if ip.Is4() {
 		b := ip.As4()
@@ -99,7 +102,7 @@ func outlineOf(r *Policy, at int) outline {
 	for _, f := range nft.Families {
 		o.on[f] = r.matches(f)
 		for side, a := range []*Addresses{&r.From, &r.To} {
-			b := bounds{0, ^uint64(0)}
+			b := whole[f]
 			if list := a.Spans[f]; !a.Any && len(list) > 0 {
 				b = bounds{leading(list[0].First), leading(list[len(list)-1].Last)}
 			}
@@ -194,8 +197,7 @@ func (c *containment) holds(a, b *Addresses, f nft.Family) bool {
 	case a.Any:
 		return true
 	case b.Any:
-		whole := a.Spans[f]
-		return len(whole) == 1 && isWhole(whole[0])
+		return len(a.Spans[f]) == 1 && isWhole(a.Spans[f][0])
 	}
 	outer, inner := a.Spans[f], b.Spans[f]
 	if len(outer) <= longList && len(inner) <= longList || len(outer) == 0 || len(inner) == 0 {

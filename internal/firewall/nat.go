@@ -30,7 +30,7 @@ type NATRule struct {
 	DstPortEnd    *int         `json:"dst_port_end" minimum:"1" maximum:"65535" doc:"The last port of the range."`
 	TargetAddress value.Addr   `json:"target_address" doc:"The new address, for dnat and snat."`
 	TargetPort    *int         `json:"target_port" minimum:"1" maximum:"65535" doc:"The new port, or the first of a range; none keeps the port."`
-	TargetPortEnd *int         `json:"target_port_end" minimum:"1" maximum:"65535" doc:"The last port of the range. A range as long as that of the destination maps port by port."`
+	TargetPortEnd *int         `json:"target_port_end" minimum:"1" maximum:"65535" doc:"The last port of the range. For dnat, a range as long as that of the destination maps port by port."`
 	Enabled       bool         `json:"enabled" doc:"Off, the rule is kept and has no effect."`
 	Priority      int64        `json:"priority" doc:"Lower comes first. Without one a new rule goes last."`
 	Note          string       `json:"note" maxLength:"4000" doc:"Free text for the people who look after it."`

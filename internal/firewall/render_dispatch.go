@@ -8,7 +8,7 @@ import (
 // dispatch leads a packet to the rules of its zones, so that what it costs does not grow with the rules of others.
 //
 // Each rule stands once, in a segment: a run of rules with the same scope, which is a pair of zones. A packet's chain
-// jumps to the segments whose scope it is in, in the order of the rules.
+// jumps to the segments whose scope it is in, in the order of the rules. Within long segments gates spare it most rules.
 type dispatch struct {
 	segments []*segment
 	chains   []nft.Chain
@@ -22,7 +22,7 @@ type scope struct{ src, dst value.Zone }
 type segment struct {
 	scope scope
 	name  nft.Name
-	rules []nft.Rule
+	rules []rendered
 }
 
 // covers tells whether traffic between two zones is in the scope. The absent zone is that of interfaces without one.
@@ -41,7 +41,7 @@ func newDispatch(rs Ruleset) *dispatch {
 	d := &dispatch{}
 	d.cut(rs.Rules)
 	for _, s := range d.segments {
-		d.chains = append(d.chains, nft.Chain{Name: s.name, Rules: s.rules})
+		d.segmentChain(s)
 	}
 	// The zones that a packet can come from or leave by; the absent one, first, is that of all other interfaces.
 	zones := append([]ZoneLinks{{}}, rs.Zones...)
@@ -80,7 +80,7 @@ func (d *dispatch) cut(rules []Policy) {
 			d.segments = append(d.segments, &segment{scope: s, name: nft.Named("seg").At(at)})
 			newest[s] = at
 		}
-		d.segments[at].rules = append(d.segments[at].rules, lines...)
+		d.segments[at].rules = append(d.segments[at].rules, rendered{&rules[i], lines})
 	}
 }
 

@@ -424,8 +424,9 @@ func translate(n *NATRule) (t Translation, why string) {
 		if n.TargetPortEnd != nil {
 			t.Target.Last = uint16(*n.TargetPortEnd)
 		}
-		if p := t.Services.Ports[0]; t.Target.Last > t.Target.First && !p.All() && t.Target.Last-t.Target.First == p.Last-p.First {
-			// A range as long as the other is mapped port by port; onto itself there is nothing to map.
+		if p := t.Services.Ports[0]; t.Kind == natDestination && t.Target.Last > t.Target.First && !p.All() && t.Target.Last-t.Target.First == p.Last-p.First {
+			// A range as long as the other is mapped port by port; onto itself there is nothing to map. The source's ports
+			// have nothing to do with those of the destination.
 			t.Target.Shift = p.First
 			if p.First == t.Target.First {
 				t.Target = nft.Target{Addr: t.Target.Addr}

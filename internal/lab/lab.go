@@ -108,18 +108,43 @@ func (l *Lab) Command(ctx context.Context, side Side, argv ...string) (*exec.Cmd
 	if len(argv) == 0 {
 		return nil, errors.New("no command")
 	}
-	network := fmt.Sprintf("--net=/proc/%d/ns/net", l.Init.PID)
-	switch side {
-	case Gateway:
-	case Wan, Lan:
-		network = "--net=" + l.Path(namespaceFile(side))
-	default:
-		return nil, fmt.Errorf("no side %q: want gateway, wan or lan", side)
+	network, err := l.network(side)
+	if err != nil {
+		return nil, err
 	}
-	args := []string{fmt.Sprintf("--target=%d", l.Init.PID), "--mount", "--uts", "--ipc", "--pid", network, "--"}
+	args := []string{fmt.Sprintf("--target=%d", l.Init.PID), "--mount", "--uts", "--ipc", "--pid", "--net=" + network, "--"}
 	cmd := exec.CommandContext(ctx, nsenter, append(args, argv...)...)
 	cmd.Env = append(os.Environ(), "PATH="+l.Programs+":"+searchPath)
 	return cmd, nil
+}
+
+// network is the file of a side's network namespace.
+func (l *Lab) network(side Side) (string, error) {
+	switch side {
+	case Gateway:
+		return fmt.Sprintf("/proc/%d/ns/net", l.Init.PID), nil
+	case Wan, Lan:
+		return l.Path(namespaceFile(side)), nil
+	}
+	return "", fmt.Errorf("no side %q: want gateway, wan or lan", side)
+}
+
+// Within runs do on a thread of this process that is on one of the sides. Sockets that it opens belong to that side, on
+// whatever thread they are used later.
+func (l *Lab) Within(side Side, do func() error) error {
+	if !l.Isolated() {
+		return fmt.Errorf("cannot enter the lab's namespaces, it has none: %s", l.Reason)
+	}
+	network, err := l.network(side)
+	if err != nil {
+		return err
+	}
+	ns, err := os.Open(network)
+	if err != nil {
+		return err
+	}
+	defer ns.Close()
+	return within(ns, do)
 }
 
 // nsenter enters namespaces; it is part of every Debian.

@@ -3,10 +3,12 @@ package lab_test
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -80,6 +82,9 @@ var programs = sync.OnceValues(func() (string, error) {
 	}
 	return dir, nil
 })
+
+// front goes through the front door, whose certificate is self-signed.
+var front = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 
 // stateDir is a new state folder that PostgreSQL can reach.
 func stateDir(t *testing.T) string {
@@ -226,6 +231,21 @@ func TestLab(t *testing.T) {
 		if _, err := l.Command(t.Context(), "moon", "true"); err == nil {
 			t.Error("there is a moon side")
 		}
+		if err := l.Within("moon", func() error { return nil }); err == nil {
+			t.Error("there is a moon side to be on")
+		}
+		for side, address := range map[lab.Side]string{lab.Wan: "198.51.100.2:0", lab.Lan: "10.10.0.2:0", lab.Gateway: "10.10.0.1:0"} {
+			err := l.Within(side, func() error {
+				socket, err := net.Listen("tcp", address)
+				if err == nil {
+					socket.Close()
+				}
+				return err
+			})
+			if err != nil {
+				t.Errorf("on the %s side: %v", side, err)
+			}
+		}
 	})
 	t.Run("ping", func(t *testing.T) {
 		for _, c := range []struct {
@@ -280,13 +300,13 @@ func TestLab(t *testing.T) {
 		}
 	})
 	t.Run("ui", func(t *testing.T) {
-		resp, err := http.Get("http://" + l.UI + "/api/v1/system/health")
+		resp, err := front.Get(l.URL() + "/api/v1/system/health")
 		if err != nil {
 			t.Fatal(err)
 		}
 		body, _ := io.ReadAll(resp.Body)
 		resp.Body.Close()
-		http.DefaultClient.CloseIdleConnections()
+		front.CloseIdleConnections()
 		var answer struct {
 			Data struct{ Client, Units, Root string }
 		}
@@ -301,6 +321,22 @@ func TestLab(t *testing.T) {
 		content, err := os.ReadFile(l.Path("/var/lib/gateway/setup.json"))
 		if err != nil || !strings.Contains(string(content), `"setup_token":"stub-token"`) || !strings.Contains(string(content), "admin@example.com") {
 			t.Errorf("%s, %v", content, err)
+		}
+	})
+	t.Run("adoption", func(t *testing.T) {
+		content, err := os.ReadFile(l.Path("/var/lib/gateway/change-set.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range []string{"Bearer stub-session ", `"name":"wan0","role":"wan"`, `"name":"lan0","role":"lan"`, `"198.51.100.1"`, `"10.10.0.1"`} {
+			if !strings.Contains(string(content), text) {
+				t.Errorf("no %s in %s", text, content)
+			}
+		}
+		for _, text := range []string{"other0", "198.51.100.99"} {
+			if strings.Contains(string(content), text) {
+				t.Errorf("%s is declared: %s", text, content)
+			}
 		}
 	})
 	t.Run("time", func(t *testing.T) { testTime(t, l) })
@@ -533,13 +569,13 @@ func TestWithoutNamespaces(t *testing.T) {
 	if l.Isolated() || !strings.Contains(l.Reason, "operation not permitted") {
 		t.Errorf("reason %q", l.Reason)
 	}
-	resp, err := http.Get("http://" + l.UI + "/api/v1/system/health")
+	resp, err := front.Get(l.URL() + "/api/v1/system/health")
 	if err != nil {
 		t.Fatal(err)
 	}
 	body, _ := io.ReadAll(resp.Body)
 	resp.Body.Close()
-	http.DefaultClient.CloseIdleConnections()
+	front.CloseIdleConnections()
 	var answer struct {
 		Data struct{ Client, Units, Root string }
 	}

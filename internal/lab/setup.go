@@ -45,7 +45,7 @@ func (l *Lab) SetupComplete(ctx context.Context) (bool, error) {
 	return status.Completed, err
 }
 
-// ensureSetup completes the setup unless it is complete.
+// ensureSetup completes the setup and declares the links, unless the setup is complete: then all of it is left as it is.
 func (l *Lab) ensureSetup(ctx context.Context, opts Options) error {
 	complete, err := l.SetupComplete(ctx)
 	if err != nil {
@@ -72,6 +72,12 @@ func (l *Lab) ensureSetup(ctx context.Context, opts Options) error {
 		return fmt.Errorf("completing the setup: %w", err)
 	}
 	opts.Progress("setup complete, administrator " + opts.AdminEmail)
+	if err := l.adopt(ctx, opts); err != nil {
+		return fmt.Errorf("declaring the gateway's links: %w", err)
+	}
+	if l.Isolated() {
+		opts.Progress("wan0 and lan0 are declared, and the lan may reach the wan")
+	}
 	return nil
 }
 
@@ -85,20 +91,28 @@ func (r *refusal) Error() string { return fmt.Sprintf("the API answers %d: %s", 
 
 // call asks the API on its control socket and decodes the data of its answer.
 func (l *Lab) call(ctx context.Context, method, path string, in, out any) error {
+	return ask(ctx, l.Client(), "http://"+fqdn, "", method, path, in, out)
+}
+
+// ask asks the API, with the token of a session if there is one, and decodes the data of its answer.
+func ask(ctx context.Context, client *http.Client, base, token, method, path string, in, out any) error {
 	var body bytes.Buffer
 	if in != nil {
 		if err := json.NewEncoder(&body).Encode(in); err != nil {
 			return err
 		}
 	}
-	req, err := http.NewRequestWithContext(ctx, method, "http://"+fqdn+path, &body)
+	req, err := http.NewRequestWithContext(ctx, method, base+path, &body)
 	if err != nil {
 		return err
 	}
 	if in != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	resp, err := l.Client().Do(req)
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := client.Do(req)
 	if err != nil {
 		return err
 	}

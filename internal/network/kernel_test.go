@@ -259,15 +259,15 @@ func TestMemberIsFreed(t *testing.T) {
 }
 
 func TestNE03WhatOthersMadeStays(t *testing.T) {
-	for _, family := range []struct{ own, hand, other, via, first, second string }{
-		{"10.2.0.1/24", "10.2.0.9/24", "10.2.0.8/24", "10.2.0.77", "10.20.0.0/16", "10.21.0.0/16"},
-		{"fd00:2::1/64", "fd00:2::9/64", "fd00:2::8/64", "fd00:2::77", "fd00:20::/64", "fd00:21::/64"},
+	for _, family := range []struct{ own, hand, other, via, handVia, first, second string }{
+		{"10.2.0.1/24", "10.2.9.9/24", "10.2.0.8/24", "10.2.0.77", "10.2.9.77", "10.20.0.0/16", "10.21.0.0/16"},
+		{"fd00:2::1/64", "fd00:2:0:9::9/64", "fd00:2::8/64", "fd00:2::77", "fd00:2:0:9::77", "fd00:20::/64", "fd00:21::/64"},
 	} {
 		t.Run(family.own, func(t *testing.T) {
 			cable(t, "p0", "p1")
 			ip(t, "link", "set", "p0", "up")
 			ip(t, "addr", "add", family.hand, "dev", "p0")
-			ip(t, "route", "add", family.second, "via", family.via, "dev", "p0", "proto", "static")
+			ip(t, "route", "add", family.second, "via", family.handVia, "dev", "p0", "proto", "static")
 			g := onKernel(t)
 			own := netip.MustParsePrefix(family.own)
 			iface := g.declare(t, "p0", "lan")
@@ -459,10 +459,10 @@ func TestWays(t *testing.T) {
 		dst, src, in string
 		want         host.Way
 	}{
-		{"10.9.0.7", "10.8.0.7", "p0", host.Way{Interface: "q0"}},
+		{"10.9.0.7", "10.8.0.7", "p0", host.Way{Interface: "q0", Source: netip.MustParseAddr("10.9.0.1")}},
 		{"10.9.0.1", "10.8.0.7", "p0", host.Way{Local: true}},
-		{"10.9.0.7", "", "", host.Way{Interface: "q0"}},
-		{"fd00:9::7", "", "", host.Way{Interface: "q0"}},
+		{"10.9.0.7", "", "", host.Way{Interface: "q0", Source: netip.MustParseAddr("10.9.0.1")}},
+		{"fd00:9::7", "", "", host.Way{Interface: "q0", Source: netip.MustParseAddr("fd00:9::1")}},
 		{"fd00:9::1", "fd00:9::7", "q0", host.Way{Local: true}},
 	} {
 		var src netip.Addr

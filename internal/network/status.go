@@ -39,7 +39,7 @@ type Adoptable struct {
 	VLANID    *int               `json:"vlan_id" doc:"Number of a vlan."`
 	Members   []string           `json:"members" doc:"The links that make up a bond or a bridge."`
 	BondMode  *string            `json:"bond_mode" doc:"How a bond uses its members."`
-	Role      string             `json:"suggested_role" doc:"A zone that fits: wan for the link of the default route, otherwise lan."`
+	Role      string             `json:"suggested_role" doc:"A zone that fits: wan for the link of the default route or, where no link has one, for a link with a public IPv4 address; otherwise lan."`
 }
 
 // AdoptableAddress is an address of a link that no interface declares.
@@ -83,6 +83,18 @@ func (r *Room) mountStatus() {
 		})
 }
 
+// leadsOut guesses whether a link leads to the internet.
+func leadsOut(l host.Link, routes []host.Route) bool {
+	isDefault := func(r host.Route) bool { return r.Destination.Bits() == 0 && r.Type == "unicast" }
+	if slices.ContainsFunc(routes, isDefault) {
+		return slices.ContainsFunc(routes, func(r host.Route) bool { return isDefault(r) && r.Dev == l.Name })
+	}
+	return slices.ContainsFunc(l.Addrs, func(a host.LinkAddr) bool {
+		ip := a.Prefix().Addr()
+		return a.Scope == "global" && ip.Is4() && !ip.IsPrivate()
+	})
+}
+
 // adoptable lists what an operator may want to declare: not the loopback, not what is ours, and not what is a member.
 func adoptable(declared []Interface, links []host.Link, routes []host.Route) []Adoptable {
 	list := []Adoptable{}
@@ -112,7 +124,7 @@ func adoptable(declared []Interface, links []host.Link, routes []host.Route) []A
 				a.Addresses = append(a.Addresses, AdoptableAddress{x.Local, x.PrefixLen, x.Dynamic})
 			}
 		}
-		if slices.ContainsFunc(routes, func(r host.Route) bool { return r.Dev == l.Name && r.Destination.Bits() == 0 && r.Type == "unicast" }) {
+		if leadsOut(l, routes) {
 			a.Role = "wan"
 		}
 		list = append(list, a)

@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"edge.internal/gateway/internal/lab"
@@ -40,17 +41,39 @@ type settings struct {
 	rounds   int
 }
 
+// parts are what can be measured by itself.
+var parts = []struct {
+	name    string
+	measure func(context.Context, settings) ([]goal, error)
+}{{"api", measureAPI}, {"daemon", measureDaemon}, {"firewall", measureFirewall}, {"packets", measurePackets}, {"log", measureLog}}
+
 func main() {
 	lab.Init()
 	if len(os.Args) > 2 && os.Args[1] == "bare" {
 		fail(serveBare(os.Args[2], os.Args[3]))
 		return
 	}
+	if len(os.Args) > 1 && os.Args[1] == "filter-agent" {
+		fail(filterAgent())
+		return
+	}
+	if len(os.Args) > 1 && os.Args[1] == "packetlog" {
+		fail(logPackets())
+		return
+	}
 	var s settings
 	flag.StringVar(&s.programs, "programs", "bin", "folder of the built programs")
 	flag.DurationVar(&s.round, "round", time.Second, "how long one side is measured in one turn")
 	flag.IntVar(&s.rounds, "rounds", 7, "turns of each side")
+	var names []string
+	for _, p := range parts {
+		names = append(names, p.name)
+	}
+	only := flag.String("only", "", "the only part to run: "+strings.Join(names, ", "))
 	flag.Parse()
+	if *only != "" && !slices.Contains(names, *only) {
+		fail(fmt.Errorf("there is no part %q", *only))
+	}
 	var err error
 	s.programs, err = filepath.Abs(s.programs)
 	fail(err)
@@ -58,8 +81,11 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	var goals []goal
-	for _, part := range []func(context.Context, settings) ([]goal, error){measureAPI, measureDaemon} {
-		got, err := part(ctx, s)
+	for _, p := range parts {
+		if *only != "" && p.name != *only {
+			continue
+		}
+		got, err := p.measure(ctx, s)
 		fail(err)
 		goals = append(goals, got...)
 	}

@@ -120,12 +120,68 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// filterWhole checks the same of the packet filter: what is stored is in the kernel, and nothing else. It answers the ids of the
+// rules with the name.
+func filterWhole(t *testing.T, l *labtest.Lab, name string) (ids []string) {
+	t.Helper()
+	l.WaitState(t, "packet-filter", "live", 20*time.Second)
+	var preview struct{ Diff string }
+	l.Must(t, http.MethodGet, "/system/config-preview?generator=packet-filter", nil, 200, &preview)
+	if preview.Diff != "" {
+		t.Fatalf("the table on disk is not what is stored:\n%s", preview.Diff)
+	}
+	var stored []struct{ ID, Name string }
+	l.Must(t, http.MethodGet, "/firewall/rules", nil, 200, &stored)
+	table := l.Run(t, lab.Gateway, "nft", "list", "table", "inet", "gateway")
+	natted := strings.Count(l.Run(t, lab.Gateway, "nft", "list", "chain", "inet", "gateway", "postrouting"), "gid:")
+	for _, r := range stored {
+		if !strings.Contains(table, "gid:"+r.ID) {
+			t.Fatalf("the rule %s is stored and not in the kernel", r.Name)
+		}
+		if r.Name == name {
+			ids = append(ids, r.ID)
+		}
+	}
+	if n := strings.Count(table, "gid:") - natted; n != len(stored) {
+		t.Fatalf("%d rules are stored, the kernel has %d", len(stored), n)
+	}
+	return ids
+}
+
+// killAtFilter kills the gateway at the point while it stores a rule.
+func killAtFilter(t *testing.T, l *labtest.Lab, cycle int, point string) time.Duration {
+	t.Helper()
+	name := fmt.Sprintf("cycle %d", cycle)
+	died := time.Now()
+	a, err := l.Do(t.Context(), http.MethodPost, "/firewall/rules", map[string]any{"name": name, "src_zone": "any", "dst_zone": "self", "action": "drop"})
+	if err == nil {
+		t.Fatalf("cycle %d: the failpoint %s did not strike: %d %s", cycle, point, a.Status, a.Body)
+	}
+	gone := ready(t, l, died)
+	ids := filterWhole(t, l, name)
+	if (len(ids) > 0) != committed(point) {
+		t.Fatalf("cycle %d: after a death at %s the rule is stored: %v", cycle, point, len(ids) > 0)
+	}
+	for _, id := range ids {
+		l.Must(t, http.MethodDelete, "/firewall/rules/"+id, nil, 200, nil)
+	}
+	return gone
+}
+
 func killAtEveryFailpoint(t *testing.T, l *labtest.Lab) {
 	var longest time.Duration
 	for i := range cycles() {
 		point := failpoint.All()[i%len(failpoint.All())]
 		if err := os.WriteFile(filepath.Join(l.Path(failpoints), point), []byte("kill"), 0o600); err != nil {
 			t.Fatal(err)
+		}
+		// Every other round is about the packet filter, whose table is in the kernel before the change is committed.
+		if i/len(failpoint.All())%2 == 1 {
+			gone := killAtFilter(t, l, i, point)
+			if longest = max(longest, gone); gone > 3*time.Second {
+				t.Errorf("cycle %d: ready %s after the death at %s", i, gone, point)
+			}
+			continue
 		}
 		address := fmt.Sprintf("10.%d.%d.%d", i>>16&255, i>>8&255, i&255)
 		died := time.Now()

@@ -18,7 +18,7 @@ func TestMain(m *testing.M) { labtest.Main(m) }
 
 // One lab serves all.
 func TestMachine(t *testing.T) {
-	l := labtest.UpAsAdmin(t, lab.Options{})
+	l := labtest.UpAsAdmin(t, lab.Options{Env: []string{"GATEWAY_FAILPOINTS=" + failpoints}})
 	l.WaitState(t, "ntp", "live", 10*time.Second)
 	for _, x := range []struct {
 		name string
@@ -26,10 +26,13 @@ func TestMachine(t *testing.T) {
 	}{
 		{"TimeIsSynchronised", timeIsSynchronised},
 		{"NT01ServesTimeOnlyWhenTold", servesTimeOnlyWhenTold},
+		{"LinksAreDeclared", linksAreDeclared},
+		{"LanReachesTheWan", lanReachesTheWan},
 		{"ControlTool", controlTool},
 		{"PR01PasswordReset", passwordReset},
 		{"SchedulerPrunes", schedulerPrunes},
 		{"Metrics", metrics},
+		{"Packets", packets},
 	} {
 		t.Run(x.name, func(t *testing.T) { x.test(t, l) })
 	}
@@ -103,13 +106,14 @@ func servesTimeOnlyWhenTold(t *testing.T, l *labtest.Lab) {
 }
 
 func controlTool(t *testing.T, l *labtest.Lab) {
-	if out := l.Run(t, lab.Gateway, "gateway-ctl", "render-config"); out != "ntp live\n" {
+	const all = "network live\nntp live\npacket-filter live\n"
+	if out := l.Run(t, lab.Gateway, "gateway-ctl", "render-config"); out != all {
 		t.Fatalf("through gateway-api: %q", out)
 	}
 	if err := l.Units().Stop(t.Context(), host.API); err != nil {
 		t.Fatal(err)
 	}
-	if out := l.Run(t, lab.Gateway, "gateway-ctl", "render-config", "--units", "lab"); out != "ntp live\n" {
+	if out := l.Run(t, lab.Gateway, "gateway-ctl", "render-config", "--units", "lab"); out != all {
 		t.Fatalf("by itself: %q", out)
 	}
 	if err := l.Units().Start(t.Context(), host.API); err != nil {

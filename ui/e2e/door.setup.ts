@@ -1,5 +1,6 @@
 import {
   admin,
+  choose,
   expect,
   expectAccessible,
   logIn,
@@ -52,6 +53,27 @@ test.describe('the door', () => {
     await expect(page.getByText('The gateway is set up.')).toBeVisible()
     await page.getByRole('link', { name: 'Go to the login' }).click()
     await expect(page).toHaveURL(/\/login$/)
+  })
+
+  test('after the first login the links of the machine are adopted', async ({ page }) => {
+    await logIn(page, admin)
+    await expect(page.getByText('No interface is declared yet')).toBeVisible()
+    await page.getByRole('link', { name: 'Adopt links' }).click()
+    await choose(page, 'Zone of wan0', 'wan')
+    await expect(page.getByLabel('Let the LAN reach the internet')).toBeChecked()
+    for (const colorScheme of schemes) {
+      await page.emulateMedia({ colorScheme })
+      await settled(page)
+      await expectAccessible(page)
+      if (takingScreenshots) await page.screenshot({ path: `${screenshots}/adopt-${colorScheme}.png` })
+    }
+    await page.getByRole('button', { name: 'What will change' }).click()
+    await expect(page.getByRole('region', { name: 'What will change' })).toContainText('198.51.100.1')
+    await page.getByRole('button', { name: 'Adopt 2 links' }).click()
+    await expect(page).toHaveURL(/\/network\/interfaces$/)
+    await expect(page.getByRole('table', { name: 'Interfaces' }).getByRole('link')).toHaveText(['lan0', 'wan0'])
+    await expect(page.getByRole('link', { name: 'Adopt links' })).toHaveCount(0)
+    await logOut(page)
   })
 
   test('before the login every page of the door is accessible in both schemes', async ({ page }) => {

@@ -1,6 +1,6 @@
 import { connect } from 'node:net'
-import type { APIRequestContext, Page } from '@playwright/test'
-import { baseURL, byAPI, expect, expectAccessible, onGateway, settled, test } from './gateway'
+import type { APIRequestContext } from '@playwright/test'
+import { baseURL, byAPI, choose, expect, expectAccessible, onGateway, settled, test } from './gateway'
 
 const gateway = new URL(baseURL).hostname
 
@@ -32,11 +32,6 @@ async function make(api: APIRequestContext, path: string, data: object): Promise
 
 const makeRule = (name: string, data: object = {}) =>
   byAPI((api) => make(api, '/firewall/rules', { name, src_zone: 'lan', dst_zone: 'wan', action: 'accept', ...data }))
-
-async function choose(page: Page, label: string, option: string) {
-  await page.getByRole('combobox', { name: label }).click()
-  await page.getByRole('option', { name: option, exact: true }).click()
-}
 
 /** A connection that nobody answers; the filter sees its first packet. */
 function knock(port: number) {

@@ -27,6 +27,14 @@ export const schemes = ['light', 'dark'] as const
 /** Every page behind the door, by the name of its screenshot. */
 export const pages = {
   overview: '/',
+  interfaces: '/network/interfaces',
+  'interface-new': '/network/interfaces/new',
+  'interface-adopt': '/network/interfaces/adopt',
+  addresses: '/network/addresses',
+  'address-new': '/network/addresses/new',
+  routes: '/network/routes',
+  'route-new': '/network/routes/new',
+  'routes-live': '/network/routes/live',
   'ntp-sources': '/services/ntp',
   'ntp-servers': '/services/ntp/servers',
   'ntp-server-new': '/services/ntp/servers/new',
@@ -59,6 +67,12 @@ export const pages = {
   'profile-tokens': '/profile/tokens',
   'profile-token-new': '/profile/tokens/new',
   'profile-sessions': '/profile/sessions',
+}
+
+/** Chooses from a list; that of a form, when the list behind it has a filter of the same name. */
+export async function choose(page: Page, label: string, option: string) {
+  await page.getByRole('combobox', { name: label }).last().click()
+  await page.getByRole('option', { name: option, exact: true }).click()
 }
 
 /** Runs a command on the gateway under test. */

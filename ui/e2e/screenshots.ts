@@ -1,5 +1,17 @@
 import type { Page } from '@playwright/test'
-import { byAPI, enrol, expect, makeUser, pages, schemes, screenshots, settled, test, typePassword } from './gateway'
+import {
+  byAPI,
+  enrol,
+  expect,
+  makeUser,
+  onGateway,
+  pages,
+  schemes,
+  screenshots,
+  settled,
+  test,
+  typePassword,
+} from './gateway'
 
 const sizes = { desktop: { width: 1280, height: 800 }, phone: { width: 390, height: 844 } }
 let anna = { email: '', password: '' }
@@ -13,6 +25,38 @@ test.beforeAll(async () => {
     const inDays = (days: number) => new Date(Date.now() + days * 86_400_000).toISOString()
     await api.post('/api/v1/api-tokens', { data: { name: 'inventory', role: 'viewer', expires_at: inDays(90) } })
     await api.post('/api/v1/api-tokens', { data: { name: 'terraform', role: 'admin', expires_at: null } })
+    const make = async (path: string, data: object) =>
+      (await (await api.post(`/api/v1${path}`, { data })).json()).data.id
+    // Some network behind the gateway: a bridge, VLANs, a virtual address, and an address that nobody declared.
+    for (const port of ['port1', 'port2']) {
+      onGateway('ip', 'link', 'add', port, 'type', 'veth', 'peer', 'name', `${port}-far`)
+      onGateway('ip', 'link', 'set', port, 'up')
+    }
+    onGateway('ip', 'link', 'set', 'port1-far', 'up')
+    onGateway('ip', 'address', 'add', '10.99.0.5/24', 'dev', 'wan0')
+    await make('/firewall/zones', { name: 'guest', description: 'Visitors' })
+    const bridge = {
+      name: 'br-office',
+      type: 'bridge',
+      role: 'lan',
+      members: ['port1', 'port2'],
+      description: 'Office',
+    }
+    const office = await make('/network-interfaces', bridge)
+    const vlan = {
+      name: 'lan0.20',
+      type: 'vlan',
+      role: 'guest',
+      parent: 'lan0',
+      vlan_id: 20,
+      description: 'Guest Wi-Fi',
+    }
+    const guest = await make('/network-interfaces', vlan)
+    await make('/ip-addresses', { interface_id: office, address: '10.20.0.1', prefix: 24 })
+    await make('/ip-addresses', { interface_id: office, address: '10.20.0.254', prefix: 24, is_vip: true })
+    await make('/ip-addresses', { interface_id: guest, address: '10.30.0.1', prefix: 24 })
+    await make('/ip-addresses', { interface_id: guest, address: '2001:db8:30:ffff:1111:2222:3333:4444', prefix: 64 })
+    await make('/routes', { destination: '10.40.0.0/16', gateway: '10.20.0.2', comment: 'The branch in Bern' })
     // In the lab this one answers, and the clock follows it.
     await api.post('/api/v1/ntp/pools', { data: { kind: 'server', address: '198.51.100.2', prefer: true } })
     await expect

@@ -359,7 +359,7 @@ func TestFilterCountersWhileTheTableIsReplaced(t *testing.T) {
 	}()
 	defer func() { close(stop); <-done }()
 	seen := map[uint64]bool{}
-	for deadline := time.Now().Add(20 * time.Second); len(seen) < 2; {
+	for deadline, reads := time.Now().Add(20*time.Second), 0; len(seen) < 2 || reads < 100; reads++ {
 		if time.Now().After(deadline) {
 			t.Fatalf("never saw both tables: %v", seen)
 		}

@@ -156,9 +156,10 @@ type NewRoute struct {
 
 // Way is where a packet goes.
 type Way struct {
-	Local       bool   // to the machine itself
-	Interface   string // by which it leaves
-	Unreachable string // why it goes nowhere; empty when it does
+	Local       bool       // to the machine itself
+	Interface   string     // by which it leaves
+	Source      netip.Addr // which the machine itself would have there; it may be absent
+	Unreachable string     // why it goes nowhere; empty when it does
 }
 
 // Forwarding is what makes a machine a router.

@@ -161,7 +161,17 @@ func (s *System) RouteTo(ctx context.Context, dst, src netip.Addr, in string) (W
 	if err != nil {
 		return Way{}, fmt.Errorf("asking for the interface to %s: %w", dst, err)
 	}
-	return Way{Interface: link.Attrs().Name}, nil
+	return Way{Interface: link.Attrs().Name, Source: sourceTo(dst, link.Attrs().Name)}, nil
+}
+
+// sourceTo is the address that the machine's own packets have that leave by the link.
+func sourceTo(dst netip.Addr, link string) netip.Addr {
+	found, err := netlink.RouteGetWithOptions(dst.AsSlice(), &netlink.RouteGetOptions{Oif: link})
+	if err != nil || len(found) == 0 {
+		return netip.Addr{}
+	}
+	src, _ := netip.AddrFromSlice(found[0].Src)
+	return src.Unmap()
 }
 
 func errno(err error) unix.Errno {

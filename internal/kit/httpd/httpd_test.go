@@ -56,6 +56,9 @@ func router(t *testing.T) (*httpd.Router, *door) {
 	r.Sessions, r.SetupDone = d, func() bool { return true }
 	doc := func(id string) httpd.Doc { return httpd.Doc{ID: id, Tag: "test", Summary: "x"} }
 	httpd.Handle(r, http.MethodGet, "/hello", httpd.Public.BeforeSetup(), doc("hello"), func(c *httpd.Call, _ struct{}) (string, error) {
+		if client, server, ok := c.Connection(); ok {
+			return fmt.Sprintf("%s: %s to %s", c.Client(), client, server), nil
+		}
 		return c.Client().String(), nil
 	})
 	httpd.Handle(r, http.MethodPost, "/echo", httpd.Write, doc("echo"), func(_ *httpd.Call, in input) (string, error) { return in.Body.Text, nil })
@@ -350,7 +353,7 @@ func TestListeners(t *testing.T) {
 	}
 	header := "PROXY TCP4 192.0.2.7 198.51.100.1 4711 443\r\n"
 	for _, secure := range []bool{false, true} {
-		if got := ask(header, secure); !strings.Contains(got, "192.0.2.7") {
+		if got := ask(header, secure); !strings.Contains(got, "192.0.2.7: 192.0.2.7:4711 to 198.51.100.1:443") {
 			t.Errorf("TLS %v: %s", secure, got)
 		}
 	}

@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -156,6 +158,10 @@ func Call(t testing.TB, h http.Handler, method, path string, body any, headers .
 	}
 	if addr := req.Header.Get("X-Test-Client"); addr != "" {
 		req.RemoteAddr = addr
+	}
+	if addr := req.Header.Get("X-Test-Server"); addr != "" {
+		server := net.TCPAddrFromAddrPort(netip.MustParseAddrPort(addr))
+		req = req.WithContext(context.WithValue(req.Context(), http.LocalAddrContextKey, server))
 	}
 	if host := req.Header.Get("Host"); host != "" {
 		req.Host = host

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"slices"
 	"sync"
 
 	"github.com/google/uuid"
@@ -32,6 +33,26 @@ const keepRows = 200
 
 // all reads every row, in order.
 func (n *known[T]) all(ctx context.Context, k *Kind[T], q db.Querier) ([]T, error) {
+	list, err := n.read(ctx, k, q)
+	if err != nil {
+		return nil, err
+	}
+	n.keep(list)
+	rows := make([]T, len(list))
+	for i := range list {
+		rows[i] = *list[i].row
+	}
+	return rows, nil
+}
+
+func (n *known[T]) read(ctx context.Context, k *Kind[T], q db.Querier) (list []versioned[T], err error) {
+	n.mu.Lock()
+	none := len(n.rows) == 0
+	n.mu.Unlock()
+	if none {
+		err := k.each(ctx, q, k.orderBy(), nil, func(x versioned[T]) { list = append(list, x) })
+		return list, err
+	}
 	ids, list, err := n.recall(ctx, k, q)
 	if err != nil {
 		return nil, err
@@ -46,21 +67,10 @@ func (n *known[T]) all(ctx context.Context, k *Kind[T], q db.Querier) ([]T, erro
 	}
 	if len(missing) > 0 {
 		// What is read now may be newer than the versions were; each is kept under its own.
-		err := k.each(ctx, q, "SELECT "+version+", "+k.codec.columns+" WHERE id = ANY ($1)", []any{missing}, func(x versioned[T]) {
-			list[at[metaOf(x.row).ID]] = x
-		})
-		if err != nil {
-			return nil, err
-		}
+		err = k.each(ctx, q, " WHERE id = ANY ($1)", []any{missing}, func(x versioned[T]) { list[at[metaOf(x.row).ID]] = x })
+		list = slices.DeleteFunc(list, func(x versioned[T]) bool { return x.row == nil }) // deleted in between
 	}
-	n.keep(ids, list)
-	rows := make([]T, 0, len(list))
-	for i := range list {
-		if list[i].row != nil { // or it was deleted in between
-			rows = append(rows, *list[i].row)
-		}
-	}
-	return rows, nil
+	return list, err
 }
 
 // recall reads which versions there are, and finds those that are known.
@@ -87,7 +97,7 @@ func (n *known[T]) recall(ctx context.Context, k *Kind[T], q db.Querier) (ids []
 }
 
 // keep remembers what was read, if it is worth it.
-func (n *known[T]) keep(ids []uuid.UUID, list []versioned[T]) {
+func (n *known[T]) keep(list []versioned[T]) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if len(list) < keepRows || len(n.rows) > 2*len(list) {
@@ -99,16 +109,14 @@ func (n *known[T]) keep(ids []uuid.UUID, list []versioned[T]) {
 	if n.rows == nil {
 		n.rows = make(map[uuid.UUID]versioned[T], len(list))
 	}
-	for i, id := range ids {
-		if list[i].row != nil {
-			n.rows[id] = list[i]
-		}
+	for _, x := range list {
+		n.rows[metaOf(x.row).ID] = x
 	}
 }
 
-// each reads rows with their version in front.
-func (k *Kind[T]) each(ctx context.Context, q db.Querier, sql string, args []any, f func(versioned[T])) error {
-	rows, err := q.Query(ctx, sql, args...)
+// each reads rows with their version.
+func (k *Kind[T]) each(ctx context.Context, q db.Querier, where string, args []any, f func(versioned[T])) error {
+	rows, err := q.Query(ctx, "SELECT "+version+", "+k.codec.columns+where, args...)
 	if err != nil {
 		return db.Fault(err)
 	}

@@ -29,7 +29,11 @@ type Machine struct {
 	Programs  []string // programs of this machine, by their whole paths; their libraries come along
 	Tests     []string // static programs, run one after the other
 	Arguments []string // of each test; without spaces in them
-	Limit     time.Duration
+	Files     []string // found in /data by their last names
+	// Counted gives the machine one processor, whose clock is the count of its instructions: it measures the same however
+	// busy this machine is. Time in which it waits is skipped.
+	Counted bool
+	Limit   time.Duration
 }
 
 // Result is what came of a run.
@@ -71,10 +75,15 @@ func (m Machine) Run(ctx context.Context, say func(i int, line string)) (Result,
 	ctx, cancel := context.WithTimeout(ctx, m.Limit)
 	defer cancel()
 	// Emulated, so that it runs anywhere. A kernel that panics reboots, and a machine that reboots ends.
-	cmd := exec.CommandContext(ctx, "qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
-		"-M", "q35", "-accel", "tcg,thread=multi", "-cpu", "qemu64", "-smp", "2", "-m", "1024",
+	args := []string{"-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-M", "q35", "-cpu", "qemu64", "-m", "1024",
 		"-kernel", filepath.Join(m.Kernel, "vmlinuz"), "-initrd", initrd, "-append", "console=ttyS0 quiet oops=panic panic=-1",
-		"-serial", "file:"+console, "-serial", "stdio")
+		"-serial", "file:" + console, "-serial", "stdio"}
+	if m.Counted {
+		args = append(args, "-accel", "tcg,thread=single", "-smp", "1", "-icount", "shift=1,sleep=off")
+	} else {
+		args = append(args, "-accel", "tcg,thread=multi", "-smp", "2")
+	}
+	cmd := exec.CommandContext(ctx, "qemu-system-x86_64", args...)
 	var complaints bytes.Buffer
 	cmd.Stderr = &complaints
 	out, in := io.Pipe()
@@ -173,6 +182,11 @@ func (m Machine) pack(root, initrd string) error {
 	for i, test := range m.Tests {
 		// The number keeps their order.
 		if err := copyFile(test, filepath.Join(root, "tests", fmt.Sprintf("%03d-%s", i, filepath.Base(test)))); err != nil {
+			return err
+		}
+	}
+	for _, file := range m.Files {
+		if err := copyFile(file, filepath.Join(root, "data", filepath.Base(file))); err != nil {
 			return err
 		}
 	}

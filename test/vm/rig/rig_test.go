@@ -22,8 +22,8 @@ func script(t *testing.T, name, words string) string {
 const kernel = "../../../.cache/vm/kernel"
 
 func TestMachineThatPanics(t *testing.T) {
-	m := Machine{Kernel: kernel, Limit: 3 * time.Minute, Tests: []string{
-		script(t, "fails", "echo $1; printf unfinished; exit 3"), script(t, "panics", "echo c >/proc/sysrq-trigger"), script(t, "late", "echo late"),
+	m := Machine{Kernel: kernel, Limit: 3 * time.Minute, Counted: true, Files: []string{script(t, "file", "echo data")}, Tests: []string{
+		script(t, "fails", "echo $1; sh /data/file; nproc; printf unfinished; exit 3"), script(t, "panics", "echo c >/proc/sysrq-trigger"), script(t, "late", "echo late"),
 	}, Arguments: []string{"argument"}}
 	var lines []string
 	r, err := m.Run(t.Context(), func(i int, line string) {
@@ -31,7 +31,7 @@ func TestMachineThatPanics(t *testing.T) {
 			lines = append(lines, line)
 		}
 	})
-	if !slices.Equal(r.Exits, []int{3}) || !slices.Equal(lines, []string{"argument", "unfinished"}) {
+	if !slices.Equal(r.Exits, []int{3}) || !slices.Equal(lines, []string{"argument", "data", "1", "unfinished"}) {
 		t.Errorf("%+v, %q", r, lines)
 	}
 	if err == nil || !strings.Contains(err.Error(), "died with 1 of 3 test programs run") || !strings.Contains(err.Error(), "Kernel panic") {

@@ -2393,7 +2393,7 @@ export interface components {
             target_port: number | null;
             /**
              * Format: int64
-             * @description The last port of the range. A range as long as that of the destination maps port by port.
+             * @description The last port of the range. For dnat, a range as long as that of the destination maps port by port.
              */
             target_port_end: number | null;
             /**
@@ -2473,7 +2473,7 @@ export interface components {
             target_port?: number | null;
             /**
              * Format: int64
-             * @description The last port of the range. A range as long as that of the destination maps port by port.
+             * @description The last port of the range. For dnat, a range as long as that of the destination maps port by port.
              */
             target_port_end?: number | null;
         };
@@ -2554,7 +2554,7 @@ export interface components {
             target_port?: number | null;
             /**
              * Format: int64
-             * @description The last port of the range. A range as long as that of the destination maps port by port.
+             * @description The last port of the range. For dnat, a range as long as that of the destination maps port by port.
              */
             target_port_end?: number | null;
         };
@@ -3221,7 +3221,7 @@ export interface components {
             name: string;
             /** @description The link that carries a vlan. */
             parent: string;
-            /** @description A zone that fits: wan for the link of the default route, otherwise lan. */
+            /** @description A zone that fits: wan for the link of the default route or, where no link has one, for a link with a public IPv4 address; otherwise lan. */
             suggested_role: string;
             /**
              * @description The type of interface that it would be.

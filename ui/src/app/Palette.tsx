@@ -2,19 +2,23 @@ import '@mantine/spotlight/styles.layer.css'
 import { useMantineColorScheme } from '@mantine/core'
 import { Spotlight, type SpotlightActionGroupData, spotlight } from '@mantine/spotlight'
 import {
+  IconAt,
   IconBolt,
   IconBox,
   IconClock,
   IconHomeShield,
+  IconNetwork,
   IconPlugConnected,
   IconSearch,
   IconShieldCheck,
+  IconSignRight,
   IconUsers,
 } from '@tabler/icons-react'
 import { useQueries, useQuery } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
 import { addresses, addressGroups, natRules, rules, serviceGroups, services, zones } from '../areas/firewall/resources'
+import { interfaces, ipAddresses, routes } from '../areas/network/resources'
 import { ntpPools } from '../areas/ntp/resources'
 import { users } from '../areas/users/resources'
 import { reapply } from './actions'
@@ -24,7 +28,7 @@ import { logOut, useCanEdit } from './session'
 
 export const show = spotlight.open
 
-/** What has a name, with what else it can be found by. */
+/** What can be found by its name or its address. */
 const named = [
   { resource: rules, nav: 'rules', icon: IconShieldCheck },
   { resource: natRules, nav: 'nat', icon: IconShieldCheck },
@@ -33,11 +37,16 @@ const named = [
   { resource: services, nav: 'firewallServices', icon: IconPlugConnected },
   { resource: serviceGroups, nav: 'firewallServices', icon: IconPlugConnected },
   { resource: zones, nav: 'zones', icon: IconHomeShield },
+  { resource: interfaces, nav: 'interfaces', icon: IconNetwork },
+  { resource: ipAddresses, nav: 'ipAddresses', icon: IconAt },
+  { resource: routes, nav: 'routes', icon: IconSignRight },
 ] as const
 
 interface Named {
   id: string
-  name: string
+  name?: string
+  address?: string
+  destination?: string
   comment?: string
   description?: string
   value?: string
@@ -96,16 +105,18 @@ export default function Palette() {
           leftSection: <IconUsers size={18} stroke={1.6} />,
         })),
         ...named.flatMap(({ resource: { kind }, nav, icon: Icon }, index) =>
-          (lists[index]?.data ?? []).map(({ id, name, comment, description, value, ...more }) => ({
-            id,
-            label: name,
-            description: [t(`nav.${nav}`), value ?? (comment || description)].filter(Boolean).join(' · '),
-            keywords: [id, more.target_address, more.src_cidr, more.dst_cidr, more.port_start]
-              .filter(Boolean)
-              .map(String),
-            onClick: go(pathOfThing({ kind, id }) ?? '/'),
-            leftSection: <Icon size={18} stroke={1.6} />,
-          })),
+          (lists[index]?.data ?? []).map(
+            ({ id, name, address, destination, comment, description, value, ...more }) => ({
+              id,
+              label: name ?? address ?? destination,
+              description: [t(`nav.${nav}`), value ?? (comment || description)].filter(Boolean).join(' · '),
+              keywords: [id, more.target_address, more.src_cidr, more.dst_cidr, more.port_start]
+                .filter(Boolean)
+                .map(String),
+              onClick: go(pathOfThing({ kind, id }) ?? '/'),
+              leftSection: <Icon size={18} stroke={1.6} />,
+            }),
+          ),
         ),
       ],
     },

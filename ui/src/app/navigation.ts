@@ -1,5 +1,6 @@
 import {
   IconArrowsExchange,
+  IconAt,
   IconBox,
   IconClock,
   IconFileDiff,
@@ -8,11 +9,13 @@ import {
   IconLayoutDashboard,
   IconListSearch,
   IconLogin2,
+  IconNetwork,
   IconPlugConnected,
   type IconProps,
   IconRoute,
   IconSettings,
   IconShieldCheck,
+  IconSignRight,
   IconUsers,
 } from '@tabler/icons-react'
 import type { ComponentType } from 'react'
@@ -40,6 +43,14 @@ export const navigation: { area: string | null; items: NavItem[] }[] = [
       { name: 'zones', to: paths.zones, icon: IconHomeShield },
       { name: 'firewallLog', to: paths.firewallLog, icon: IconListSearch },
       { name: 'explain', to: paths.explain, icon: IconRoute },
+    ],
+  },
+  {
+    area: 'network',
+    items: [
+      { name: 'interfaces', to: paths.interfaces, icon: IconNetwork },
+      { name: 'ipAddresses', to: paths.ipAddresses, icon: IconAt },
+      { name: 'routes', to: paths.routes, icon: IconSignRight },
     ],
   },
   { area: 'services', items: [{ name: 'ntp', to: paths.ntp, icon: IconClock }] },

@@ -1,6 +1,17 @@
 /** Every address of the console is made here. */
 export const paths = {
   overview: '/',
+  interfaces: '/network/interfaces',
+  interfaceNew: '/network/interfaces/new',
+  interfaceAdopt: '/network/interfaces/adopt',
+  interface: (id: string) => `/network/interfaces/${encodeURIComponent(id)}`,
+  ipAddresses: '/network/addresses',
+  ipAddressNew: '/network/addresses/new',
+  ipAddress: (id: string) => `/network/addresses/${encodeURIComponent(id)}`,
+  routes: '/network/routes',
+  routeNew: '/network/routes/new',
+  route: (id: string) => `/network/routes/${encodeURIComponent(id)}`,
+  liveRoutes: '/network/routes/live',
   ntp: '/services/ntp',
   ntpServers: '/services/ntp/servers',
   ntpServerNew: '/services/ntp/servers/new',
@@ -53,6 +64,9 @@ const pathsByKind: Record<string, (id: string) => string> = {
   'firewall.service': paths.service,
   'firewall.service-group': paths.serviceGroup,
   'firewall.zone': paths.zone,
+  'network.interface': paths.interface,
+  'network.ip-address': paths.ipAddress,
+  'network.route': paths.route,
 }
 
 /** Where a row of some kind is shown; undefined where it is not. */

@@ -77,6 +77,14 @@ const singleServices = front(services, firewallServices)
 const firewallServiceGroups = () => import('../areas/firewall/ServiceGroups')
 const serviceGroups = part(services, 'groups', firewallServiceGroups)
 
+const interfacesPage = () => import('../areas/network/InterfacesPage')
+const interfaces = page(paths.interfaces, interfacesPage)
+const addressesPage = () => import('../areas/network/AddressesPage')
+const ipAddresses = page(paths.ipAddresses, addressesPage)
+const routes = page(paths.routes, () => import('../areas/network/RoutesPage'))
+const managedRoutes = () => import('../areas/network/ManagedRoutes')
+const managed = front(routes, managedRoutes)
+
 const audit = page(paths.audit, () => import('../areas/audit/AuditPage'))
 
 const components = page(paths.components, () => import('../areas/components/ComponentsPage'))
@@ -108,6 +116,15 @@ const tree = root.addChildren([
   zones.addChildren(drawers(zones, firewallZones)),
   page(paths.firewallLog, () => import('../areas/firewall/LogPage')),
   page(paths.explain, () => import('../areas/firewall/ExplainPage')),
+  interfaces.addChildren([
+    part(interfaces, 'adopt', () => import('../areas/network/Adopt')),
+    ...drawers(interfaces, interfacesPage),
+  ]),
+  ipAddresses.addChildren(drawers(ipAddresses, addressesPage)),
+  routes.addChildren([
+    managed.addChildren([at(managed, '/'), ...drawers(managed, managedRoutes)]),
+    part(routes, 'live', () => import('../areas/network/LiveRoutes')),
+  ]),
   // An entry is shown by the page itself, which often has it already.
   audit.addChildren([at(audit, '$id')]),
   components.addChildren([part(components, '$name', () => import('../areas/components/ComponentDetail'))]),

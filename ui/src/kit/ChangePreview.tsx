@@ -1,8 +1,10 @@
 import { Skeleton } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
+import { Fragment } from 'react'
 import { useTranslation } from 'react-i18next'
 import { http, unwrap } from '../api/client'
 import type { paths } from '../api/schema'
+import { optionalText } from '../i18n/i18n'
 import classes from './ChangePreview.module.css'
 import { Diff } from './Diff'
 import { FieldChanges } from './FieldChanges'
@@ -15,11 +17,11 @@ export type Operation = ChangeSet['operations'][number]
 const intoView = (element: HTMLElement | null) => element?.scrollIntoView({ block: 'nearest' })
 
 /** What would change if this were saved: the fields of the model and the lines of the rendered files. */
-export default function ChangePreview({ operation }: { operation: Operation }) {
+export default function ChangePreview({ operations }: { operations: Operation[] }) {
   const { t } = useTranslation()
   const query = useQuery({
-    queryKey: ['preview', operation],
-    queryFn: () => unwrap(http.POST('/change-sets', { body: { operations: [operation], preview: true, reason: '' } })),
+    queryKey: ['preview', operations],
+    queryFn: () => unwrap(http.POST('/change-sets', { body: { operations, preview: true, reason: '' } })),
     gcTime: 0,
     retry: false,
   })
@@ -29,10 +31,10 @@ export default function ChangePreview({ operation }: { operation: Operation }) {
     <section ref={intoView} className={classes.preview} aria-label={t('preview.title')}>
       <h3>{t('preview.model')}</h3>
       {query.data.changes.map((change) => (
-        <FieldChanges
-          key={`${change.kind} ${change.id}`}
-          changes={modelChanges(change.before as Model, change.after as Model)}
-        />
+        <Fragment key={`${change.kind} ${change.id}`}>
+          {operations.length > 1 && <h4>{optionalText(`kinds.${change.kind}`) ?? change.kind}</h4>}
+          <FieldChanges changes={modelChanges(change.before as Model, change.after as Model)} />
+        </Fragment>
       ))}
       <h3>{t('preview.files')}</h3>
       {query.data.files.length === 0 && <p className="soft">{t('preview.noFiles')}</p>}

@@ -34,7 +34,7 @@ export interface DataTableProps<T> {
   rows: readonly T[]
   rowKey: (row: T) => string
   /** The address of a row: its main cell becomes a link that covers the row. */
-  rowLink?: (row: T) => string
+  rowLink?: (row: T) => string | undefined
   sort?: string
   onSort?: (key: string) => void
   /** What moves rows: it wraps each row and puts a handle before it. See SortableTable. */
@@ -192,6 +192,7 @@ type CellsProps<T> = Pick<RowProps<T>, 'row' | 'columns' | 'rowLink'>
 /** The cells of a row are drawn again when the row changes, not when the table scrolls or another row moves. */
 const Cells = memo(function Cells<T>({ row, columns, rowLink }: CellsProps<T>) {
   const main = columns.find((column) => column.main) ?? columns[0]
+  const link = rowLink?.(row)
   return columns.map((column) => (
     <div
       role="cell"
@@ -200,8 +201,8 @@ const Cells = memo(function Cells<T>({ row, columns, rowLink }: CellsProps<T>) {
       data-align={column.align}
       data-main={column === main || undefined}
     >
-      {column === main && rowLink ? (
-        <Link to={rowLink(row)} search className={classes.link} data-row-link>
+      {column === main && link ? (
+        <Link to={link} search className={classes.link} data-row-link>
           {column.cell(row)}
         </Link>
       ) : (

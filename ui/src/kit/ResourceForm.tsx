@@ -254,7 +254,7 @@ function FormBody({
     setProblem('')
     setShown(null)
     const body = bodyOf(all)
-    const text = agreed ? null : await objectionTo(operation(body), guard)
+    const text = agreed ? null : await objectionTo([operation(body)], guard)
     setObjection(text ? { to: JSON.stringify(body), text } : null)
     if (text) return
     const changed = names.filter((name) => JSON.stringify(all[name]) !== JSON.stringify(start[name]))
@@ -354,7 +354,7 @@ function FormBody({
       {keep && <p className={classes.keep}>{keep}</p>}
       {shown && (
         <Suspense>
-          <ChangePreview operation={shown} />
+          <ChangePreview operations={[shown]} />
         </Suspense>
       )}
     </form>

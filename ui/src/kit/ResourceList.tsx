@@ -17,28 +17,33 @@ import classes from './ResourceList.module.css'
 // The types of the rows are lost on the way through lazy.
 const SortableTable = lazy(() => import('./SortableTable')) as unknown as typeof import('./SortableTable').default
 
-interface ResourceListProps<T> {
-  resource: Resource<T>
+interface ResourceListProps<T, R> {
+  resource: Pick<Resource<T>, 'kind' | 'list'>
+  /** The rows to show, where they are not those of the gateway as they come: joined with something, or more. */
+  join?: (rows: T[]) => R[]
+  /** Asks again after so many milliseconds, for what changes without leaving an audit entry. */
+  every?: number
   /** Where its texts are, such as `ntp:pool`: title, emptyTitle, emptyText, create. */
   text: string
-  columns: Column<T>[]
-  filters?: Filter<T>[]
+  columns: Column<R>[]
+  filters?: Filter<R>[]
   /** What the search looks through. */
-  searchText: (row: T) => string
-  rowLink: (row: T) => string
-  createLink: string
+  searchText: (row: R) => string
+  /** Rows without an address are there to be read. */
+  rowLink?: (row: R) => string | undefined
+  createLink?: string
   /** For rows that stand in an order: how a new one is stored, and what people call a row. */
-  order?: { save: (ids: string[]) => void; name: (row: T) => string }
+  order?: { save: (ids: string[]) => void; name: (row: R) => string }
 }
 
 /** Every list of a resource: search, filters and sort in the address, keyboard, an empty state that helps. */
-export function ResourceList<T extends { id: string }>(props: ResourceListProps<T>) {
-  const { resource, text, columns, filters = [], searchText, rowLink, createLink, order } = props
+export function ResourceList<T, R extends { id: string } = T & { id: string }>(props: ResourceListProps<T, R>) {
+  const { resource, join, every, text, columns, filters = [], searchText, rowLink, createLink, order } = props
   const { t } = useTranslation()
   const canEdit = useCanEdit()
   const navigate = useNavigate()
   const search = useSearch({ strict: false }) as ListSearch
-  const query = useQuery({ queryKey: [resource.kind], queryFn: resource.list })
+  const query = useQuery({ queryKey: [resource.kind], queryFn: resource.list, refetchInterval: every })
   const searchField = useRef<HTMLInputElement>(null)
 
   const change = (part: ListSearch) =>
@@ -46,10 +51,10 @@ export function ResourceList<T extends { id: string }>(props: ResourceListProps<
 
   useHotkeys([
     ['/', () => searchField.current?.focus()],
-    ['n', () => canEdit && navigate({ to: createLink })],
+    ['n', () => canEdit && createLink && navigate({ to: createLink })],
   ])
 
-  const createButton = canEdit && (
+  const createButton = canEdit && createLink && (
     <Button component={Link} to={createLink} leftSection={<IconPlus size={16} />}>
       {t(`${text}.create`)}
     </Button>
@@ -57,7 +62,8 @@ export function ResourceList<T extends { id: string }>(props: ResourceListProps<
 
   return (
     <Loaded query={query} height={240}>
-      {(all) => {
+      {(stored) => {
+        const all = join ? join(stored) : (stored as unknown as R[])
         if (all.length === 0) {
           return <Empty title={t(`${text}.emptyTitle`)} text={t(`${text}.emptyText`)} action={createButton} />
         }
@@ -67,7 +73,7 @@ export function ResourceList<T extends { id: string }>(props: ResourceListProps<
           label: t(`${text}.title`),
           columns,
           rows,
-          rowKey: (row: T) => row.id,
+          rowKey: (row: R) => row.id,
           rowLink,
           sort: search.sort,
           onSort: (key: string) => change({ sort: nextSort(search.sort, key) }),

@@ -1,4 +1,5 @@
 import {
+  Autocomplete,
   type ComboboxData,
   Input,
   MultiSelect,
@@ -32,11 +33,12 @@ export interface FieldSpec {
     | 'list'
     | 'labels'
     | 'select'
+    | 'suggest'
     | 'members'
     | 'note'
   /** For a choice or segments: the values; their texts stand at `<field>.options.<value>`. */
   options?: readonly string[]
-  /** For a select, members or labels: what can be chosen, with its texts. */
+  /** For a select, members, labels or a suggestion: what can be chosen, with its texts. */
   choices?: ComboboxData
   /** The title over this field and those after it stands at `sections.<section>`. */
   section?: string
@@ -162,6 +164,19 @@ export function Field({ spec, text, control, autoFocus, disabled, kept }: FieldP
                 allowDeselect={!spec.required}
                 clearable={!spec.required}
                 clearButtonProps={{ 'aria-label': t('choice.clear') }}
+                comboboxProps={{ shadow: 'md' }}
+              />
+            )
+          case 'suggest':
+            return (
+              <Autocomplete
+                {...common}
+                value={String(value ?? '')}
+                data={spec.choices as string[]}
+                classNames={{ input: 'mono', option: 'mono' }}
+                limit={shownChoices}
+                autoComplete="off"
+                spellCheck={false}
                 comboboxProps={{ shadow: 'md' }}
               />
             )

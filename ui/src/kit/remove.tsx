@@ -7,11 +7,11 @@ import { confirm } from './confirm'
 import { toastApplied } from './toast'
 
 /** Asked before something is stored: what it would break, or null. */
-export type Guard = (operation: Operation) => Promise<ReactNode>
+export type Guard = (operations: Operation[]) => Promise<ReactNode>
 
 /** What a guard objects to. What cannot be foreseen does not keep anybody from trying. */
-export async function objectionTo(operation: Operation, guard: Guard | undefined): Promise<ReactNode> {
-  return guard ? guard(operation).catch(() => null) : null
+export async function objectionTo(operations: Operation[], guard: Guard | undefined): Promise<ReactNode> {
+  return guard ? guard(operations).catch(() => null) : null
 }
 
 interface Removal<T> {
@@ -29,7 +29,7 @@ interface Removal<T> {
 /** Asks, deletes, says so. A refusal is shown in the question, with what stands in the way. */
 export async function askToRemove<T>(removal: Removal<T>): Promise<boolean> {
   const { resource, id, etag, name, text, guard, queries, onBusy } = removal
-  const objection = await objectionTo({ kind: resource.kind, verb: 'delete', id }, guard)
+  const objection = await objectionTo([{ kind: resource.kind, verb: 'delete', id }], guard)
   return confirm({
     title: i18n.t('delete.title', { name }),
     text: (

@@ -145,14 +145,16 @@ func IDTag(prefix constant, id uuid.UUID) Tag { return Tag{string(prefix) + id.S
 // Auto is a constant tag.
 func Auto(tag constant) Tag { return Tag{string(tag)} }
 
-// For is a constant and a word of a room, of which letters, digits and dashes are kept.
+// For is a constant and a word of a room, of which letters, digits and dashes are kept, and no more than fits: nft refuses
+// a table with a comment that is too long.
 func For(prefix constant, word string) Tag {
-	return Tag{string(prefix) + strings.Map(func(r rune) rune {
+	word = strings.Map(func(r rune) rune {
 		if r == '-' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' {
 			return r
 		}
 		return -1
-	}, word)}
+	}, word)
+	return Tag{string(prefix) + word[:min(len(word), 64)]}
 }
 
 // Bytes is the transaction that puts the table in the place of its former self. The table's comment is a digest of its

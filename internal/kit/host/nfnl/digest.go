@@ -63,7 +63,7 @@ func (s *Socket) Digest(ctx context.Context, table string) (string, error) {
 	d := digester{table: table}
 	err := s.ask(ctx, func(c *conn) error {
 		d.conn = c
-		return c.settled(ctx, func() error { return d.read(ctx) })
+		return c.settled(ctx, table, func() error { return d.read(ctx) })
 	})
 	if err != nil || !d.present {
 		return "", err
@@ -94,9 +94,9 @@ func (d *digester) read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, x := range chains {
-		d.sum.Write([]byte(x.name + "\x00"))
-		err := d.rules(ctx, d.table, x.name, func(attrs []byte) {
+	for _, name := range chains {
+		d.sum.Write([]byte(name + "\x00"))
+		err := d.rules(ctx, d.table, name, func(attrs []byte) {
 			d.part(partRule, attrs, ruleConfig, func(kind uint16) masking {
 				if kind == unix.NFTA_RULE_EXPRESSIONS {
 					return expressionList

@@ -9,6 +9,7 @@ import (
 
 // Attributes that golang.org/x/sys does not name.
 const (
+	tableHandle   = 4 // NFTA_TABLE_HANDLE
 	tableUserdata = 6 // NFTA_TABLE_USERDATA
 	chainFlags    = 10
 	chainUserdata = 12
@@ -78,10 +79,36 @@ func (c *conn) generation(ctx context.Context) (gen uint32, err error) {
 	return gen, err
 }
 
+// version is what changes when a table does: the generation, and the number that the kernel gives to each table that is
+// made. The generation is not enough: the kernel counts it a moment before the new table takes the place of the old one.
+type version struct {
+	generation uint32
+	handle     uint64
+}
+
+func (c *conn) version(ctx context.Context, table string) (v version, err error) {
+	if v.generation, err = c.generation(ctx); err != nil {
+		return v, err
+	}
+	c.beginTable(unix.NFT_MSG_GETTABLE, askFlags)
+	c.text(unix.NFTA_TABLE_NAME, table)
+	err = c.exchange(ctx, func(_ uint16, attrs []byte) {
+		for kind, data := range attributes(attrs) {
+			if kind == tableHandle {
+				v.handle = be64(data)
+			}
+		}
+	})
+	if errors.Is(err, unix.ENOENT) {
+		return v, nil
+	}
+	return v, err
+}
+
 // settled runs a read until no transaction fell into it: several dumps make one state only then.
-func (c *conn) settled(ctx context.Context, read func() error) error {
+func (c *conn) settled(ctx context.Context, table string, read func() error) error {
 	for range attempts {
-		before, err := c.generation(ctx)
+		before, err := c.version(ctx, table)
 		if err != nil {
 			return err
 		}
@@ -90,9 +117,9 @@ func (c *conn) settled(ctx context.Context, read func() error) error {
 		if err != nil && !errors.Is(err, errChanged) && !errors.Is(err, unix.ENOENT) {
 			return err
 		}
-		after, genErr := c.generation(ctx)
-		if genErr != nil {
-			return genErr
+		after, versionErr := c.version(ctx, table)
+		if versionErr != nil {
+			return versionErr
 		}
 		if before == after {
 			// Without a change a missing table is just that; a torn dump is another matter.
@@ -105,32 +132,25 @@ func (c *conn) settled(ctx context.Context, read func() error) error {
 	return errRestless
 }
 
-// chain is what the reads want to know of a chain.
-type chain struct {
-	name string
-	uses uint32 // references to it, its own rules included
-}
-
-// chains lists the chains of a table in the kernel's order; seen gets the attributes of each.
-func (c *conn) chains(ctx context.Context, table string, seen func(attrs []byte)) ([]chain, error) {
-	var list []chain
+// chains lists the names of the chains of a table in the kernel's order; seen gets the attributes of each. How often a chain
+// is used is not asked: while a transaction is under way that takes its rules away, the kernel says never, and the rules
+// still decide.
+func (c *conn) chains(ctx context.Context, table string, seen func(attrs []byte)) ([]string, error) {
+	var list []string
 	c.beginTable(unix.NFT_MSG_GETCHAIN, dumpFlags)
 	c.text(unix.NFTA_CHAIN_TABLE, table)
 	err := c.exchange(ctx, func(_ uint16, attrs []byte) {
-		var x chain
-		own := false
+		name, own := "", false
 		for kind, data := range attributes(attrs) {
 			switch kind {
 			case unix.NFTA_CHAIN_TABLE: // older kernels list the chains of all tables
 				own = string(cString(data)) == table
 			case unix.NFTA_CHAIN_NAME:
-				x.name = string(cString(data))
-			case unix.NFTA_CHAIN_USE:
-				x.uses = be32(data)
+				name = string(cString(data))
 			}
 		}
 		if own {
-			list = append(list, x)
+			list = append(list, name)
 			seen(attrs)
 		}
 	})
@@ -150,17 +170,14 @@ func (c *conn) rules(ctx context.Context, table, chain string, seen func(attrs [
 func (s *Socket) ReadCounters(ctx context.Context, table, prefix string) ([]Counter, error) {
 	var tally tally
 	err := s.ask(ctx, func(c *conn) error {
-		return c.settled(ctx, func() error {
+		return c.settled(ctx, table, func() error {
 			tally.reset(prefix)
 			chains, err := c.chains(ctx, table, func([]byte) {})
 			if err != nil {
 				return err
 			}
-			for _, x := range chains {
-				if x.uses == 0 {
-					continue
-				}
-				if err := c.rules(ctx, table, x.name, tally.add); err != nil {
+			for _, name := range chains {
+				if err := c.rules(ctx, table, name, tally.add); err != nil {
 					return err
 				}
 			}

@@ -8,12 +8,13 @@ import { useCanEdit } from '../../app/session'
 import type { Column } from '../../kit/DataTable'
 import { Page } from '../../kit/Page'
 import { ResourceList } from '../../kit/ResourceList'
+import { RowSwitch } from '../../kit/RowSwitch'
 import { Badge } from '../../kit/StateBadge'
 import { useReorder } from '../../kit/useReorder'
 import classes from './Firewall.module.css'
 import { CounterFeed, HitsCell } from './Hits'
 import { useInsights } from './Insights'
-import { EnabledSwitch, RuleName } from './marks'
+import { RuleName } from './marks'
 import { natKinds } from './NatForm'
 import { natSentence } from './nat-text'
 import { OrderedMenu } from './OrderedMenu'
@@ -48,7 +49,7 @@ export default function NatPage() {
       key: 'enabled',
       header: t('rule.on'),
       width: '34px',
-      cell: (row) => <EnabledSwitch resource={natRules} row={row} />,
+      cell: (row) => <RowSwitch resource={natRules} row={row} field="enabled" name={row.name} />,
     },
     {
       key: 'name',

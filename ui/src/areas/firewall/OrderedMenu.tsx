@@ -3,10 +3,10 @@ import { useQueryClient } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
 import type { OrderedResource } from '../../api/resource'
+import { ownConnection } from '../../kit/own-connection'
 import { RowMenu } from '../../kit/RowMenu'
 import { askToRemove } from '../../kit/remove'
 import { moved, useReorder } from '../../kit/useReorder'
-import { ownConnection } from './guard'
 
 interface OrderedMenuProps<T> {
   resource: OrderedResource<T>

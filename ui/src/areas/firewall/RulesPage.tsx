@@ -10,12 +10,13 @@ import { useCanEdit } from '../../app/session'
 import type { Column } from '../../kit/DataTable'
 import { Page } from '../../kit/Page'
 import { ResourceList } from '../../kit/ResourceList'
+import { RowSwitch } from '../../kit/RowSwitch'
 import { useReorder } from '../../kit/useReorder'
 import { type Book, serviceOf, sideOf, useBook } from './book'
 import classes from './Firewall.module.css'
 import { CounterFeed, HitsCell } from './Hits'
 import { InsightsPanel } from './Insights'
-import { ActionBadge, EnabledSwitch, RuleName, ZoneName } from './marks'
+import { ActionBadge, RuleName, ZoneName } from './marks'
 import { OrderedMenu } from './OrderedMenu'
 import { rules } from './resources'
 import { actions } from './rule-form'
@@ -91,7 +92,7 @@ function useColumns(book: Book): Column<Rule>[] {
       key: 'enabled',
       header: t('rule.on'),
       width: '34px',
-      cell: (row) => <EnabledSwitch resource={rules} row={row} />,
+      cell: (row) => <RowSwitch resource={rules} row={row} field="enabled" name={row.name} />,
     },
     {
       key: 'name',

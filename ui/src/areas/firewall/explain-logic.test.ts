@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import type { Explanation } from '../../api/types'
+import { cuts } from '../../kit/own-connection'
 import { decidingStep, questionFrom, stationsOf } from './explain-logic'
-import { cuts } from './guard'
 
 const step = (stage: string, verdict?: string) => ({ stage, title: '', outcome: 'matched', reason: '', verdict })
 const answer = (part: object) =>

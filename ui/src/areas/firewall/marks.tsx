@@ -1,18 +1,13 @@
-import { Pill, Popover, Switch, UnstyledButton } from '@mantine/core'
+import { Pill, Popover, UnstyledButton } from '@mantine/core'
 import { IconBan, IconCheck, IconCornerUpLeft } from '@tabler/icons-react'
-import { useQueryClient } from '@tanstack/react-query'
 import { Fragment } from 'react'
 import { useTranslation } from 'react-i18next'
 import type { Thing } from '../../api/fault'
-import type { OrderedResource } from '../../api/resource'
-import { useCanEdit } from '../../app/session'
 import { count } from '../../kit/format'
 import type { Tone } from '../../kit/Notice'
 import { Badge } from '../../kit/StateBadge'
 import { ThingLink } from '../../kit/ThingLink'
-import { toastApplied, toastFault } from '../../kit/toast'
 import classes from './Firewall.module.css'
-import { agreedTo } from './guard'
 
 const looks: Record<string, { tone: Tone; icon: typeof IconBan }> = {
   accept: { tone: 'live', icon: IconCheck },
@@ -74,44 +69,6 @@ export function RuleName({ row: { name, enabled, labels, comment } }: { row: Nam
 export function Builtin({ builtin }: { builtin: boolean }) {
   const { t } = useTranslation('firewall')
   return builtin && <span className="soft">{t('builtin')}</span>
-}
-
-interface EnabledProps<T> {
-  resource: OrderedResource<T>
-  row: T & { id: string; name: string; enabled: boolean }
-}
-
-/** Switches a rule on or off where it stands. */
-export function EnabledSwitch<T>({ resource, row }: EnabledProps<T>) {
-  const { t } = useTranslation('firewall')
-  const queries = useQueryClient()
-  const canEdit = useCanEdit()
-  const { kind } = resource
-  const set = async (enabled: boolean) => {
-    if (!(await agreedTo({ kind, verb: 'update', id: row.id, body: { enabled } }))) return
-    const put = (value: boolean) =>
-      queries.setQueryData<(typeof row)[]>([kind], (all) =>
-        all?.map((one) => (one.id === row.id ? { ...one, enabled: value } : one)),
-      )
-    put(enabled)
-    try {
-      const { applied } = await resource.update(row.id, { enabled }, null)
-      toastApplied(t(enabled ? 'switchedOn' : 'switchedOff', { name: row.name }), applied)
-    } catch (cause) {
-      put(!enabled)
-      toastFault(cause)
-    }
-    await queries.invalidateQueries({ queryKey: [kind] })
-  }
-  return (
-    <Switch
-      size="xs"
-      aria-label={t('enabledOf', { name: row.name })}
-      checked={row.enabled}
-      disabled={!canEdit}
-      onChange={(event) => void set(event.currentTarget.checked)}
-    />
-  )
 }
 
 /** How many use a thing; a click names them. */

@@ -1,5 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
+import { lazy, Suspense } from 'react'
 import { useTranslation } from 'react-i18next'
 import { http, unwrap } from '../../api/client'
 import { auditStream, componentStream } from '../../api/streams'
@@ -16,12 +17,15 @@ import { StateBadge } from '../../kit/StateBadge'
 import { Time } from '../../kit/Time'
 import { useStream } from '../../kit/useStream'
 import { AuditList } from '../audit/AuditList'
+import { interfaces } from '../network/resources'
 import en from './en.json'
 import classes from './Overview.module.css'
 import { ResourceMeters } from './ResourceMeters'
 import { ServiceBadge } from './ServiceBadge'
 
 addTexts('overview', en)
+
+const AdoptOffer = lazy(() => import('../network/AdoptOffer'))
 
 /** Is it well, what changed, what is not live: without a click. */
 export default function OverviewPage() {
@@ -32,12 +36,18 @@ export default function OverviewPage() {
     queryFn: () => unwrap(http.GET('/system/services')),
     refetchInterval: 10_000,
   })
+  const declared = useQuery({ queryKey: [interfaces.kind], queryFn: interfaces.list })
   const components = useStream(componentStream)
   const audit = useStream(auditStream)
   const { hostname, version, os, kernel } = health.data ?? {}
 
   return (
     <Page title={hostname ?? t('title')} lead={health.data && `${t('common:product')} ${version} · ${os} · ${kernel}`}>
+      {declared.data?.length === 0 && (
+        <Suspense>
+          <AdoptOffer first />
+        </Suspense>
+      )}
       <ResourceMeters />
       <div className={classes.columns}>
         <LiveTable

@@ -1,26 +1,26 @@
 import { Link } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
-import { http, unwrap } from '../../api/client'
-import type { Explanation } from '../../api/types'
-import { paths } from '../../app/paths'
-import i18n from '../../i18n/i18n'
-import type { Operation } from '../../kit/ChangePreview'
-import { confirm } from '../../kit/confirm'
-import { Notice } from '../../kit/Notice'
-import { type Guard, objectionTo } from '../../kit/remove'
+import { http, unwrap } from '../api/client'
+import type { Explanation } from '../api/types'
+import { paths } from '../app/paths'
+import i18n from '../i18n/i18n'
+import type { Operation } from './ChangePreview'
+import { confirm } from './confirm'
+import { Notice } from './Notice'
+import { type Guard, objectionTo } from './remove'
 
 /** Whether a connection to the gateway no longer gets there. */
 export const cuts = ({ verdict, path }: Pick<Explanation, 'verdict' | 'path'>) =>
   verdict !== 'accept' || path !== 'input'
 
 /** Asks what a change would do to the very connection that the console is using. */
-export const ownConnection: Guard = async (operation) => {
-  const answer = await unwrap(http.POST('/firewall/explain', { body: { mine: true, operations: [operation] } }))
+export const ownConnection: Guard = async (operations) => {
+  const answer = await unwrap(http.POST('/firewall/explain', { body: { mine: true, operations } }))
   return cuts(answer) && <CutNotice answer={answer} />
 }
 
 function CutNotice({ answer: { decided_by, path, nat } }: { answer: Explanation }) {
-  const { t } = useTranslation('firewall')
+  const { t } = useTranslation()
   return (
     <Notice tone="bad" title={t('cut.title')}>
       {path !== 'input' && <div>{t('cut.away')}</div>}
@@ -37,12 +37,12 @@ function CutNotice({ answer: { decided_by, path, nat } }: { answer: Explanation 
 
 /** For a change without a form: true when it cuts nothing, or when that is wanted. */
 export async function agreedTo(operation: Operation): Promise<boolean> {
-  const objection = await objectionTo(operation, ownConnection)
+  const objection = await objectionTo([operation], ownConnection)
   if (!objection) return true
   return confirm({
-    title: i18n.t('firewall:cut.ask'),
+    title: i18n.t('cut.ask'),
     text: objection,
-    verb: i18n.t('firewall:cut.verb'),
+    verb: i18n.t('cut.verb'),
     danger: true,
   })
 }

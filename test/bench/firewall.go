@@ -1,0 +1,295 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"edge.internal/gateway/internal/kit/db/private"
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/lab"
+)
+
+// measureFirewall compares what a change of the packet filter costs with the bare load of the same table, and what reading
+// its counters costs with nft's own way.
+func measureFirewall(ctx context.Context, s settings) ([]goal, error) {
+	fmt.Println("a lab, with the packet filter of the kernel")
+	f, err := newFilterBench(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	defer f.close()
+	var goals []goal
+	for _, n := range []int{100, 1000, 10000} {
+		if err := f.fill(ctx, n); err != nil {
+			return nil, err
+		}
+		rounds := 25
+		if n == 10000 {
+			rounds = 11
+		}
+		times, err := inTurns(settings{rounds: rounds},
+			func(time.Duration) (float64, error) { return seconds(func() error { return f.change(ctx) }) },
+			func(time.Duration) (float64, error) { return f.bare(ctx) })
+		if err != nil {
+			return nil, err
+		}
+		goals = append(goals, goal{fmt.Sprintf("rule live in the kernel / commit + nft -f, %d rules", n), times[0] / times[1], "x", 1.3, false, fmt.Sprintf("%.1f ms, %.1f ms", times[0]*1000, times[1]*1000)})
+	}
+	counters, err := f.counters(ctx)
+	if err != nil {
+		return nil, err
+	}
+	notes, err := f.notes(ctx)
+	return append(goals, counters, notes), err
+}
+
+// filterBench is a lab, its database, and an agent in its network.
+type filterBench struct {
+	lab   *lab.Lab
+	pool  *pgxpool.Pool
+	dir   string
+	agent *exec.Cmd
+	ask   io.WriteCloser
+	told  *bufio.Scanner
+	made  int
+	rule  string
+}
+
+func newFilterBench(ctx context.Context, s settings) (*filterBench, error) {
+	dir, err := os.MkdirTemp("", "gateway-bench-")
+	if err != nil {
+		return nil, err
+	}
+	f := &filterBench{dir: dir}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return nil, err
+	}
+	if f.lab, err = lab.Up(ctx, lab.Options{Dir: dir, UI: "127.0.0.1:0", Programs: s.programs, AdminEmail: email, AdminPassword: secret}); err != nil {
+		return nil, err
+	}
+	if f.pool, err = pgxpool.New(ctx, private.URL(f.lab.Path("/run/postgresql"), "gateway")); err != nil {
+		return nil, err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	if f.agent, err = f.lab.Command(ctx, lab.Gateway, self, "filter-agent"); err != nil {
+		return nil, err
+	}
+	if f.ask, err = f.agent.StdinPipe(); err != nil {
+		return nil, err
+	}
+	out, err := f.agent.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	f.told, f.agent.Stderr = bufio.NewScanner(out), os.Stderr
+	return f, f.agent.Start()
+}
+
+func (f *filterBench) close() {
+	f.ask.Close()
+	_ = f.agent.Wait()
+	f.pool.Close()
+	_ = f.lab.Down()
+	os.RemoveAll(f.dir)
+}
+
+// fill has n rules stored, over five zones, each with an interface of its own.
+func (f *filterBench) fill(ctx context.Context, n int) error {
+	_, err := f.pool.Exec(ctx, `
+		INSERT INTO network_interfaces (id, created_at, updated_at, name, type, role, parent, members, description, active)
+		SELECT gen_random_uuid(), now(), now(), z || '9', 'wireguard', z, '', '{}', '', true FROM unnest(ARRAY['dmz', 'mgmt', 'cluster']) z
+		ON CONFLICT DO NOTHING`)
+	if err != nil {
+		return fmt.Errorf("declaring interfaces: %w", err)
+	}
+	if _, err := f.pool.Exec(ctx, `DELETE FROM firewall_rules`); err != nil {
+		return err
+	}
+	_, err = f.pool.Exec(ctx, `
+		INSERT INTO firewall_rules (id, created_at, updated_at, name, src_zone, src_kind, src_cidr, dst_zone, dst_kind, dst_cidr, service_object_id, action, log, priority, enabled, comment, note, labels)
+		SELECT gen_random_uuid(), now(), now(), 'rule ' || i, (ARRAY['wan', 'lan', 'dmz', 'mgmt', 'cluster'])[1 + i % 5], 'cidr', '10.' || i / 250 || '.' || i % 250 || '.0/24',
+			(ARRAY['wan', 'lan', 'dmz', 'mgmt', 'cluster'])[1 + i / 5 % 5], 'cidr', '172.16.' || i / 250 || '.' || i % 250 || '/32',
+			'00000000-0000-7000-8000-000000000202', 'accept', false, i * 10, true, '', '', '{}' FROM generate_series(1, $1) i`, n)
+	if err != nil {
+		return fmt.Errorf("storing rules: %w", err)
+	}
+	return f.change(ctx)
+}
+
+func (f *filterBench) call(ctx context.Context, method, path, body string) (*http.Response, []byte, error) {
+	req, err := http.NewRequestWithContext(ctx, method, "http://gateway/api/v1"+path, strings.NewReader(body))
+	if err != nil {
+		return nil, nil, err
+	}
+	res, err := f.lab.Client().Do(req)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer res.Body.Close()
+	content, err := io.ReadAll(res.Body)
+	if err == nil && res.StatusCode >= 300 {
+		err = fmt.Errorf("%s %s answers %d: %s", method, path, res.StatusCode, content)
+	}
+	return res, content, err
+}
+
+// change makes one more rule, which has to be live when that is answered.
+func (f *filterBench) change(ctx context.Context) error {
+	f.made++
+	res, body, err := f.call(ctx, http.MethodPost, "/firewall/rules", fmt.Sprintf(`{"name":"made %d","src_zone":"lan","dst_zone":"wan","src_kind":"cidr","src_cidr":"192.168.%d.0/24","action":"accept"}`, f.made, f.made%250))
+	if err != nil {
+		return err
+	}
+	if live := res.Header.Get("Gateway-Apply"); live != "packet-filter=live" {
+		return fmt.Errorf("the change answers %s", live)
+	}
+	var row struct{ Data struct{ ID string } }
+	err = json.Unmarshal(body, &row)
+	f.rule = row.Data.ID
+	return err
+}
+
+// tell has the agent do something, and hears how long it took or what it found.
+func (f *filterBench) tell(what string) (v float64, err error) {
+	if _, err := fmt.Fprintln(f.ask, what); err != nil {
+		return 0, err
+	}
+	if !f.told.Scan() {
+		return 0, errors.New("the agent in the lab has ended")
+	}
+	_, err = fmt.Sscan(f.told.Text(), &v)
+	return v, err
+}
+
+const kept = "/var/lib/gateway/packet-filter.nft"
+
+// bare is a commit, and nft loading a copy of the table under another name.
+func (f *filterBench) bare(ctx context.Context) (float64, error) {
+	table, err := os.ReadFile(f.lab.Path(kept))
+	if err != nil {
+		return 0, err
+	}
+	copied := kept + ".bench"
+	if err := os.WriteFile(f.lab.Path(copied), bytes.ReplaceAll(table, []byte("table inet gateway"), []byte("table inet bench")), 0o600); err != nil {
+		return 0, err
+	}
+	commit, err := seconds(func() error { return bareTransaction(ctx, f.pool) })
+	if err != nil {
+		return 0, err
+	}
+	load, err := f.tell("load " + copied)
+	if err != nil {
+		return 0, err
+	}
+	_, err = f.tell("unload")
+	return commit + load, err
+}
+
+// counters compares reading the counters of all rules with nft's listing and its parse.
+func (f *filterBench) counters(ctx context.Context) (goal, error) {
+	times, err := inTurns(settings{rounds: 9},
+		func(time.Duration) (float64, error) {
+			time.Sleep(300 * time.Millisecond) // so that nobody else's answer is used
+			return seconds(func() error { _, _, err := f.call(ctx, http.MethodGet, "/firewall/counters", ""); return err })
+		},
+		func(time.Duration) (float64, error) { return f.tell("list") })
+	if err != nil {
+		return goal{}, err
+	}
+	return goal{"counters of 10,000 rules / nft -j list and its parse", times[0] / times[1], "x", 0.1, false, fmt.Sprintf("%.1f ms, %.1f ms", times[0]*1000, times[1]*1000)}, nil
+}
+
+// notes counts what a change of notes and labels does to the kernel and to the files.
+func (f *filterBench) notes(ctx context.Context) (goal, error) {
+	touched := func() (float64, error) {
+		generation, err := f.tell("generation")
+		if err != nil {
+			return 0, err
+		}
+		var files float64
+		for _, name := range []string{kept, "/var/lib/gateway/good/packet-filter.json"} {
+			info, err := os.Stat(filepath.Clean(f.lab.Path(name)))
+			if err != nil {
+				return 0, err
+			}
+			files += float64(info.ModTime().UnixNano() % 1e15)
+		}
+		return generation + files, nil
+	}
+	time.Sleep(time.Second) // the last change keeps its table after it has answered
+	before, err := touched()
+	if err != nil {
+		return goal{}, err
+	}
+	took, err := seconds(func() error {
+		for i := range 100 {
+			if _, _, err := f.call(ctx, http.MethodPatch, "/firewall/rules/"+f.rule, fmt.Sprintf(`{"note":"note %d","labels":["a","b%d"]}`, i, i)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return goal{}, err
+	}
+	after, err := touched()
+	changed := 0.0
+	if after != before {
+		changed = 1
+	}
+	return goal{"100 changes of notes: transactions of nft, files", changed, "", 0, false, fmt.Sprintf("%.2f ms each", took*10)}, err
+}
+
+// filterAgent does the bare work in the lab's network, so that no entering of namespaces is part of it.
+func filterAgent() error {
+	const nft = "/usr/sbin/nft"
+	machine, err := host.New(host.Options{Units: host.NoUnits{Reason: "a benchmark"}})
+	if err != nil {
+		return err
+	}
+	lines := bufio.NewScanner(os.Stdin)
+	for lines.Scan() {
+		verb, path, _ := strings.Cut(lines.Text(), " ")
+		var v float64
+		switch verb {
+		case "load":
+			v, err = seconds(func() error { return exec.Command(nft, "-f", path).Run() })
+		case "unload":
+			err = exec.Command(nft, "delete", "table", "inet", "bench").Run()
+		case "generation":
+			var state host.FilterState
+			state, err = machine.FilterState(context.Background())
+			v = float64(state.Generation)
+		case "list":
+			v, err = seconds(func() error {
+				out, err := exec.Command(nft, "-j", "list", "table", "inet", "gateway").Output()
+				if err != nil {
+					return err
+				}
+				var table any
+				return json.Unmarshal(out, &table)
+			})
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", lines.Text(), err)
+		}
+		fmt.Println(v)
+	}
+	return lines.Err()
+}

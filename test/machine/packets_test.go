@@ -1,0 +1,640 @@
+package machine
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/sys/unix"
+
+	"edge.internal/gateway/internal/lab"
+	"edge.internal/gateway/internal/lab/labtest"
+)
+
+// The addresses of the three machines.
+const (
+	gwWan4, gwWan6 = "198.51.100.1", "2001:db8:1::1"
+	gwLan4, gwLan6 = "10.10.0.1", "fd00:10::1"
+	wan4, wan6     = "198.51.100.2", "2001:db8:1::2"
+	lan4, lan6     = "10.10.0.2", "fd00:10::2"
+)
+
+// failpoints is where points are armed that make the API die.
+const failpoints = "/run/gateway/failpoints"
+
+const (
+	// silence is how long a probe waits that should stay without an answer.
+	silence = 250 * time.Millisecond
+	// patience is how long one waits that should get one.
+	patience = 3 * time.Second
+)
+
+// rig is the lab with servers on every side that say who they are and whom they see.
+type rig struct {
+	*labtest.Lab
+	services map[string]string // ids, by protocol and ports
+	arrived  [3]atomic.Int64   // at the servers of the wan, the lan and the gateway
+}
+
+// The ports of the servers, for tcp and udp; port nobody has no server.
+const (
+	firstPort, lastPort = 7001, 7006
+	nobody              = 7099
+)
+
+var packetTests = []struct {
+	name string
+	test func(*testing.T, *rig)
+}{
+	{"FW01DefaultDrop", defaultDrop},
+	{"AcceptByZonePair", acceptByZonePair},
+	{"DropAndReject", dropAndReject},
+	{"FW11NobodyLocksHimselfOut", noLockout},
+	{"WhereARuleApplies", whereARuleApplies},
+	{"Sources", sources},
+	{"NamesFollowTheDNS", namesFollowTheDNS},
+	{"Services", services},
+	{"FirstMatchByPriority", firstMatch},
+	{"DestinationNAT", destinationNAT},
+	{"SourceNAT", sourceNAT},
+	{"FW22CountersAndLog", countersAndLog},
+	{"FW26TimeServiceOpensItsPort", timeServiceOpening},
+	{"ExplainMine", explainMine},
+	{"NE02LinksComeAndGo", linksComeAndGo},
+	{"NE03ForeignStateSurvives", foreignStateSurvives},
+	{"NE06Routes", routes},
+	{"AdoptionInterruptsNothing", adoptionInterruptsNothing},
+	{"FW02TwoHundredApplies", twoHundredApplies},
+	{"KillDuringApply", killDuringApply},
+	{"KeptTableWithoutDatabase", keptTableWithoutDatabase},
+	{"FW23TableDeletedByHand", tableDeletedByHand},
+}
+
+// packets runs the tests that send packets through the gateway.
+func packets(t *testing.T, l *labtest.Lab) {
+	r := &rig{Lab: l, services: map[string]string{}}
+	if err := os.MkdirAll(l.Path(failpoints), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	// Early, for a resolver reads the file again only after seconds.
+	l.Run(t, lab.Gateway, "sh", "-c", "rm -f /etc/resolv.conf; echo nameserver "+wan4+" > /etc/resolv.conf")
+	for _, side := range sides {
+		// Every refusal is to be seen, however many there are.
+		l.Run(t, side, "sh", "-c", "echo 0 > /proc/sys/net/ipv4/icmp_ratelimit; echo 0 > /proc/sys/net/ipv6/icmp/ratelimit; echo 100000 > /proc/sys/net/ipv4/icmp_msgs_per_sec")
+	}
+	r.adopt(t)
+	for _, side := range sides {
+		for port := firstPort; port <= lastPort; port++ {
+			r.serve(t, side, port)
+		}
+	}
+	for _, x := range packetTests {
+		t.Run(x.name, func(t *testing.T) {
+			r.slate(t)
+			x.test(t, r)
+		})
+	}
+}
+
+var sides = []lab.Side{lab.Wan, lab.Lan, lab.Gateway}
+
+// adopt declares the links of the lab, unless they are declared.
+func (r *rig) adopt(t *testing.T) {
+	t.Helper()
+	var found []struct {
+		Name, Type string
+		Addresses  []struct {
+			Address string
+			Prefix  int
+		}
+	}
+	r.Must(t, http.MethodGet, "/network/adoptable", nil, 200, &found)
+	var operations []operation
+	for _, link := range found {
+		role := map[string]string{"wan0": "wan", "lan0": "lan"}[link.Name]
+		if role == "" {
+			continue
+		}
+		row := create("network.interface", fields{"name": link.Name, "type": link.Type, "role": role})
+		operations = append(operations, row)
+		for _, a := range link.Addresses {
+			operations = append(operations, create("network.ip-address", fields{"interface_id": row.ID, "address": a.Address, "prefix": a.Prefix}))
+		}
+	}
+	if len(operations) > 0 {
+		r.change(t, operations...)
+	}
+	r.WaitState(t, "network", "live", 10*time.Second)
+}
+
+type fields map[string]any
+
+// operation is one step of a change set.
+type operation struct {
+	Kind string `json:"kind"`
+	Verb string `json:"verb"`
+	ID   string `json:"id"`
+	Body fields `json:"body,omitempty"`
+}
+
+func create(kind string, body fields) operation {
+	return operation{Kind: kind, Verb: "create", ID: uuid.NewString(), Body: body}
+}
+
+// change stores all of it with one apply.
+func (r *rig) change(t *testing.T, operations ...operation) {
+	t.Helper()
+	a := r.Must(t, http.MethodPost, "/change-sets", fields{"operations": operations}, 200, nil)
+	for _, part := range strings.Split(a.Header.Get("Gateway-Apply"), ", ") {
+		if !strings.HasSuffix(part, "=live") {
+			t.Fatalf("Gateway-Apply: %s", a.Header.Get("Gateway-Apply"))
+		}
+	}
+}
+
+// slate removes every rule and NAT rule: a test starts with nothing but what the gateway does by itself.
+func (r *rig) slate(t *testing.T) {
+	t.Helper()
+	var operations []operation
+	for path, kind := range map[string]string{"/firewall/rules": "firewall.rule", "/nat-rules": "firewall.nat-rule"} {
+		var rows []struct{ ID string }
+		r.Must(t, http.MethodGet, path, nil, 200, &rows)
+		for _, row := range rows {
+			operations = append(operations, operation{Kind: kind, Verb: "delete", ID: row.ID})
+		}
+	}
+	if len(operations) > 0 {
+		r.change(t, operations...)
+	}
+}
+
+// rules stores rules, which accept from any zone to any unless they say otherwise, and answers their ids.
+func (r *rig) rules(t *testing.T, rules ...fields) []string {
+	t.Helper()
+	return r.rows(t, "firewall.rule", fields{"src_zone": "any", "dst_zone": "any", "action": "accept"}, rules)
+}
+
+// nat stores NAT rules from any zone to any for tcp, unless they say otherwise, and answers their ids.
+func (r *rig) nat(t *testing.T, rules ...fields) []string {
+	t.Helper()
+	return r.rows(t, "firewall.nat-rule", fields{"in_zone": "any", "out_zone": "any", "protocol": "tcp"}, rules)
+}
+
+func (r *rig) rows(t *testing.T, kind string, defaults fields, rows []fields) (ids []string) {
+	t.Helper()
+	var operations []operation
+	for n, row := range rows {
+		body := fields{"name": fmt.Sprintf("%s %d", t.Name(), n)}
+		for _, from := range []fields{defaults, row} {
+			for k, v := range from {
+				body[k] = v
+			}
+		}
+		o := create(kind, body)
+		operations, ids = append(operations, o), append(ids, o.ID)
+	}
+	r.change(t, operations...)
+	return ids
+}
+
+// row stores one row and answers its id.
+func (r *rig) row(t *testing.T, path string, body fields) string {
+	t.Helper()
+	var row struct{ ID string }
+	r.Must(t, http.MethodPost, path, body, 201, &row)
+	return row.ID
+}
+
+// put changes some fields of a row.
+func (r *rig) put(t *testing.T, path string, body fields) {
+	t.Helper()
+	r.Must(t, http.MethodPut, path, body, 200, nil)
+}
+
+// service is the id of the service with these ports.
+func (r *rig) service(t *testing.T, protocol string, ports ...int) string {
+	t.Helper()
+	name := fmt.Sprint(protocol, ports)
+	if r.services[name] == "" {
+		body := fields{"name": name, "protocol": protocol}
+		if len(ports) > 0 {
+			body["port_start"], body["port_end"] = ports[0], ports[len(ports)-1]
+		}
+		r.services[name] = r.row(t, "/firewall/services", body)
+	}
+	return r.services[name]
+}
+
+// serve answers on a port of a side until the test ends: to each line or datagram with who answers and whom it sees.
+func (r *rig) serve(t *testing.T, side lab.Side, port int) {
+	t.Helper()
+	name := fmt.Sprintf("%s:%d", side, port)
+	r.listen(t, side, fmt.Sprintf(":%d", port), func(seen netip.AddrPort) string {
+		r.arrived[slices.Index(sides, side)].Add(1)
+		return fmt.Sprintf("%s %s\n", name, seen.Addr())
+	})
+}
+
+// listen answers tcp lines and udp datagrams at an address of a side until the test ends.
+func (r *rig) listen(t *testing.T, side lab.Side, address string, answer func(seen netip.AddrPort) string) {
+	t.Helper()
+	err := r.Within(side, func() error {
+		tcp, err := net.Listen("tcp", address)
+		if err != nil {
+			return err
+		}
+		t.Cleanup(func() { tcp.Close() })
+		udp, err := net.ListenPacket("udp", address)
+		if err != nil {
+			return err
+		}
+		t.Cleanup(func() { udp.Close() })
+		go answerTCP(tcp, answer)
+		go answerUDP(udp.(*net.UDPConn), answer)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func answerTCP(l net.Listener, answer func(netip.AddrPort) string) {
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			defer conn.Close()
+			seen := unmapped(conn.RemoteAddr().(*net.TCPAddr).AddrPort())
+			for lines := bufio.NewScanner(conn); lines.Scan(); {
+				if _, err := io.WriteString(conn, answer(seen)); err != nil {
+					return
+				}
+			}
+		}()
+	}
+}
+
+func answerUDP(conn *net.UDPConn, answer func(netip.AddrPort) string) {
+	buf := make([]byte, 1500)
+	for {
+		_, from, err := conn.ReadFromUDPAddrPort(buf)
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err == nil {
+			_, _ = conn.WriteToUDPAddrPort([]byte(answer(unmapped(from))), from)
+		}
+	}
+}
+
+func unmapped(a netip.AddrPort) netip.AddrPort {
+	return netip.AddrPortFrom(a.Addr().Unmap(), a.Port())
+}
+
+// What a client sees.
+const (
+	open    = "open"    // followed by who answered, and whom it saw
+	refused = "refused" // the gateway said no
+	closed  = "closed"  // the machine itself said no: the gateway let it pass
+	silent  = "silent"
+)
+
+// probe is one attempt of a client, and what it has to see.
+type probe struct {
+	from  lab.Side
+	proto string // tcp, udp or icmp; icmp stands for ICMPv6 too
+	addr  string
+	port  int
+	want  string
+}
+
+func (p probe) String() string {
+	return fmt.Sprintf("%s to %s port %d by %s", p.from, p.addr, p.port, p.proto)
+}
+
+// expect makes all attempts at once, and holds what the gateway explains about each against what happened to it.
+func (r *rig) expect(t *testing.T, probes ...probe) {
+	t.Helper()
+	var all sync.WaitGroup
+	for _, p := range probes {
+		all.Go(func() {
+			wait := patience
+			if p.want == silent {
+				wait = silence
+			}
+			got, _ := r.attempt(p, wait)
+			if !matches(p.want, got) {
+				t.Errorf("%s: %s instead of %s", p, got, p.want)
+			}
+		})
+	}
+	all.Wait()
+	verdicts := map[string]string{open: "accept", closed: "accept", refused: "reject", silent: "drop"}
+	for _, p := range probes {
+		kind, _, _ := strings.Cut(p.want, " ")
+		if x := r.explain(t, p); x.Verdict != verdicts[kind] {
+			t.Errorf("%s: %s, but explained as %+v", p, p.want, x)
+		}
+	}
+	if t.Failed() {
+		t.Logf("%s", r.Run(t, lab.Gateway, "nft", "list", "table", "inet", "gateway"))
+		t.FailNow()
+	}
+}
+
+// matches tells whether what was seen begins with the words that were wanted.
+func matches(want, got string) bool {
+	if want == closed {
+		want = refused // a client sees no difference
+	}
+	return strings.HasPrefix(got+" ", want+" ")
+}
+
+type explanation struct {
+	Verdict   string
+	Path      string
+	DecidedBy struct {
+		Kind, Name string
+		RuleID     string `json:"rule_id"`
+	} `json:"decided_by"`
+	Packet struct {
+		Source, Destination string
+		DestinationPort     *int `json:"destination_port"`
+	}
+}
+
+func (r *rig) explain(t *testing.T, p probe) (x explanation) {
+	t.Helper()
+	v6 := strings.Contains(p.addr, ":")
+	question := fields{"destination": p.addr, "protocol": p.proto}
+	switch {
+	case p.from == lab.Wan && v6:
+		question["in_interface"], question["source"] = "wan0", wan6
+	case p.from == lab.Wan:
+		question["in_interface"], question["source"] = "wan0", wan4
+	case v6:
+		question["in_interface"], question["source"] = "lan0", lan6
+	default:
+		question["in_interface"], question["source"] = "lan0", lan4
+	}
+	if p.proto != "icmp" {
+		question["destination_port"] = p.port
+	} else if v6 {
+		question["protocol"] = "icmpv6"
+	}
+	r.Must(t, http.MethodPost, "/firewall/explain", question, 200, &x)
+	return x
+}
+
+// localPorts gives every attempt a port of its own, below those that the kernel gives away.
+var localPorts atomic.Int32
+
+// attempt makes one attempt and tells what the client saw, and its port.
+func (r *rig) attempt(p probe, wait time.Duration) (got string, local int) {
+	local = 20000 + int(localPorts.Add(1))%12000
+	err := r.Within(p.from, func() (err error) {
+		if p.proto == "icmp" {
+			got, err = ping(netip.MustParseAddr(p.addr), wait)
+			return err
+		}
+		got, err = converse(p.proto, net.JoinHostPort(p.addr, strconv.Itoa(p.port)), local, wait)
+		return err
+	})
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return refused, local
+	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded), errors.Is(err, unix.EAGAIN):
+		return silent, local
+	case err != nil:
+		return "failed: " + err.Error(), local
+	}
+	return open + " " + got, local
+}
+
+// converse sends a line and returns the answer.
+func converse(network, address string, local int, wait time.Duration) (string, error) {
+	conn, err := dial(network, address, local, wait)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	if network == "udp" && strings.HasSuffix(address, ":123") {
+		return askTime(conn, wait)
+	}
+	answer, err := say(conn, wait)
+	if network == "tcp" && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)) {
+		err = nil // it was let in, and then disliked what it heard
+	}
+	return answer, err
+}
+
+// askTime asks as a client of NTP does.
+func askTime(conn net.Conn, wait time.Duration) (string, error) {
+	_ = conn.SetDeadline(time.Now().Add(wait))
+	question := make([]byte, 48)
+	question[0] = 4<<3 | 3 // version 4, a client
+	if _, err := conn.Write(question); err != nil {
+		return "", err
+	}
+	_, err := conn.Read(question)
+	return "", err
+}
+
+func dial(network, address string, local int, wait time.Duration) (net.Conn, error) {
+	d := net.Dialer{Timeout: wait, LocalAddr: &net.TCPAddr{Port: local}}
+	if network == "udp" {
+		d.LocalAddr = &net.UDPAddr{Port: local}
+	}
+	return d.Dial(network, address)
+}
+
+// say sends a line and returns the answer.
+func say(conn net.Conn, wait time.Duration) (string, error) {
+	_ = conn.SetDeadline(time.Now().Add(wait))
+	if _, err := io.WriteString(conn, "who are you?\n"); err != nil {
+		return "", err
+	}
+	line, err := bufio.NewReader(conn).ReadString('\n')
+	return strings.TrimSpace(line), err
+}
+
+var pings atomic.Uint32
+
+// ping sends an echo request and waits for the reply. It blocks its thread.
+func ping(to netip.Addr, wait time.Duration) (string, error) {
+	family, protocol, request, reply, skip := unix.AF_INET6, unix.IPPROTO_ICMPV6, byte(128), byte(129), 0
+	var address unix.Sockaddr = &unix.SockaddrInet6{Addr: to.As16()}
+	if to.Is4() {
+		family, protocol, request, reply, skip = unix.AF_INET, unix.IPPROTO_ICMP, 8, 0, 20 // an IP header comes with it
+		address = &unix.SockaddrInet4{Addr: to.As4()}
+	}
+	fd, err := unix.Socket(family, unix.SOCK_RAW, protocol)
+	if err != nil {
+		return "", err
+	}
+	defer unix.Close(fd)
+	timeout := unix.NsecToTimeval(int64(wait))
+	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &timeout); err != nil {
+		return "", err
+	}
+	id := uint16(pings.Add(1))
+	packet := binary.BigEndian.AppendUint16([]byte{request, 0, 0, 0}, id)
+	packet = append(packet, 0, 1)
+	if to.Is4() { // the kernel fills in that of IPv6
+		sum := uint32(request)<<8 + uint32(id) + 1
+		binary.BigEndian.PutUint16(packet[2:], ^uint16(sum+sum>>16))
+	}
+	if err := unix.Sendto(fd, packet, 0, address); err != nil {
+		return "", err
+	}
+	deadline := time.Now().Add(wait)
+	for buf := make([]byte, 1500); time.Now().Before(deadline); {
+		n, _, err := unix.Recvfrom(fd, buf, 0)
+		if err != nil {
+			return "", err
+		}
+		if p := buf[min(skip, n):n]; len(p) >= 8 && p[0] == reply && binary.BigEndian.Uint16(p[4:]) == id {
+			return "", nil
+		}
+	}
+	return "", os.ErrDeadlineExceeded
+}
+
+// hold opens a connection that stays open until the test ends.
+func (r *rig) hold(t *testing.T, from lab.Side, address string) net.Conn {
+	t.Helper()
+	var conn net.Conn
+	err := r.Within(from, func() (err error) {
+		conn, err = net.DialTimeout("tcp", address, patience)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+// event is one of the packet log.
+type event struct {
+	RuleID          string `json:"rule_id"`
+	Action          string
+	Chain           string
+	Proto           string
+	Source          string
+	Destination     string
+	SourcePort      int `json:"source_port"`
+	DestinationPort int `json:"destination_port"`
+	Interface       string
+	OutInterface    string `json:"out_interface"`
+}
+
+func (r *rig) log(t *testing.T, query string) []event {
+	t.Helper()
+	var page struct {
+		Events []event
+		Error  string
+	}
+	if r.Must(t, http.MethodGet, "/firewall/log?"+query, nil, 200, &page); page.Error != "" {
+		t.Fatal(page.Error)
+	}
+	return page.Events
+}
+
+// logged waits until the log has the event, which is at most a second.
+func (r *rig) logged(t *testing.T, want event) {
+	t.Helper()
+	var last []event
+	for deadline := time.Now().Add(time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		if last = r.log(t, "limit=100"); slices.Contains(last, want) {
+			return
+		}
+	}
+	t.Fatalf("not logged: %+v\nbut %+v", want, last[:min(len(last), 10)])
+}
+
+// table is the gateway's table as the kernel has it, without what moves by itself; empty when there is none.
+func (r *rig) table(t testing.TB) string {
+	t.Helper()
+	cmd, err := r.Command(context.Background(), lab.Gateway, "nft", "-j", "list", "table", "inet", "gateway")
+	if err != nil {
+		t.Error(err)
+	}
+	out, err := cmd.CombinedOutput()
+	switch {
+	case strings.Contains(string(out), "No such file or directory"):
+		return ""
+	case err != nil:
+		t.Errorf("%v: %s", err, out)
+	}
+	return normal(t, out)
+}
+
+// normal is a listing of nft without handles and counts.
+func normal(t testing.TB, listing []byte) string {
+	t.Helper()
+	var tree any
+	if err := json.Unmarshal(listing, &tree); err != nil {
+		t.Errorf("%v in %s", err, listing)
+	}
+	var strip func(any)
+	strip = func(x any) {
+		switch x := x.(type) {
+		case map[string]any:
+			for _, moving := range []string{"handle", "packets", "bytes", "metainfo"} {
+				delete(x, moving)
+			}
+			for _, v := range x {
+				strip(v)
+			}
+		case []any:
+			for _, v := range x {
+				strip(v)
+			}
+		}
+	}
+	strip(tree)
+	text, err := json.Marshal(tree)
+	if err != nil {
+		t.Error(err)
+	}
+	return string(text)
+}
+
+// poll waits until something is so.
+func poll(t *testing.T, what string, within time.Duration, so func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(within); !so(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within %s: %s", within, what)
+		}
+	}
+}
+
+// back waits until the API answers from its database.
+func (r *rig) back(t *testing.T) {
+	t.Helper()
+	poll(t, "the API is back", 20*time.Second, func() bool {
+		a, err := r.Do(t.Context(), http.MethodGet, "/firewall/zones", nil)
+		return err == nil && a.Status == 200
+	})
+}

@@ -1,0 +1,138 @@
+import { byAPI, choose, expect, expectAccessible, onGateway, test } from './gateway'
+
+test.describe.configure({ mode: 'serial' })
+test.use({ expected: [409] })
+
+// A port for the bridge, and an address that nobody declared.
+test.beforeAll(() => {
+  onGateway('ip', 'link', 'add', 'port1', 'type', 'veth', 'peer', 'name', 'port1-far')
+  for (const link of ['port1', 'port1-far']) onGateway('ip', 'link', 'set', link, 'up')
+  onGateway('ip', 'address', 'add', '10.99.0.5/24', 'dev', 'wan0')
+})
+
+test.afterAll(async () => {
+  onGateway('ip', 'address', 'del', '10.99.0.5/24', 'dev', 'wan0')
+  onGateway('ip', 'link', 'del', 'port1')
+  await byAPI(async (api) => {
+    for (const path of ['/routes', '/ip-addresses', '/network-interfaces']) {
+      const { data } = await (await api.get(`/api/v1${path}`)).json()
+      const mine = (row: object) => /br7|10\.77\./.test(JSON.stringify(row))
+      for (const row of data.filter(mine)) await api.delete(`/api/v1${path}/${row.id}`)
+    }
+  })
+})
+
+test('the picture shows zones, links, states and addresses', async ({ page }) => {
+  await page.goto('/network/interfaces')
+  const picture = page.getByRole('group', { name: 'The gateway, its zones and the links in them' })
+  const lan = picture.getByRole('link', { name: /^lan0, Ethernet, up, 10\.10\.0\.1\/24/ })
+  await expect(lan).toBeVisible()
+  await expect(picture.getByRole('link', { name: /^wan0.*10\.99\.0\.5\/24 not managed/ })).toBeVisible()
+  // The page itself makes traffic on the LAN.
+  await expect(lan).toHaveAccessibleName(/receiving [1-9][\d.]* (B|KiB|MiB)\/s/)
+  await expect(picture.getByText('port1', { exact: true })).toBeVisible()
+  await expect(page.getByText('2 links are not declared yet')).toBeVisible()
+  await lan.click()
+  await expect(page.getByRole('dialog').getByRole('region', { name: 'In the kernel now' })).toContainText('packets')
+  await page.setViewportSize({ width: 390, height: 844 })
+  await page.goto('/network/interfaces')
+  await expect(picture).toBeHidden()
+  await expect(page.getByRole('region', { name: 'lan', exact: true })).toContainText('10.10.0.1/24')
+})
+
+test('a bridge is made, and seen up', async ({ page }) => {
+  await page.goto('/network/interfaces')
+  await page.getByRole('link', { name: 'Add an interface' }).click()
+  const form = page.getByRole('dialog')
+  await expect(form.getByLabel('VLAN number')).toBeVisible()
+  await form.getByLabel('Bridge').check()
+  await expect(form.getByLabel('VLAN number')).toBeHidden()
+  await form.getByRole('combobox', { name: 'Name' }).fill('br7')
+  await choose(page, 'Zone', 'lan')
+  await choose(page, 'Members', 'port1')
+  await page.keyboard.press('Escape')
+  await expectAccessible(page)
+  await form.getByRole('button', { name: 'Save', exact: true }).click()
+  await expect(form).toBeHidden()
+  const row = page.getByRole('table', { name: 'Interfaces' }).getByRole('row').filter({ hasText: 'br7' })
+  await expect(row).toContainText('up')
+  await expect(row).toContainText('port1')
+  expect(onGateway('ip', '-br', 'link', 'show', 'master', 'br7')).toContain('port1')
+  await expect(page.getByText('1 link is not declared yet')).toBeVisible()
+})
+
+test('an address is added and bound, and others are shown as not managed', async ({ page }) => {
+  await page.goto('/network/addresses')
+  await page.getByRole('link', { name: 'Add an address' }).click()
+  const form = page.getByRole('dialog')
+  await choose(page, 'Interface', 'br7 (lan)')
+  await form.getByLabel('Address', { exact: true }).fill('10.77.0.1')
+  await form.getByRole('button', { name: 'Save', exact: true }).click()
+  await expect(form).toBeHidden()
+  const table = page.getByRole('table', { name: 'Addresses' })
+  const row = table.getByRole('row').filter({ hasText: '10.77.0.1/24' })
+  await expect(row.getByText('bound', { exact: true })).toBeVisible()
+  expect(onGateway('ip', '-br', 'address', 'show', 'br7')).toContain('10.77.0.1/24')
+  const foreign = table.getByRole('row').filter({ hasText: '10.99.0.5/24' })
+  await expect(foreign).toContainText('not managed')
+  await expect(foreign.getByRole('link')).toHaveCount(0)
+})
+
+test('a route is added, and is in the kernel as ours', async ({ page }) => {
+  await page.goto('/network/routes')
+  await page.getByRole('link', { name: 'Add a route' }).click()
+  const form = page.getByRole('dialog')
+  await form.getByLabel('Destination').fill('10.88.0.0/16')
+  await form.getByLabel('Gateway').fill('10.77.0.2')
+  await choose(page, 'Link', 'br7')
+  await form.getByRole('button', { name: 'Save', exact: true }).click()
+  await expect(form).toBeHidden()
+  expect(onGateway('ip', 'route', 'show', 'proto', '250')).toContain('10.88.0.0/16')
+
+  await page.getByRole('link', { name: 'Live' }).click()
+  const live = page.getByRole('table', { name: 'Routes of the kernel' })
+  const row = live.getByRole('row').filter({ hasText: '10.88.0.0/16' })
+  await expect(row).toContainText('managed')
+  await choose(page, 'Table', 'main')
+  await page.getByText('IPv6', { exact: true }).click()
+  await expect(row).toHaveCount(0)
+  await page.getByText('IPv4', { exact: true }).click()
+  await expect(row).toBeVisible()
+  await expect(page).toHaveURL(/table=main/)
+  await expectAccessible(page)
+
+  await page.getByRole('link', { name: 'Managed', exact: true }).click()
+  await page.getByLabel('Enabled: 10.88.0.0/16').uncheck({ force: true })
+  await expect(page.getByText('10.88.0.0/16 is off')).toBeVisible()
+  expect(onGateway('ip', 'route', 'show', 'proto', '250')).not.toContain('10.88.0.0/16')
+})
+
+test('an interface in use names its users', async ({ page }) => {
+  await page.goto('/network/interfaces')
+  await page.getByRole('table', { name: 'Interfaces' }).getByRole('link', { name: 'br7' }).click()
+  await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click()
+  const question = page.getByRole('dialog', { name: 'Delete br7?' })
+  await question.getByRole('button', { name: 'Delete' }).click()
+  await expect(question.getByRole('alert')).toContainText('10.77.0.1/24')
+  await expect(question.getByRole('alert')).toContainText('10.88.0.0/16')
+  await expectAccessible(page)
+  await question.getByRole('link', { name: '10.77.0.1/24' }).click()
+  await expect(page).toHaveURL(/\/network\/addresses\//)
+})
+
+test('a change that cuts the own connection says so before it is made', async ({ page }) => {
+  await page.goto('/network/addresses?q=10.10.0.1')
+  await page.getByRole('link', { name: '10.10.0.1/24' }).click()
+  await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click()
+  const question = page.getByRole('dialog', { name: 'Delete 10.10.0.1/24?' })
+  await expect(question.getByRole('alert')).toContainText('cut your own connection')
+  await question.getByRole('button', { name: 'Cancel' }).click()
+
+  await page.goto('/network/interfaces')
+  await page.getByRole('table', { name: 'Interfaces' }).getByRole('link', { name: 'lan0' }).click()
+  await page.getByLabel('Active').uncheck({ force: true })
+  await page.getByRole('button', { name: 'Save', exact: true }).click()
+  await expect(page.getByRole('alert')).toContainText('cut your own connection')
+  await expect(page.getByRole('button', { name: 'Save anyway' })).toBeVisible()
+  await expectAccessible(page)
+})

@@ -1,0 +1,117 @@
+import './texts'
+import { Outlet } from '@tanstack/react-router'
+import { useTranslation } from 'react-i18next'
+import { paths } from '../../app/paths'
+import type { FieldSpec } from '../../kit/fields'
+import { ownConnection } from '../../kit/own-connection'
+import { Page } from '../../kit/Page'
+import { CreateDrawer, EditDrawer } from '../../kit/ResourceDrawers'
+import { ResourceList } from '../../kit/ResourceList'
+import { Badge } from '../../kit/StateBadge'
+import { addressRows } from './address-rows'
+import { ipAddresses } from './resources'
+import { useLinks } from './useLinks'
+
+const kinds = ['managed', 'vip', 'manual'] as const
+
+export default function AddressesPage() {
+  const { t } = useTranslation('network')
+  const { links, queries } = useLinks()
+  const known = queries.live.data !== undefined
+  return (
+    <Page title={t('address.title')} lead={t('address.lead')}>
+      <ResourceList
+        resource={ipAddresses}
+        join={() => addressRows(links)}
+        text="network:address"
+        columns={[
+          {
+            key: 'address',
+            header: t('address.address.label'),
+            width: 'minmax(0, 1.6fr)',
+            cell: (row) => <span className="mono">{row.text}</span>,
+            sortBy: (row) => row.text,
+          },
+          {
+            key: 'interface',
+            header: t('address.interface_id.label'),
+            cell: (row) => <span className="mono">{row.link}</span>,
+            sortBy: (row) => row.link,
+          },
+          {
+            key: 'kind',
+            header: t('address.kind'),
+            cell: (row) =>
+              row.kind === 'manual' ? (
+                <Badge tone="off">{t('address.kinds.manual')}</Badge>
+              ) : (
+                t(`address.kinds.${row.kind}`)
+              ),
+            sortBy: (row) => row.kind,
+          },
+          {
+            key: 'state',
+            header: t('address.state'),
+            cell: (row) =>
+              known ? <Badge tone={row.tone}>{t(row.bound ? 'address.bound' : 'address.notBound')}</Badge> : '–',
+            sortBy: (row) => row.bound,
+          },
+          {
+            key: 'description',
+            header: t('address.description.label'),
+            width: 'minmax(0, 1.4fr)',
+            cell: (row) => row.stored?.description || '–',
+          },
+        ]}
+        filters={[
+          {
+            key: 'kind',
+            label: t('address.kind'),
+            options: kinds.map((value) => ({ value, label: t(`address.kinds.${value}`) })),
+            of: (row) => row.kind,
+          },
+          {
+            key: 'interface',
+            label: t('address.interface_id.label'),
+            options: links.map(({ name }) => ({ value: name, label: name })),
+            of: (row) => row.link,
+            many: true,
+          },
+        ]}
+        searchText={(row) => [row.text, row.link, row.kind, row.stored?.description, row.id].join(' ')}
+        rowLink={(row) => row.stored && paths.ipAddress(row.stored.id)}
+        createLink={paths.ipAddressNew}
+      />
+      <Outlet />
+    </Page>
+  )
+}
+
+function useForm() {
+  const { queries } = useLinks()
+  const declared = queries.declared.data ?? []
+  const fields: FieldSpec[] = [
+    {
+      name: 'interface_id',
+      type: 'select',
+      required: true,
+      choices: declared.map(({ id, name, role }) => ({ value: id, label: `${name} (${role})` })),
+    },
+    { name: 'address', type: 'mono', required: true },
+    { name: 'prefix', type: 'number', min: 1, max: 128, required: true },
+    { name: 'is_vip', type: 'switch' },
+    { name: 'vip_priority', type: 'number', min: 1, max: 254, when: ({ is_vip }) => is_vip === true },
+    { name: 'description', type: 'text' },
+  ]
+  return { resource: ipAddresses, text: 'network:address', list: paths.ipAddresses, fields, guard: ownConnection }
+}
+
+const defaults = { interface_id: null, address: '', prefix: 24, is_vip: false, vip_priority: 100, description: '' }
+
+export function Create() {
+  return <CreateDrawer {...useForm()} defaults={defaults} />
+}
+
+export function Edit() {
+  return <EditDrawer {...useForm()} name={(row) => `${row.address}/${row.prefix}`} />
+}

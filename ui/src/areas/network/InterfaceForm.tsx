@@ -1,0 +1,110 @@
+import { useTranslation } from 'react-i18next'
+import type { NetworkInterface } from '../../api/types'
+import { paths } from '../../app/paths'
+import type { FieldSpec } from '../../kit/fields'
+import { bytes, count } from '../../kit/format'
+import { ownConnection } from '../../kit/own-connection'
+import { Facts } from '../../kit/Page'
+import { CreateDrawer, EditDrawer } from '../../kit/ResourceDrawers'
+import { Badge } from '../../kit/StateBadge'
+import { bondModes, interfaceShape, types } from './interface-shape'
+import { linkNames, toneOf } from './links'
+import classes from './Network.module.css'
+import { interfaces } from './resources'
+import { useLinks, useZoneNames } from './useLinks'
+import { rateWords } from './words'
+
+const defaults = {
+  name: '',
+  type: 'vlan',
+  role: null,
+  parent: null,
+  vlan_id: null,
+  members: [],
+  bond_mode: 'active-backup',
+  mtu: null,
+  description: '',
+  active: true,
+}
+
+function useForm() {
+  const { links } = useLinks()
+  const zones = useZoneNames()
+  const choices = linkNames(links)
+  const undeclared = linkNames(links.filter(({ declared }) => !declared))
+  const fields: FieldSpec[] = [
+    { name: 'type', type: 'choice', options: types },
+    { name: 'name', type: 'suggest', choices: undeclared, required: true },
+    { name: 'role', type: 'select', choices: zones, required: true },
+    { name: 'parent', type: 'select', choices, required: true, when: ({ type }) => type === 'vlan' },
+    { name: 'vlan_id', type: 'number', min: 1, max: 4094, required: true, when: ({ type }) => type === 'vlan' },
+    {
+      name: 'members',
+      type: 'members',
+      choices,
+      required: true,
+      when: ({ type }) => type === 'bridge' || type === 'bond',
+    },
+    { name: 'bond_mode', type: 'select', choices: bondModes, required: true, when: ({ type }) => type === 'bond' },
+    { name: 'mtu', type: 'number', min: 68, max: 65_535 },
+    { name: 'description', type: 'text' },
+    { name: 'active', type: 'switch' },
+  ]
+  return {
+    resource: interfaces,
+    text: 'network:interface',
+    list: paths.interfaces,
+    fields,
+    shape: interfaceShape,
+    guard: ownConnection,
+  }
+}
+
+export function Create() {
+  return <CreateDrawer {...useForm()} defaults={defaults} />
+}
+
+export function Edit() {
+  return (
+    <EditDrawer {...useForm()} name={(row) => row.name}>
+      {(row) => <LiveFacts row={row} />}
+    </EditDrawer>
+  )
+}
+
+/** What the kernel knows of it now. */
+function LiveFacts({ row }: { row: NetworkInterface }) {
+  const { t } = useTranslation('network')
+  const { links, rates } = useLinks()
+  const link = links.find(({ name }) => name === row.name)
+  const live = link?.live
+  if (!link || !live) return null
+  const rate = rates[row.name]
+  const total = (sum: number, packets: number, drop: number) =>
+    t('live.total', { bytes: bytes(sum), packets: count(packets), drop: count(drop) })
+  return (
+    <section className={classes.live} aria-label={t('live.title')}>
+      <h3>{t('live.title')}</h3>
+      <Facts
+        facts={[
+          [
+            t('interface.state'),
+            <Badge key="s" tone={toneOf(link)}>
+              {t(`states.${link.state}`)}
+            </Badge>,
+          ],
+          [
+            t('live.mac'),
+            <span key="m" className="mono">
+              {live.address || '–'}
+            </span>,
+          ],
+          [t('interface.mtu.label'), live.mtu],
+          [t('live.now'), rate ? t('picture.arrows', rateWords(rate)) : '–'],
+          [t('live.received'), total(live.rx_bytes, live.rx_packets, live.rx_drop)],
+          [t('live.sent'), total(live.tx_bytes, live.tx_packets, live.tx_drop)],
+        ]}
+      />
+    </section>
+  )
+}

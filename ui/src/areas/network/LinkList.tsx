@@ -1,0 +1,59 @@
+import { Link } from '@tanstack/react-router'
+import { useTranslation } from 'react-i18next'
+import { paths } from '../../app/paths'
+import { Badge } from '../../kit/StateBadge'
+import { byZone } from './layout'
+import { type Link as NetworkLink, toneOf } from './links'
+import classes from './Picture.module.css'
+import type { Rate } from './rates'
+import { addressMark, kindWords, rateWords } from './words'
+
+/** What the picture shows, where there is no room for one. */
+export function LinkList({ links, rates }: { links: NetworkLink[]; rates: Record<string, Rate> }) {
+  const { t } = useTranslation('network')
+  return (
+    <div className={classes.list}>
+      {[...byZone(links)].map(([zone, members]) => (
+        <section key={zone ?? ''} aria-label={zone ?? t('picture.noZone')}>
+          <h3>{zone ?? t('picture.noZone')}</h3>
+          <ul>
+            {members.map((link) => (
+              <li key={link.name}>
+                <ListedLink link={link} rate={rates[link.name]} />
+              </li>
+            ))}
+          </ul>
+        </section>
+      ))}
+    </div>
+  )
+}
+
+function ListedLink({ link, rate }: { link: NetworkLink; rate: Rate | undefined }) {
+  const { t } = useTranslation('network')
+  const { declared, name, addresses, state } = link
+  return (
+    <>
+      <div className={classes.row}>
+        <span className="mono">
+          {declared ? (
+            <Link to={paths.interface(declared.id)} search>
+              {name}
+            </Link>
+          ) : (
+            name
+          )}
+        </span>
+        <Badge tone={toneOf(link)}>{t(`states.${state}`)}</Badge>
+      </div>
+      <div className="soft">{declared ? kindWords(link, t) : t('picture.notDeclared')}</div>
+      {addresses.map((address) => (
+        <div key={address.text} className={classes.row}>
+          <span className="mono">{address.text}</span>
+          <span className="soft">{addressMark(address, t)}</span>
+        </div>
+      ))}
+      {rate && <div className={classes.listRate}>{t('picture.arrows', rateWords(rate))}</div>}
+    </>
+  )
+}

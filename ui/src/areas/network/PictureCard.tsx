@@ -1,0 +1,85 @@
+import { IconAlertTriangle, IconCircleCheck, IconCircleDashed, IconCircleX } from '@tabler/icons-react'
+import { Link } from '@tanstack/react-router'
+import { useTranslation } from 'react-i18next'
+import { paths } from '../../app/paths'
+import { type Card, shorten, size } from './layout'
+import { toneOf } from './links'
+import classes from './Picture.module.css'
+import type { Rate } from './rates'
+import { addressMark, cardWords, kindWords, rateWords } from './words'
+
+const icons = { live: IconCircleCheck, warn: IconAlertTriangle, bad: IconCircleX, off: IconCircleDashed }
+const inner = size.card - 24
+/** What a letter takes: of a monospaced address, and at most of a word beside it. */
+const letter = { mono: 6.9, word: 6.2 }
+
+/** One link of the picture. What is declared leads to its form. */
+export function PictureCard({ card, rate }: { card: Card; rate: Rate | undefined }) {
+  const { t } = useTranslation('network')
+  const { link, x, y, width, height, shown } = card
+  const { declared, addresses, name, state } = link
+  const label = cardWords(link, rate, t)
+  const tone = toneOf(link)
+  const Icon = icons[tone]
+  const stateText = t(`states.${state}`)
+  const rates = rate && rateWords(rate)
+  const body = (
+    <>
+      <title>{label}</title>
+      <rect className={classes.card} width={width} height={height} rx={5} data-declared={!!declared || undefined} />
+      <text className={classes.name} x={12} y={22}>
+        {name}
+      </text>
+      <g className={classes.state} data-tone={tone}>
+        <Icon size={14} x={width - 30 - stateText.length * letter.word} y={11} aria-hidden />
+        <text x={width - 12} y={22}>
+          {stateText}
+        </text>
+      </g>
+      <text className={classes.kind} x={12} y={40}>
+        {shorten(
+          declared ? kindWords(link, t) : `${kindWords(link, t)} · ${t('picture.notDeclared')}`,
+          inner / letter.word,
+        )}
+      </text>
+      {shown.map((address, index) => {
+        const mark = addressMark(address, t)
+        const room = mark ? inner - mark.length * letter.word - 8 : inner
+        const row = size.head + index * size.line + 12
+        return (
+          <g key={address.text} className={classes.address} data-off={!address.bound || undefined}>
+            <text x={12} y={row}>
+              {shorten(address.text, room / letter.mono)}
+            </text>
+            {mark && (
+              <text className={classes.mark} x={width - 12} y={row}>
+                {mark}
+              </text>
+            )}
+          </g>
+        )
+      })}
+      {addresses.length > shown.length && (
+        <text className={classes.kind} x={12} y={size.head + shown.length * size.line + 12}>
+          {t('picture.more', { count: addresses.length - shown.length })}
+        </text>
+      )}
+      {rates && (
+        <g className={classes.rate}>
+          <text x={12} y={height - 12}>{`↓ ${rates.rx}`}</text>
+          <text x={width / 2} y={height - 12}>{`↑ ${rates.tx}`}</text>
+        </g>
+      )}
+    </>
+  )
+  const place = `translate(${x} ${y})`
+  return declared ? (
+    <g transform={place}>
+      <Link to={paths.interface(declared.id)} search className={classes.link} aria-label={label}>
+        {body}
+      </Link>
+    </g>
+  ) : (
+    <g transform={place}>{body}</g>
+  )
+}

@@ -1,0 +1,91 @@
+import { describe, expect, it } from 'vitest'
+import type { NetworkInterface } from '../../api/types'
+import { type Box, byZone, groups, layOut, mostAddresses, shorten, size } from './layout'
+import { joinLinks } from './links'
+import { declare, live, plug } from './samples'
+
+const join = (declared: NetworkInterface[], names: string[] = []) =>
+  joinLinks({ declared, addresses: [], live: names.map((name) => plug(name)), adoptable: [] })
+
+const tower = join(
+  [
+    declare('bond0.10', { type: 'vlan', parent: 'bond0', vlan_id: 10 }),
+    declare('bond0', { type: 'bond', members: ['eth0', 'eth1'] }),
+    declare('eth5', { role: 'wan' }),
+    declare('eth6', { role: 'dmz' }),
+  ],
+  ['eth0', 'eth1', 'eth9'],
+)
+
+const overlap = (a: Box, b: Box) =>
+  a.x < b.x + b.width && b.x < a.x + a.width && a.y < b.y + b.height && b.y < a.y + a.height
+
+describe('the picture', () => {
+  it('groups by zone: outside, inside, the others, and last what has none', () => {
+    const zones = [...byZone(tower)].map(([zone, links]) => [zone, links.map(({ name }) => name)])
+    expect(zones).toEqual([
+      ['wan', ['eth5']],
+      ['lan', ['bond0', 'bond0.10', 'eth0', 'eth1']],
+      ['dmz', ['eth6']],
+      [undefined, ['eth9']],
+    ])
+  })
+
+  it('puts what is made of others before the others', () => {
+    const lan = byZone(tower).get('lan') ?? []
+    expect(groups(lan).map((group) => group.map((column) => column.map(({ name }) => name)))).toEqual([
+      [['bond0.10'], ['bond0'], ['eth0', 'eth1']],
+    ])
+  })
+
+  it('draws each link once and lets nothing overlap, however many there are', () => {
+    const many = join(Array.from({ length: 60 }, (_, index) => declare(`eth${index}`, { role: `zone${index % 4}` })))
+    for (const links of [tower, many]) {
+      const { bands, width, height } = layOut(links, 1000)
+      const cards = bands.flatMap((band) => band.cards)
+      expect(cards.map(({ link }) => link.name).sort()).toEqual(links.map(({ name }) => name).sort())
+      for (const boxes of [cards, bands]) {
+        for (const [index, one] of boxes.entries()) {
+          for (const other of boxes.slice(index + 1)) expect(overlap(one, other)).toBe(false)
+        }
+      }
+      for (const box of cards) {
+        expect(box.x + box.width).toBeLessThanOrEqual(width)
+        expect(box.y + box.height).toBeLessThanOrEqual(height)
+      }
+    }
+  })
+
+  it('has a line to each zone and from each link to those under it', () => {
+    const { trunks, edges } = layOut(tower, 1000)
+    expect(trunks).toHaveLength(4)
+    expect(edges.map(({ key }) => key)).toEqual(['bond0.10 bond0', 'bond0 eth0', 'bond0 eth1'])
+  })
+
+  it('is there without any link, and with links that lead back to each other', () => {
+    expect(layOut([], 1000).height).toBe(size.gateway.height)
+    const ring = join([
+      declare('a', { type: 'bridge', members: ['b'] }),
+      declare('b', { type: 'bridge', members: ['a'] }),
+    ])
+    expect(layOut(ring, 1000).bands[0]?.cards).toHaveLength(2)
+  })
+
+  it('counts the addresses that have no room', () => {
+    const addresses = Array.from({ length: mostAddresses + 3 }, (_, index) => live(`10.0.0.${index}`, 24))
+    const links = joinLinks({
+      declared: [],
+      addresses: [],
+      live: [plug('eth0', { addr_info: addresses })],
+      adoptable: [],
+    })
+    const [card] = layOut(links, 1000).bands[0]?.cards ?? []
+    expect(card?.shown).toHaveLength(mostAddresses)
+    expect(card?.height).toBe(size.head + (mostAddresses + 1) * size.line + size.foot)
+  })
+})
+
+it('shortens a text in its middle', () => {
+  expect(shorten('10.0.0.1/24', 20)).toBe('10.0.0.1/24')
+  expect(shorten('2001:db8:1:2:3:4:5:6/64', 13.4)).toBe('2001:d…5:6/64')
+})

@@ -1,0 +1,93 @@
+import { describe, expect, it } from 'vitest'
+import { addressRows } from './address-rows'
+import { interfaceShape } from './interface-shape'
+import { joinLinks, toneOf } from './links'
+import { sample } from './rates'
+import { bind, declare, find, live, plug } from './samples'
+
+const nothing = { declared: [], addresses: [], live: [], adoptable: [] }
+const only = (part: Partial<Parameters<typeof joinLinks>[0]>) => joinLinks({ ...nothing, ...part })
+
+describe('a link', () => {
+  it('is as the kernel says, and missing when the kernel does not know it', () => {
+    const links = only({
+      declared: ['a', 'b', 'c', 'd'].map((name) => declare(name)),
+      live: [plug('a'), plug('b', { flags: ['UP', 'NO-CARRIER'] }), plug('c', { flags: [] })],
+    })
+    expect(links.map(({ state }) => state)).toEqual(['up', 'no-carrier', 'down', 'missing'])
+    expect(links.map(toneOf)).toEqual(['live', 'warn', 'bad', 'bad'])
+  })
+
+  it('that was switched off may be away', () => {
+    const [link] = only({ declared: [declare('br0', { active: false })] })
+    expect(link && toneOf(link)).toBe('off')
+  })
+
+  it('is shown once, whether declared, there or both; the loopback is not', () => {
+    const links = only({
+      declared: [declare('eth10'), declare('eth2')],
+      live: [plug('eth2'), plug('eth3'), plug('lo', { link_type: 'loopback' })],
+    })
+    expect(links.map(({ name }) => name)).toEqual(['eth2', 'eth3', 'eth10'])
+  })
+
+  it('knows what is under it from its row, or from what could be adopted', () => {
+    const links = only({
+      declared: [declare('eth0.20', { type: 'vlan', parent: 'eth0', vlan_id: 20 })],
+      live: [plug('br0')],
+      adoptable: [find('br0', { type: 'bridge', members: ['eth1'] })],
+    })
+    expect(links.map(({ under }) => under)).toEqual([['eth1'], ['eth0']])
+  })
+})
+
+describe('an address', () => {
+  const links = only({
+    declared: [declare('lan0')],
+    addresses: [bind('lan0', '10.0.0.1', 24), bind('lan0', '10.0.0.9', 24, { is_vip: true })],
+    live: [plug('lan0', { addr_info: [live('10.0.0.1', 24), live('10.0.0.77', 24), live('fe80::1', 64, 'link')] })],
+  })
+
+  it('is ours, virtual, or bound by somebody else; link-local ones do not count', () => {
+    expect(links[0]?.addresses.map(({ text, kind, bound }) => [text, kind, bound])).toEqual([
+      ['10.0.0.1/24', 'managed', true],
+      ['10.0.0.9/24', 'vip', false],
+      ['10.0.0.77/24', 'manual', true],
+    ])
+  })
+
+  it('has a row whether it is ours or not', () => {
+    expect(addressRows(links).map(({ id, link, tone }) => [id, link, tone])).toEqual([
+      ['id of 10.0.0.1', 'lan0', 'live'],
+      ['id of 10.0.0.9', 'lan0', 'warn'],
+      ['lan0 10.0.0.77/24', 'lan0', 'live'],
+    ])
+  })
+})
+
+describe('a rate', () => {
+  const first = sample([plug('eth0', { rx_bytes: 1000, tx_bytes: 10 })], 1000, undefined)
+
+  it('needs two samples', () => {
+    expect(first.rates).toEqual({})
+    expect(sample([plug('eth0', { rx_bytes: 6000, tx_bytes: 10 })], 3000, first).rates).toEqual({
+      eth0: { rx: 2500, tx: 0 },
+    })
+  })
+
+  it('is unknown after a long pause, and when a counter began anew', () => {
+    expect(sample([plug('eth0', { rx_bytes: 6000 })], 60_000, first).rates).toEqual({})
+    expect(sample([plug('eth0', { rx_bytes: 5 })], 3000, first).rates).toEqual({})
+  })
+})
+
+it('sends of the fields of some types only those of the chosen one', () => {
+  const values = { type: 'bridge', parent: 'eth0', vlan_id: 20, members: ['eth1'], bond_mode: '802.3ad' }
+  expect(interfaceShape.write(values)).toEqual({ ...values, parent: '', vlan_id: null, bond_mode: null })
+  expect(interfaceShape.write({ ...values, type: 'vlan' })).toEqual({
+    ...values,
+    type: 'vlan',
+    members: [],
+    bond_mode: null,
+  })
+})

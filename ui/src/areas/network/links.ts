@@ -1,0 +1,98 @@
+import type { Adoptable, IpAddress, LiveLink, NetworkInterface } from '../../api/types'
+import type { Tone } from '../../kit/Notice'
+
+export type LinkState = 'up' | 'no-carrier' | 'down' | 'missing'
+
+/** An address as it is: ours, a virtual one, or one that somebody else bound. */
+export interface BoundAddress {
+  text: string
+  kind: 'managed' | 'vip' | 'manual'
+  /** Whether the kernel has it. */
+  bound: boolean
+  stored?: IpAddress
+}
+
+/** A link: what is declared of it and what the kernel knows of it, either of which may be missing. */
+export interface Link {
+  name: string
+  type: NetworkInterface['type'] | undefined
+  zone: string | undefined
+  declared?: NetworkInterface
+  live?: LiveLink
+  state: LinkState
+  /** The links under it: the parent of a vlan, the members of a bond or a bridge. */
+  under: string[]
+  addresses: BoundAddress[]
+}
+
+/** What is known of the network, each part from its own place. */
+export interface Known {
+  declared: readonly NetworkInterface[]
+  addresses: readonly IpAddress[]
+  live: readonly LiveLink[]
+  adoptable: readonly Adoptable[]
+}
+
+export function stateOf(live: LiveLink | undefined): LinkState {
+  if (!live) return 'missing'
+  if (!live.flags.includes('UP')) return 'down'
+  return live.flags.includes('LOWER_UP') ? 'up' : 'no-carrier'
+}
+
+/** What was switched off may be away; what was not is broken then. */
+export function toneOf({ state, declared }: Pick<Link, 'state' | 'declared'>): Tone {
+  if (state === 'up') return 'live'
+  if (state === 'no-carrier') return 'warn'
+  return declared?.active ? 'bad' : 'off'
+}
+
+const collator = new Intl.Collator('en', { numeric: true })
+
+/** Every link that is declared or there, by name; the loopback is nobody's business. */
+export function joinLinks({ declared, addresses, live, adoptable }: Known): Link[] {
+  const rows = new Map(declared.map((one) => [one.name, one]))
+  const lives = new Map(live.filter(({ link_type }) => link_type !== 'loopback').map((one) => [one.ifname, one]))
+  const found = new Map(adoptable.map((one) => [one.name, one]))
+  const names = [...new Set([...rows.keys(), ...lives.keys()])].sort(collator.compare)
+  return names.map((name) => {
+    const row = rows.get(name)
+    const link = lives.get(name)
+    const shape = row ?? found.get(name)
+    return {
+      name,
+      type: shape?.type,
+      zone: row?.role,
+      declared: row,
+      live: link,
+      state: stateOf(link),
+      under: [...(shape?.parent ? [shape.parent] : []), ...(shape?.members ?? [])],
+      addresses: joinAddresses(
+        addresses.filter(({ interface_id }) => interface_id === row?.id),
+        link,
+      ),
+    }
+  })
+}
+
+/** The addresses of one link: ours first, then those that are bound without us. Link-local ones come by themselves. */
+function joinAddresses(stored: IpAddress[], live: LiveLink | undefined): BoundAddress[] {
+  const bound = (live?.addr_info ?? [])
+    .filter(({ scope }) => scope !== 'link')
+    .map((one) => `${one.local}/${one.prefixlen}`)
+  const ours = stored.map((one) => {
+    const text = `${one.address}/${one.prefix}`
+    return {
+      text,
+      kind: one.is_vip ? ('vip' as const) : ('managed' as const),
+      bound: bound.includes(text),
+      stored: one,
+    }
+  })
+  const others = bound.filter((text) => !ours.some((one) => one.text === text))
+  return [...ours, ...others.map((text) => ({ text, kind: 'manual' as const, bound: true }))]
+}
+
+/** The names of links that something can be made of: everything known but the one itself. */
+export function linkNames(links: readonly Link[], except?: string): string[] {
+  return links.map(({ name }) => name).filter((name) => name !== except)
+}

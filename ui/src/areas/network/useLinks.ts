@@ -1,0 +1,52 @@
+import { queryOptions, useQuery } from '@tanstack/react-query'
+import { useMemo } from 'react'
+import { http, unwrap } from '../../api/client'
+import { zones } from '../firewall/resources'
+import { joinLinks } from './links'
+import { type Sample, sample } from './rates'
+import { interfaces, ipAddresses } from './resources'
+
+const none: never[] = []
+
+/** The kernel's links with their rates, asked again while somebody looks. */
+export const sampleQuery = queryOptions({
+  queryKey: ['network', 'links'],
+  queryFn: async ({ client, queryKey }) => {
+    const links = await unwrap(http.GET('/system/interfaces'))
+    return sample(links, Date.now(), client.getQueryData<Sample>(queryKey))
+  },
+  refetchInterval: 2500,
+})
+
+export const adoptableQuery = queryOptions({
+  queryKey: ['network', 'adoptable'],
+  queryFn: () => unwrap(http.GET('/network/adoptable')),
+})
+
+export const interfacesQuery = queryOptions({ queryKey: [interfaces.kind], queryFn: interfaces.list })
+export const addressesQuery = queryOptions({ queryKey: [ipAddresses.kind], queryFn: ipAddresses.list })
+
+/** Declared and live, joined. What has not come yet is empty; the queries say why. */
+export function useLinks() {
+  const queries = {
+    live: useQuery(sampleQuery),
+    declared: useQuery(interfacesQuery),
+    addresses: useQuery(addressesQuery),
+    adoptable: useQuery(adoptableQuery),
+  }
+  const live = queries.live.data?.links ?? none
+  const declared = queries.declared.data ?? none
+  const addresses = queries.addresses.data ?? none
+  const adoptable = queries.adoptable.data ?? none
+  const links = useMemo(
+    () => joinLinks({ live, declared, addresses, adoptable }),
+    [live, declared, addresses, adoptable],
+  )
+  return { links, rates: queries.live.data?.rates ?? {}, queries }
+}
+
+/** Zones that an interface can belong to. */
+export function useZoneNames(): string[] {
+  const { data } = useQuery({ queryKey: [zones.kind], queryFn: zones.list })
+  return useMemo(() => (data ?? []).map(({ name }) => name).filter((name) => name !== 'any' && name !== 'self'), [data])
+}

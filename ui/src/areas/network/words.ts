@@ -1,0 +1,34 @@
+import type { TFunction } from 'i18next'
+import { bytes } from '../../kit/format'
+import type { BoundAddress, Link } from './links'
+import type { Rate } from './rates'
+
+/** What a link is, with what it is made of: VLAN 20 on eth0. */
+export function kindWords({ declared, type, under }: Link, t: TFunction): string {
+  if (!type) return t('network:kinds.unknown')
+  if (type === 'vlan') return t('network:kinds.vlanOn', { id: declared?.vlan_id ?? '', parent: under[0] ?? '–' })
+  const word = t(`network:kinds.${type}`)
+  return under.length > 0 ? t('network:kinds.of', { kind: word, members: under.join(', ') }) : word
+}
+
+/** What is to be said about an address besides itself; nothing about one of ours that is bound. */
+export function addressMark({ kind, bound }: BoundAddress, t: TFunction): string {
+  if (kind === 'manual') return t('network:address.kinds.manual')
+  if (!bound) return t('network:address.notBound')
+  return kind === 'vip' ? t('network:address.kinds.vip') : ''
+}
+
+export const rateWords = ({ rx, tx }: Rate) => ({ rx: `${bytes(rx)}/s`, tx: `${bytes(tx)}/s` })
+
+/** Everything a card shows, in a sentence for those who do not see it. */
+export function cardWords(link: Link, rate: Rate | undefined, t: TFunction): string {
+  const { name, state, addresses, declared } = link
+  return [
+    name,
+    kindWords(link, t),
+    ...(declared ? [] : [t('network:picture.notDeclared')]),
+    t(`network:states.${state}`),
+    ...addresses.map((one) => [one.text, addressMark(one, t)].filter(Boolean).join(' ')),
+    ...(rate ? [t('network:picture.rate', rateWords(rate))] : []),
+  ].join(', ')
+}

@@ -1,0 +1,49 @@
+import { Switch } from '@mantine/core'
+import { useQueryClient } from '@tanstack/react-query'
+import { useTranslation } from 'react-i18next'
+import type { Resource } from '../api/resource'
+import { useCanEdit } from '../app/session'
+import { agreedTo } from './own-connection'
+import { toastApplied, toastFault } from './toast'
+
+interface RowSwitchProps<F extends string> {
+  resource: Pick<Resource<unknown>, 'kind' | 'update'>
+  row: { id: string } & Record<F, boolean>
+  /** The field that says whether the row counts. */
+  field: F
+  name: string
+}
+
+/** Switches a row on or off where it stands. */
+export function RowSwitch<F extends string>({ resource, row, field, name }: RowSwitchProps<F>) {
+  const { t } = useTranslation()
+  const queries = useQueryClient()
+  const canEdit = useCanEdit()
+  const { kind } = resource
+  const set = async (on: boolean) => {
+    const body = { [field]: on }
+    if (!(await agreedTo({ kind, verb: 'update', id: row.id, body }))) return
+    const put = (value: boolean) =>
+      queries.setQueryData<(typeof row)[]>([kind], (all) =>
+        all?.map((one) => (one.id === row.id ? { ...one, [field]: value } : one)),
+      )
+    put(on)
+    try {
+      const { applied } = await resource.update(row.id, body, null)
+      toastApplied(t(on ? 'switch.on' : 'switch.off', { name }), applied)
+    } catch (cause) {
+      put(!on)
+      toastFault(cause)
+    }
+    await queries.invalidateQueries({ queryKey: [kind] })
+  }
+  return (
+    <Switch
+      size="xs"
+      aria-label={t('switch.of', { name })}
+      checked={row[field]}
+      disabled={!canEdit}
+      onChange={(event) => void set(event.currentTarget.checked)}
+    />
+  )
+}
