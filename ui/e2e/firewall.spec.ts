@@ -4,17 +4,6 @@ import { baseURL, byAPI, choose, expect, expectAccessible, onGateway, settled, t
 
 const gateway = new URL(baseURL).hostname
 
-/** The lab's links into their zones, once; a zone without an interface has no traffic. */
-test.beforeAll(() =>
-  byAPI(async (api) => {
-    const known = (await list(api, '/network-interfaces')).map(({ name }) => name)
-    for (const role of ['wan', 'lan']) {
-      if (!known.includes(`${role}0`))
-        await make(api, '/network-interfaces', { name: `${role}0`, type: 'ethernet', role })
-    }
-  }),
-)
-
 interface Row {
   id: string
   name: string
