@@ -102,7 +102,7 @@ describe('a form', () => {
     type(input, 'b.example.com')
     fireEvent.click(save())
     expect(await screen.findByText('That would hurt.')).toBeTruthy()
-    expect(guard).toHaveBeenCalledWith({ kind: 'thing', verb: 'update', id: '1', body: { address: 'b.example.com' } })
+    expect(guard).toHaveBeenCalledWith([{ kind: 'thing', verb: 'update', id: '1', body: { address: 'b.example.com' } }])
     expect(things.update).not.toHaveBeenCalled()
     type(input, 'c.example.com')
     await waitFor(() => expect(screen.queryByText('That would hurt.')).toBeNull())
