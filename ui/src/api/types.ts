@@ -31,6 +31,5 @@ export type Service = Data<'/system/services'>['services'][number]
 export type Session = Data<'/auth/sessions'>[number]
 export type SetupStatus = Data<'/setup/status'>
 export type TotpSetup = Data<'/auth/totp/setup', 'post'>
-export type Usage = Data<'/firewall/usage'>[number]
 export type User = Item<'/users'>
 export type Zone = Item<'/firewall/zones'>

@@ -144,6 +144,12 @@ export function createAppRouter(queries: QueryClient) {
     routeTree: tree,
     context: { queries },
     defaultPreload: 'intent',
+    // What stands in an address is text, and should look like it.
+    parseSearch: (text) => Object.fromEntries(new URLSearchParams(text)),
+    stringifySearch: (search) => {
+      const text = new URLSearchParams(listSearch(search) as Record<string, string>).toString()
+      return text && `?${text}`
+    },
     defaultErrorComponent: Broken,
   })
 }

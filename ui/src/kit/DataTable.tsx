@@ -6,6 +6,7 @@ import {
   type ComponentType,
   type CSSProperties,
   type KeyboardEvent,
+  memo,
   type ReactElement,
   type ReactNode,
   type Ref,
@@ -117,7 +118,7 @@ function VirtualRows<T>(props: DataTableProps<T>) {
     count: props.rows.length,
     getScrollElement: () => scroller.current,
     estimateSize: () => 37,
-    overscan: 12,
+    overscan: 8,
     rangeExtractor: (range) => withKept(range, props.keep),
   })
   return (
@@ -167,8 +168,6 @@ function Row<T>(props: RowProps<T>) {
 }
 
 function RowBody<T>({ row, index, columns, rowLink, parts }: RowProps<T> & { parts?: RowParts }) {
-  const main = columns.find((column) => column.main) ?? columns[0]
-  const link = rowLink?.(row)
   return (
     <div
       ref={parts?.ref}
@@ -183,26 +182,35 @@ function RowBody<T>({ row, index, columns, rowLink, parts }: RowProps<T> & { par
           {parts.handle}
         </div>
       )}
-      {columns.map((column) => (
-        <div
-          role="cell"
-          key={column.key}
-          data-label={column.header}
-          data-align={column.align}
-          data-main={column === main || undefined}
-        >
-          {column === main && link ? (
-            <Link to={link} search className={classes.link} data-row-link>
-              {column.cell(row)}
-            </Link>
-          ) : (
-            column.cell(row)
-          )}
-        </div>
-      ))}
+      <Cells row={row} columns={columns} rowLink={rowLink} />
     </div>
   )
 }
+
+type CellsProps<T> = Pick<RowProps<T>, 'row' | 'columns' | 'rowLink'>
+
+/** The cells of a row are drawn again when the row changes, not when the table scrolls or another row moves. */
+const Cells = memo(function Cells<T>({ row, columns, rowLink }: CellsProps<T>) {
+  const main = columns.find((column) => column.main) ?? columns[0]
+  const link = rowLink?.(row)
+  return columns.map((column) => (
+    <div
+      role="cell"
+      key={column.key}
+      data-label={column.header}
+      data-align={column.align}
+      data-main={column === main || undefined}
+    >
+      {column === main && link ? (
+        <Link to={link} search className={classes.link} data-row-link>
+          {column.cell(row)}
+        </Link>
+      ) : (
+        column.cell(row)
+      )}
+    </div>
+  ))
+}) as <T>(props: CellsProps<T>) => ReactNode
 
 function moveBetweenRows(event: KeyboardEvent<HTMLElement>) {
   if (event.key !== 'ArrowDown' && event.key !== 'ArrowUp') return

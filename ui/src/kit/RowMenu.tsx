@@ -1,7 +1,8 @@
-import { ActionIcon, Menu } from '@mantine/core'
+import { Menu } from '@mantine/core'
 import { IconDotsVertical, type IconProps } from '@tabler/icons-react'
-import type { ComponentType } from 'react'
+import { type ComponentType, useState } from 'react'
 import { useTranslation } from 'react-i18next'
+import classes from './DataTable.module.css'
 
 interface RowMenuItem {
   label: string
@@ -10,18 +11,30 @@ interface RowMenuItem {
   danger?: boolean
 }
 
-/** What else can be done with a row. `name` says of which, to those who do not see it. */
-export function RowMenu({ name, items }: { name: string; items: RowMenuItem[] }) {
+/**
+ * What else can be done with a row. `name` says of which, to those who do not see it. A list has thousands of them and
+ * one is opened: until then it is a plain button.
+ */
+export function RowMenu({ name, items }: { name: string; items: () => RowMenuItem[] }) {
   const { t } = useTranslation()
+  const [wanted, setWanted] = useState(false)
+  const button = (
+    <button
+      type="button"
+      className={classes.more}
+      aria-label={t('list.more', { name })}
+      aria-haspopup="menu"
+      onClick={wanted ? undefined : () => setWanted(true)}
+    >
+      <IconDotsVertical size={16} aria-hidden />
+    </button>
+  )
+  if (!wanted) return button
   return (
-    <Menu position="bottom-end" withinPortal>
-      <Menu.Target>
-        <ActionIcon variant="subtle" color="gray" size={26} aria-label={t('list.more', { name })}>
-          <IconDotsVertical size={16} />
-        </ActionIcon>
-      </Menu.Target>
+    <Menu position="bottom-end" withinPortal defaultOpened onClose={() => setWanted(false)}>
+      <Menu.Target>{button}</Menu.Target>
       <Menu.Dropdown>
-        {items.map(({ label, icon: Icon, act, danger }) => (
+        {items().map(({ label, icon: Icon, act, danger }) => (
           <Menu.Item key={label} leftSection={<Icon size={15} />} color={danger ? 'red' : undefined} onClick={act}>
             {label}
           </Menu.Item>

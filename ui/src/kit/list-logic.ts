@@ -3,7 +3,7 @@ import type { Column } from './DataTable'
 /** The part of the address that belongs to a list: ?q=…&sort=-name&role=admin. */
 export type ListSearch = Record<string, string | undefined>
 
-/** Keeps what a list understands of an address: texts. A number typed by hand counts as its text. */
+/** Keeps what a list understands of an address: texts. A number counts as its text. */
 export function listSearch(search: Record<string, unknown>): ListSearch {
   return Object.fromEntries(
     Object.entries(search)

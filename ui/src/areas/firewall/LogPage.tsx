@@ -1,31 +1,24 @@
 import './texts'
 import { Button } from '@mantine/core'
-import { IconPlayerPause, IconPlayerPlay, IconRoute, IconShieldPlus } from '@tabler/icons-react'
+import { IconPlayerPause, IconPlayerPlay } from '@tabler/icons-react'
 import { useQuery } from '@tanstack/react-query'
-import { Link, useNavigate, useSearch } from '@tanstack/react-router'
+import { useSearch } from '@tanstack/react-router'
 import { useMemo, useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import { http, unwrap } from '../../api/client'
 import { toFault } from '../../api/fault'
-import { paths } from '../../app/paths'
-import { useCanEdit } from '../../app/session'
-import { type Column, DataTable } from '../../kit/DataTable'
-import { bytes, count, exactTime } from '../../kit/format'
+import { DataTable } from '../../kit/DataTable'
+import { count } from '../../kit/format'
 import { LiveMark } from '../../kit/LiveMark'
 import type { ListSearch } from '../../kit/list-logic'
 import { Notice } from '../../kit/Notice'
 import { Page, Panel } from '../../kit/Page'
-import { RowMenu } from '../../kit/RowMenu'
 import { Badge } from '../../kit/StateBadge'
 import { useStream } from '../../kit/useStream'
-import { useBook, useUsage } from './book'
 import classes from './Firewall.module.css'
 import { LogFilters } from './LogFilters'
-import { draftOf, logQuery, logStream, type Numbered, place, questionOf } from './log-logic'
-import { ActionBadge } from './marks'
-import { rules } from './resources'
-
-const timeOfDay = { hour: '2-digit', minute: '2-digit', second: '2-digit', fractionalSecondDigits: 3 } as const
+import { useLogColumns } from './log-columns'
+import { logQuery, logStream } from './log-logic'
 
 /** What the packet filter logs, as it happens. The gateway filters; here is only shown what it sends. */
 export default function LogPage() {
@@ -37,7 +30,7 @@ export default function LogPage() {
   const [frozen, setFrozen] = useState<typeof live | null>(null)
   const shown = frozen ?? live
   const events = useMemo(() => shown.items.toReversed(), [shown.items])
-  const columns = useColumns()
+  const columns = useLogColumns()
   // A stream that is refused cannot say why; the same question asked once can.
   const check = useQuery({
     queryKey: ['firewall', 'log', wanted],
@@ -82,85 +75,5 @@ export default function LogPage() {
         )}
       </Panel>
     </Page>
-  )
-}
-
-function useColumns(): Column<Numbered>[] {
-  const { t } = useTranslation('firewall')
-  const { data = [] } = useQuery({ queryKey: [rules.kind], queryFn: rules.list })
-  const names = useMemo(() => new Map(data.map(({ id, name }) => [id, name])), [data])
-  return [
-    {
-      key: 'at',
-      header: t('log.at'),
-      width: '96px',
-      cell: ({ timestamp }) => (
-        <time dateTime={timestamp} title={exactTime(timestamp)}>
-          {new Date(timestamp).toLocaleTimeString('en-GB', timeOfDay)}
-        </time>
-      ),
-    },
-    {
-      key: 'action',
-      header: t('rule.action.label'),
-      width: '78px',
-      cell: ({ action }) => <ActionBadge action={action} />,
-    },
-    {
-      key: 'rule',
-      header: t('log.rule'),
-      cell: ({ rule_id: id, chain }) =>
-        id ? (
-          <Link to={paths.rule(id)}>{names.get(id) ?? id}</Link>
-        ) : (
-          <span className="soft">{t('log.default', { chain })}</span>
-        ),
-    },
-    { key: 'proto', header: t('log.proto'), width: '54px', cell: ({ proto }) => <span className="mono">{proto}</span> },
-    {
-      key: 'source',
-      header: t('rule.sections.src'),
-      width: 'minmax(0, 1.3fr)',
-      cell: ({ source, source_port: port }) => <span className="mono">{place(source, port)}</span>,
-    },
-    {
-      key: 'destination',
-      header: t('rule.sections.dst'),
-      width: 'minmax(0, 1.3fr)',
-      cell: ({ destination, destination_port: port }) => <span className="mono">{place(destination, port)}</span>,
-    },
-    {
-      key: 'interface',
-      header: t('log.interface'),
-      width: 'minmax(0, 0.8fr)',
-      cell: ({ interface: into, out_interface: out }) => (
-        <span className="mono">{out ? `${into} → ${out}` : into || '–'}</span>
-      ),
-    },
-    { key: 'size', header: t('log.size'), width: '64px', align: 'right', cell: ({ size }) => bytes(size) },
-    { key: 'menu', header: '', width: '26px', cell: (event) => <EventMenu event={event} /> },
-  ]
-}
-
-function EventMenu({ event }: { event: Numbered }) {
-  const { t } = useTranslation('firewall')
-  const navigate = useNavigate()
-  const canEdit = useCanEdit()
-  const { zones, services } = useBook().lists
-  const usage = useUsage()
-  const makeRule = () =>
-    void navigate({ to: paths.ruleNew, state: { draft: draftOf(event, { zones, services, usage }) } } as never)
-  return (
-    <RowMenu
-      name={`${event.proto} ${event.source} → ${event.destination}`}
-      items={[
-        ...(canEdit ? [{ label: t('log.makeRule'), icon: IconShieldPlus, act: makeRule }] : []),
-        {
-          label: t('log.explain'),
-          icon: IconRoute,
-          act: () => void navigate({ to: paths.explain, search: questionOf(event) } as never),
-        },
-      ]}
-    />
   )
 }

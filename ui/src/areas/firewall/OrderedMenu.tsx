@@ -1,5 +1,5 @@
 import { IconCopy, IconPencil, IconRowInsertBottom, IconRowInsertTop, IconTrash } from '@tabler/icons-react'
-import { useQuery, useQueryClient } from '@tanstack/react-query'
+import { useQueryClient } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
 import type { OrderedResource } from '../../api/resource'
@@ -23,11 +23,10 @@ export function OrderedMenu<T extends { id: string; name: string }>(props: Order
   const navigate = useNavigate()
   const queries = useQueryClient()
   const reorder = useReorder(resource)
-  const { data = [] } = useQuery({ queryKey: [resource.kind], queryFn: resource.list })
   const go = (to: string, draft?: object) => void navigate({ to, search: true, state: { draft } } as never)
-  const moveTo = (place: number) => {
-    const ids = data.map(({ id }) => id)
-    void reorder(moved(ids, ids.indexOf(row.id), place))
+  const moveTo = (place: 'first' | 'last') => {
+    const ids = (queries.getQueryData<T[]>([resource.kind]) ?? []).map(({ id }) => id)
+    void reorder(moved(ids, ids.indexOf(row.id), place === 'first' ? 0 : ids.length - 1))
   }
   const remove = () =>
     void askToRemove({
@@ -42,11 +41,11 @@ export function OrderedMenu<T extends { id: string; name: string }>(props: Order
   return (
     <RowMenu
       name={row.name}
-      items={[
+      items={() => [
         { label: t('menu.edit'), icon: IconPencil, act: () => go(link) },
         { label: t('menu.duplicate'), icon: IconCopy, act: () => go(createLink, copy) },
-        { label: t('menu.top'), icon: IconRowInsertTop, act: () => moveTo(0) },
-        { label: t('menu.bottom'), icon: IconRowInsertBottom, act: () => moveTo(data.length - 1) },
+        { label: t('menu.top'), icon: IconRowInsertTop, act: () => moveTo('first') },
+        { label: t('menu.bottom'), icon: IconRowInsertBottom, act: () => moveTo('last') },
         { label: t('menu.delete'), icon: IconTrash, act: remove, danger: true },
       ]}
     />

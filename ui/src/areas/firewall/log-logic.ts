@@ -56,7 +56,7 @@ export function serviceOfEvent({ proto, destination_port: port }: LogEvent, serv
 
 const host = (address: string) => `${address}/${address.includes(':') ? 128 : 32}`
 
-interface Surroundings {
+export interface Surroundings {
   zones: readonly Zone[]
   services: readonly FirewallService[]
   usage: Map<string, Thing[]>

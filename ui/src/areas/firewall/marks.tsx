@@ -1,5 +1,6 @@
 import { Pill, Popover, UnstyledButton } from '@mantine/core'
 import { IconBan, IconCheck, IconCornerUpLeft } from '@tabler/icons-react'
+import { Fragment } from 'react'
 import { useTranslation } from 'react-i18next'
 import type { Thing } from '../../api/fault'
 import { count } from '../../kit/format'
@@ -36,9 +37,12 @@ function Labels({ labels }: { labels: readonly string[] }) {
   return (
     <>
       {labels.map((label) => (
-        <Pill key={label} size="xs" className={classes.label}>
-          {label}
-        </Pill>
+        <Fragment key={label}>
+          {' '}
+          <Pill size="xs" className={classes.label}>
+            {label}
+          </Pill>
+        </Fragment>
       ))}
     </>
   )
@@ -55,8 +59,9 @@ interface Named {
 export function RuleName({ row: { name, enabled, labels, comment } }: { row: Named }) {
   return (
     <>
-      <span className={enabled ? undefined : classes.off}>{name}</span> <Labels labels={labels} />
-      {comment && <small className={classes.comment}>{comment}</small>}
+      <span className={enabled ? undefined : classes.off}>{name}</span>
+      <Labels labels={labels} />
+      {comment && <small className={classes.comment}> {comment}</small>}
     </>
   )
 }
