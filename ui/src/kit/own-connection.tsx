@@ -1,8 +1,6 @@
-import { Link } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
 import { http, unwrap } from '../api/client'
 import type { Explanation } from '../api/types'
-import { paths } from '../app/paths'
 import i18n from '../i18n/i18n'
 import type { Operation } from './ChangePreview'
 import { confirm } from './confirm'
@@ -30,7 +28,6 @@ function CutNotice({ answer: { decided_by, path, nat } }: { answer: Explanation 
         </div>
       ))}
       <div>{decided_by.text}</div>
-      {decided_by.rule_id && <Link to={paths.rule(decided_by.rule_id)}>{decided_by.name}</Link>}
     </Notice>
   )
 }
