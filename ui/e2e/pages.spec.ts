@@ -1,19 +1,17 @@
-import { expect, expectAccessible, expectNoSidewaysScroll, pages, schemes, settled, test } from './gateway'
+import { expect, expectAccessible, expectNoSidewaysScroll, pages, settled, test } from './gateway'
 
 const phone = { width: 390, height: 844 }
 
-for (const colorScheme of schemes) {
-  test.describe(colorScheme, () => {
-    test.use({ colorScheme })
-    for (const [name, path] of Object.entries(pages)) {
-      test(`${name} is accessible, without errors, and fits a phone`, async ({ page }) => {
-        await page.goto(path)
-        await settled(page)
-        await expectAccessible(page)
-        await page.setViewportSize(phone)
-        await expectNoSidewaysScroll(page)
-      })
-    }
+for (const [name, path] of Object.entries(pages)) {
+  test(`${name} is accessible in both schemes, without errors, and fits a phone`, async ({ page }) => {
+    await page.goto(path)
+    await settled(page)
+    await expectAccessible(page)
+    await page.emulateMedia({ colorScheme: 'dark' })
+    await expect(page.locator('html')).toHaveAttribute('data-mantine-color-scheme', 'dark')
+    await expectAccessible(page, { colours: true })
+    await page.setViewportSize(phone)
+    await expectNoSidewaysScroll(page)
   })
 }
 

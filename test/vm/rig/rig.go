@@ -129,7 +129,7 @@ func (m Machine) Run(ctx context.Context, say func(i int, line string)) (Result,
 	default:
 		return r, nil
 	}
-	return r, fmt.Errorf("%w with %d of %d test programs run; its console ends with\n%s%s", err, len(r.Exits), len(m.Tests), complaints.String(), tail(console, 40))
+	return r, fmt.Errorf("%w with %d of %d test programs run; its console ends with\n%s%s", err, len(r.Exits), len(m.Tests), complaints.String(), tail(console, 80))
 }
 
 // tail returns the last n lines of a file.
