@@ -188,7 +188,10 @@ func (r *Room) explain(c *httpd.Call, q Question, s supposed) (Explanation, erro
 	case !q.InZone.IsZero():
 		p.InZone = q.InZone
 		if links := rs.links(q.InZone); len(links) > 0 {
-			p.In = links[0]
+			// Of several, the one that leads to the source.
+			if p.In, err = r.cameBy(c, p); err != nil || !slices.Contains(links, p.In) {
+				p.In = links[0]
+			}
 		}
 	case !q.InInterface.IsZero():
 		p.In, p.InZone = q.InInterface, rs.zoneOf(q.InInterface)

@@ -119,7 +119,7 @@ func ping(t testing.TB, network, addr string, kind byte) {
 	defer conn.Close()
 	request := []byte{kind, 0, 0, 0, 0, 1, 0, 1}
 	if kind == 8 { // the kernel sums ICMPv6 itself
-		sum := ^uint16(uint16(kind)<<8 + 1 + 1)
+		sum := ^(uint16(kind)<<8 + 1 + 1)
 		request[2], request[3] = byte(sum>>8), byte(sum)
 	}
 	if _, err := conn.Write(request); err != nil {

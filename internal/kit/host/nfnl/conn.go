@@ -49,15 +49,15 @@ func dial(size int) (*conn, error) {
 		return nil, fmt.Errorf("opening a netfilter socket: %w", err)
 	}
 	if err := unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
-		unix.Close(fd)
+		_ = unix.Close(fd)
 		return nil, fmt.Errorf("binding a netfilter socket: %w", err)
 	}
 	c := &conn{file: os.NewFile(uintptr(fd), "nfnetlink"), in: make([]byte, size)}
 	c.receive = func(fd uintptr) bool {
 		for {
 			c.received, c.failed = unix.Read(int(fd), c.in)
-			if c.failed != unix.EINTR {
-				return c.failed != unix.EAGAIN
+			if !errors.Is(c.failed, unix.EINTR) {
+				return !errors.Is(c.failed, unix.EAGAIN)
 			}
 		}
 	}
