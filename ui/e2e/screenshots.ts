@@ -50,6 +50,55 @@ test.beforeAll(async () => {
     await make('/ip-addresses', { interface_id: guest, address: '10.30.0.1', prefix: 24 })
     await make('/ip-addresses', { interface_id: guest, address: '2001:db8:30:ffff:1111:2222:3333:4444', prefix: 64 })
     await make('/routes', { destination: '10.40.0.0/16', gateway: '10.20.0.2', comment: 'The branch in Bern' })
+    // A policy with some history: objects, rules with labels, a port that leads inside, and packets that nobody wanted.
+    const printers = await make('/firewall/address-objects', {
+      name: 'Printers',
+      kind: 'range',
+      value: '10.10.0.200-10.10.0.220',
+    })
+    const backup = await make('/firewall/address-objects', { name: 'Backup host', kind: 'host', value: '10.20.0.9' })
+    await make('/firewall/address-objects', { name: 'Bern', kind: 'network', value: '10.40.0.0/16' })
+    await make('/firewall/address-objects', { name: 'Package mirror', kind: 'fqdn', value: 'wan.lab.internal' })
+    const quiet = await make('/firewall/address-groups', { name: 'No internet', members: [printers, backup] })
+    const ipp = await make('/firewall/services', { name: 'IPP', protocol: 'tcp', port_start: 631 })
+    const rule = (data: object) => make('/firewall/rules', { action: 'accept', ...data })
+    await rule({
+      name: 'Printers stay inside',
+      src_zone: 'lan',
+      src_kind: 'group',
+      src_group_id: quiet,
+      dst_zone: 'wan',
+      action: 'reject',
+      log: true,
+      labels: ['devices'],
+    })
+    await rule({
+      name: 'Guests may print',
+      src_zone: 'guest',
+      dst_zone: 'lan',
+      dst_kind: 'object',
+      dst_object_id: printers,
+      service_object_id: ipp,
+      labels: ['guest', 'devices'],
+    })
+    await rule({ name: 'Guests to the internet', src_zone: 'guest', dst_zone: 'wan', labels: ['guest'] })
+    await rule({
+      name: 'Ping from inside',
+      src_zone: 'lan',
+      dst_zone: 'self',
+      service_group_id: '00000000-0000-7000-8000-000000000305',
+    })
+    await make('/nat-rules', {
+      name: 'Mail to the inside',
+      kind: 'dnat',
+      in_zone: 'wan',
+      protocol: 'tcp',
+      dst_port: 25,
+      target_address: '10.20.0.25',
+      target_port: 2525,
+    })
+    for (const port of [23, 445, 1433, 8080, 8444])
+      await fetch(`http://10.10.0.1:${port}`, { signal: AbortSignal.timeout(200) }).catch(() => {})
     // In the lab this one answers, and the clock follows it.
     await api.post('/api/v1/ntp/pools', { data: { kind: 'server', address: '198.51.100.2', prefer: true } })
     await expect
