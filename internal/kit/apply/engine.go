@@ -101,23 +101,7 @@ func (e *Engine) fed(feeds []ID) []*lane {
 func (e *Engine) Commit(ctx context.Context, feeds []ID, write func(tx *db.Tx) error) (Outcome, error) {
 	lanes := e.fed(feeds)
 	revisions := make([]int64, len(lanes))
-	imagined := make([]*imagined, len(lanes))
-	err := e.db.Write(ctx, func(tx *db.Tx) error {
-		if err := e.change(ctx, tx, lanes, revisions, write); err != nil {
-			return err
-		}
-		for i, l := range lanes {
-			var err error
-			if imagined[i], err = l.consider(ctx, tx, revisions[i]); err != nil {
-				return err
-			}
-		}
-		return failpoint.Hit(failpoint.TxChecked)
-	})
-	for i, l := range lanes {
-		l.decided(imagined[i], err == nil)
-	}
-	if err != nil {
+	if err := e.store(ctx, lanes, revisions, write); err != nil {
 		return nil, err
 	}
 	if err := failpoint.Hit(failpoint.TxCommitted); err != nil {
@@ -140,6 +124,31 @@ func (e *Engine) Commit(ctx context.Context, feeds []ID, write func(tx *db.Tx) e
 		return nil, err
 	}
 	return outcome(lanes, revisions), nil
+}
+
+// store runs a change in a transaction and tells the lanes how that ended, however it did.
+func (e *Engine) store(ctx context.Context, lanes []*lane, revisions []int64, write func(tx *db.Tx) error) (err error) {
+	imagined := make([]*imagined, len(lanes))
+	stored := false
+	defer func() {
+		for i, l := range lanes {
+			l.decided(imagined[i], stored)
+		}
+	}()
+	err = e.db.Write(ctx, func(tx *db.Tx) error {
+		if err := e.change(ctx, tx, lanes, revisions, write); err != nil {
+			return err
+		}
+		for i, l := range lanes {
+			var err error
+			if imagined[i], err = l.consider(ctx, tx, revisions[i]); err != nil {
+				return err
+			}
+		}
+		return failpoint.Hit(failpoint.TxChecked)
+	})
+	stored = err == nil
+	return err
 }
 
 func (e *Engine) change(ctx context.Context, tx *db.Tx, lanes []*lane, revisions []int64, write func(tx *db.Tx) error) error {

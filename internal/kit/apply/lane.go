@@ -345,14 +345,16 @@ func (l *lane) consider(ctx context.Context, tx *db.Tx, revision int64) (*imagin
 	}
 	// Held until the change is decided, so that no pass puts the stored state back meanwhile.
 	l.work.Lock()
+	defer func() {
+		if !x.applied {
+			l.work.Unlock()
+		}
+	}()
 	err = l.apply(ctx, x.config, x.files)
-	x.applied = err == nil
-	if x.applied {
+	if x.applied = err == nil; x.applied {
 		l.mu.Lock()
 		l.tried++
 		l.mu.Unlock()
-	} else {
-		l.work.Unlock()
 	}
 	return x, l.judge(x.files, err)
 }
