@@ -186,11 +186,14 @@ func (l *lane) report(start time.Time, early int, revision int64, touched bool, 
 
 // stored is the state that a pass brings about: the newest change, when its transaction has left it, or all of it read
 // anew.
-func (l *lane) stored(ctx context.Context) (*imagined, error) {
+func (l *lane) stored(ctx context.Context, anew bool) (*imagined, error) {
 	l.mu.Lock()
 	left := l.committed
 	l.committed = nil
 	l.mu.Unlock()
+	if anew {
+		left = nil
+	}
 	now := &imagined{}
 	err := l.engine.db.Snapshot(ctx, func(tx *db.Tx) error {
 		if err := tx.QueryRow(ctx, `SELECT coalesce(max(revision), 0) FROM apply_revisions WHERE component = $1`, l.id).Scan(&now.revision); err != nil {
@@ -216,7 +219,7 @@ func (l *lane) stored(ctx context.Context) (*imagined, error) {
 func (l *lane) converge(ctx context.Context, force bool) (revision int64, installed []host.File, err error) {
 	for {
 		tried := l.attempts()
-		now, err := l.stored(ctx)
+		now, err := l.stored(ctx, force)
 		if err != nil {
 			return now.revision, nil, err
 		}
