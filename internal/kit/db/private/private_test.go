@@ -3,6 +3,7 @@ package private_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -118,7 +119,7 @@ func TestServerNeverRunsAsRoot(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Stop()
-	info, err := os.Stat("/proc/" + query(t, s.URL("postgres"), "SELECT pg_backend_pid()::text"))
+	info, err := os.Stat(fmt.Sprintf("/proc/%d", s.PID()))
 	if err != nil {
 		t.Fatal(err)
 	}
