@@ -121,7 +121,4 @@ func (r *Room) linkNames() map[uint32]string {
 	return names
 }
 
-// ResolveNow has the names among the address objects resolved again, without waiting for the next time.
-func (r *Room) ResolveNow() { r.resolver.wake() }
-
 func doc(id, summary string) httpd.Doc { return httpd.Doc{ID: id, Tag: "firewall", Summary: summary} }

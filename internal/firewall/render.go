@@ -58,8 +58,8 @@ var (
 )
 
 // dropLog logs what no rule let pass, before the policy of the chain drops it.
-func dropLog(tag nft.Tag, log nft.Expr) []nft.Rule {
-	return []nft.Rule{rule(tag, nft.Do("limit rate 10/second burst 5 packets"), log)}
+func dropLog(tag nft.Tag, log nft.Expr) nft.Rule {
+	return rule(tag, nft.Do("limit rate 10/second burst 5 packets"), log)
 }
 
 func input(rs Ruleset, d *dispatch) nft.Chain {
@@ -77,7 +77,7 @@ func input(rs Ruleset, d *dispatch) nft.Chain {
 	for _, o := range rs.Openings {
 		c.Rules = append(c.Rules, opening(o)...)
 	}
-	c.Rules = append(c.Rules, dropLog(nft.Auto("auto:drop-input"), nft.Log("gateway:drop-input"))...)
+	c.Rules = append(c.Rules, dropLog(nft.Auto("auto:drop-input"), nft.Log("gateway:drop-input")))
 	return c
 }
 
@@ -92,7 +92,7 @@ func forward(rs Ruleset, d *dispatch) nft.Chain {
 	for _, t := range rs.Tunnels {
 		c.Rules = append(c.Rules, rule(nft.Auto("auto:tunnel"), nft.Link(nft.From, []value.IfName{t.Interface}), nft.Counter, nft.Accept))
 	}
-	c.Rules = append(c.Rules, dropLog(nft.Auto("auto:drop-forward"), nft.Log("gateway:drop-forward"))...)
+	c.Rules = append(c.Rules, dropLog(nft.Auto("auto:drop-forward"), nft.Log("gateway:drop-forward")))
 	return c
 }
 

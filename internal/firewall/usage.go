@@ -34,20 +34,17 @@ func (r *Room) usage(ctx context.Context, q db.Querier, id *uuid.UUID) ([]Usage,
 	}
 	defer rows.Close()
 	list := []Usage{}
-	add := func(used uuid.UUID, u resource.User) {
-		if n := len(list); n > 0 && list[n-1].ID == used {
-			list[n-1].UsedBy = append(list[n-1].UsedBy, u)
-			return
-		}
-		list = append(list, Usage{used, []resource.User{u}})
-	}
 	for rows.Next() {
 		var used uuid.UUID
 		var u resource.User
 		if err := rows.Scan(&used, &u.Kind, &u.ID, &u.Name); err != nil {
 			return nil, err
 		}
-		add(used, u)
+		if n := len(list); n == 0 || list[n-1].ID != used {
+			list = append(list, Usage{ID: used})
+		}
+		last := &list[len(list)-1]
+		last.UsedBy = append(last.UsedBy, u)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

@@ -45,6 +45,14 @@ func linkByName(name string) (netlink.Link, error) {
 	return l, err
 }
 
+// managedLink finds a link that is to be changed.
+func (s *System) managedLink(ctx context.Context, name string) (netlink.Link, error) {
+	if err := s.managed(ctx); err != nil {
+		return nil, err
+	}
+	return linkByName(name)
+}
+
 // CreateLink makes a vlan, a bridge or a bond.
 func (s *System) CreateLink(ctx context.Context, n NewLink) error {
 	if err := s.managed(ctx); err != nil {
@@ -79,10 +87,7 @@ func (s *System) CreateLink(ctx context.Context, n NewLink) error {
 
 // ChangeLink changes what is given.
 func (s *System) ChangeLink(ctx context.Context, name string, c LinkChange) error {
-	if err := s.managed(ctx); err != nil {
-		return err
-	}
-	link, err := linkByName(name)
+	link, err := s.managedLink(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -128,10 +133,7 @@ func setMaster(link netlink.Link, name string) error {
 
 // RemoveLink removes a link that the gateway made.
 func (s *System) RemoveLink(ctx context.Context, name string) error {
-	if err := s.managed(ctx); err != nil {
-		return err
-	}
-	link, err := linkByName(name)
+	link, err := s.managedLink(ctx, name)
 	if errors.Is(err, unix.ENODEV) {
 		return nil
 	}
@@ -164,10 +166,7 @@ func addressRequest(kind, flags int, link netlink.Link, a netip.Prefix) *nl.Netl
 
 // SetAddress gives a link an address of the gateway.
 func (s *System) SetAddress(ctx context.Context, name string, a NewAddr) error {
-	if err := s.managed(ctx); err != nil {
-		return err
-	}
-	link, err := linkByName(name)
+	link, err := s.managedLink(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -187,10 +186,7 @@ func (s *System) SetAddress(ctx context.Context, name string, a NewAddr) error {
 
 // RemoveAddress takes an address from a link.
 func (s *System) RemoveAddress(ctx context.Context, name string, a netip.Prefix) error {
-	if err := s.managed(ctx); err != nil {
-		return err
-	}
-	link, err := linkByName(name)
+	link, err := s.managedLink(ctx, name)
 	if errors.Is(err, unix.ENODEV) {
 		return nil
 	}

@@ -80,18 +80,21 @@ func (n *known[T]) recall(ctx context.Context, k *Kind[T], q db.Querier) (ids []
 		return nil, nil, db.Fault(err)
 	}
 	defer rows.Close()
-	n.mu.Lock()
-	defer n.mu.Unlock()
 	for rows.Next() {
 		var id uuid.UUID
 		var x versioned[T]
 		if err := rows.Scan(&id, &x.version); err != nil {
 			return nil, nil, fmt.Errorf("reading the versions of %s: %w", k.Table, err)
 		}
-		if kept, there := n.rows[id]; there && kept.version == x.version {
-			x.row = kept.row
-		}
 		ids, list = append(ids, id), append(list, x)
+	}
+	// Not before the database has answered: others read at the same time.
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for i, id := range ids {
+		if kept, there := n.rows[id]; there && kept.version == list[i].version {
+			list[i].row = kept.row
+		}
 	}
 	return ids, list, db.Fault(rows.Err())
 }
