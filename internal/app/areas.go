@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"edge.internal/gateway/internal/account"
+	"edge.internal/gateway/internal/certificate"
 	"edge.internal/gateway/internal/firewall"
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/db"
@@ -17,6 +18,7 @@ import (
 	"edge.internal/gateway/internal/kit/wire"
 	"edge.internal/gateway/internal/network"
 	"edge.internal/gateway/internal/ntp"
+	"edge.internal/gateway/internal/proxy"
 	"edge.internal/gateway/internal/setup"
 	"edge.internal/gateway/internal/system"
 )
@@ -24,12 +26,14 @@ import (
 // House is every room, wired.
 type House struct {
 	*kit.Kit
-	Setup    *setup.Room
-	Account  *account.Room
-	System   *system.Room
-	Network  *network.Room
-	NTP      *ntp.Room
-	Firewall *firewall.Room
+	Setup       *setup.Room
+	Account     *account.Room
+	System      *system.Room
+	Network     *network.Room
+	NTP         *ntp.Room
+	Firewall    *firewall.Room
+	Proxy       *proxy.Room
+	Certificate *certificate.Room
 }
 
 // Build builds and mounts every room, in order.
@@ -66,6 +70,9 @@ func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, 
 		},
 		Addresses: h.Network.Addresses,
 	})
+	fqdn := func() string { return store.View().FQDN.String() }
+	h.Proxy = proxy.New(k, proxy.Deps{FQDN: fqdn})
+	h.Certificate = certificate.New(k, certificateDeps(store))
 
 	k.Router.SetupDone = h.Setup.Completed
 	k.Router.Sessions = h.Account
@@ -75,6 +82,8 @@ func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, 
 	h.Network.Mount()
 	h.NTP.Mount()
 	h.Firewall.Mount()
+	h.Proxy.Mount()
+	h.Certificate.Mount()
 	k.Resources.MountChangeSets()
 	mountSpec(k)
 	return h, nil
@@ -92,6 +101,22 @@ func systemDeps(store *setup.Store) system.Deps {
 				f := flags(s)
 				change(&f)
 				s.IPv6Enabled, s.Maintenance, s.AutoUpdate, s.Retention = f.IPv6, f.Maintenance, f.AutoUpdate, setup.Retention(f.Retention)
+				return nil
+			})
+		},
+	}
+}
+
+// certificateDeps lends the certificates what the setup has decided.
+func certificateDeps(store *setup.Store) certificate.Deps {
+	return certificate.Deps{
+		ACME: func() certificate.ACME {
+			s := store.View()
+			return certificate.ACME{Enabled: s.ACMEEnabled, Email: s.ACMEEmail, DirectoryURL: s.ACMEDirectoryURL}
+		},
+		SetACME: func(a certificate.ACME) error {
+			return store.Update(func(s *setup.State) error {
+				s.ACMEEnabled, s.ACMEEmail, s.ACMEDirectoryURL = a.Enabled, a.Email, a.DirectoryURL
 				return nil
 			})
 		},

@@ -57,6 +57,9 @@ type Kind[T any] struct {
 	// View completes or masks a row before it is shown, from the row alone: lists are kept as long as the rows are the
 	// same.
 	View func(v *T)
+	// Join completes rows with what other tables hold, which are named: lists are kept as long as these are the same, too.
+	Join  func(ctx context.Context, q db.Querier, rows []*T) error
+	Joins []string
 
 	single  bool // it has one row, which nobody makes or deletes
 	codec   codec

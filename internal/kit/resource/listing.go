@@ -24,7 +24,11 @@ type tableState struct{ rows, mark int64 }
 const keepListing = 8 << 20
 
 func (k *Kind[T]) state(ctx context.Context, q db.Querier) (s tableState, err error) {
-	err = q.QueryRow(ctx, "SELECT count(*), coalesce(bit_xor(uuid_hash_extended(id, xmin::text::bigint)), 0) FROM "+pgx.Identifier{k.Table}.Sanitize()).Scan(&s.rows, &s.mark)
+	from := "SELECT id, xmin FROM " + pgx.Identifier{k.Table}.Sanitize()
+	for _, table := range k.Joins {
+		from += " UNION ALL SELECT id, xmin FROM " + pgx.Identifier{table}.Sanitize()
+	}
+	err = q.QueryRow(ctx, "SELECT count(*), coalesce(bit_xor(uuid_hash_extended(id, xmin::text::bigint)), 0) FROM ("+from+") t").Scan(&s.rows, &s.mark)
 	return s, db.Fault(err)
 }
 

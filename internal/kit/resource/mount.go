@@ -227,7 +227,7 @@ func (k *Kind[T]) mountItem(x route, path string, in reflect.Type, find func(c *
 		if err != nil {
 			return nil, err
 		}
-		return k.encode(v)
+		return k.encode(c, x.registry.DB, v)
 	})
 	x.update(path, in, find)
 	if k.Notes != nil {
@@ -238,10 +238,15 @@ func (k *Kind[T]) mountItem(x route, path string, in reflect.Type, find func(c *
 
 func (k *Kind[T]) shown(ctx context.Context, q db.Querier, where string, args ...any) ([]T, error) {
 	list, err := k.query(ctx, q, where, args...)
-	if k.View != nil {
-		for i := range list {
-			k.View(&list[i])
+	rows := make([]*T, len(list))
+	for i := range list {
+		rows[i] = &list[i]
+		if k.View != nil {
+			k.View(rows[i])
 		}
+	}
+	if err == nil {
+		err = k.join(ctx, q, rows...)
 	}
 	return list, err
 }
@@ -297,7 +302,7 @@ func (s *Singleton[T]) Mount(r *Registry) {
 		if err != nil {
 			return nil, err
 		}
-		return s.kind.encode(v)
+		return s.kind.encode(c, r.DB, v)
 	})
 	x.update(s.Path, none, func(*httpd.Call) (*uuid.UUID, error) { return nil, nil })
 }

@@ -338,7 +338,7 @@ func (k *Kind[T]) store(ctx context.Context, r *Registry, tx *db.Tx, was, now *T
 		tx.Queue(sql, args...)
 	}
 	change.ID, change.label = m.ID.String(), labelOf(now)
-	if change.After, err = k.encode(now); err != nil {
+	if change.After, err = k.encode(ctx, tx, now); err != nil {
 		return Change{}, err
 	}
 	change.fields, err = k.differences(was, now)
@@ -374,7 +374,7 @@ func (k *Kind[T]) stored(ctx context.Context, tx *db.Tx, op Operation) (*T, Chan
 		return nil, Change{}, err
 	}
 	change := Change{Kind: k.Name, Verb: op.Verb, ID: metaOf(was).ID.String(), label: labelOf(was)}
-	if change.Before, err = k.encode(was); err != nil {
+	if change.Before, err = k.encode(ctx, tx, was); err != nil {
 		return nil, Change{}, err
 	}
 	if op.ifMatch != "" {
@@ -384,7 +384,20 @@ func (k *Kind[T]) stored(ctx context.Context, tx *db.Tx, op Operation) (*T, Chan
 }
 
 // encode is a row as it is shown.
-func (k *Kind[T]) encode(v *T) (wire.Raw, error) { return wire.Encode(k.view(v)) }
+func (k *Kind[T]) encode(ctx context.Context, q db.Querier, v *T) (wire.Raw, error) {
+	shown := k.view(v)
+	if err := k.join(ctx, q, shown); err != nil {
+		return nil, err
+	}
+	return wire.Encode(shown)
+}
+
+func (k *Kind[T]) join(ctx context.Context, q db.Querier, rows ...*T) error {
+	if k.Join == nil || len(rows) == 0 {
+		return nil
+	}
+	return k.Join(ctx, q, rows)
+}
 
 func (k *Kind[T]) view(v *T) *T {
 	shown := *v

@@ -118,6 +118,11 @@ func errNotFound(title string) error { return fault.New(fault.NotFound, "there i
 // changes none of it.
 func (k *Kind[T]) All(ctx context.Context, q db.Querier) ([]T, error) { return k.known.all(ctx, k, q) }
 
+// Where reads the rows that a condition names, in the order of lists.
+func (k *Kind[T]) Where(ctx context.Context, q db.Querier, condition string, args ...any) ([]T, error) {
+	return k.query(ctx, q, " WHERE "+condition, args...)
+}
+
 func (k *Kind[T]) query(ctx context.Context, q db.Querier, where string, args ...any) ([]T, error) {
 	rows, err := q.Query(ctx, k.codec.selectAll+where+k.orderBy(), args...)
 	if err != nil {

@@ -447,6 +447,221 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/backend-servers": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List every server */
+        get: operations["proxy.server.list"];
+        put?: never;
+        /** Create a server */
+        post: operations["proxy.server.create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/backend-servers/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read one server */
+        get: operations["proxy.server.get"];
+        /** Change a server */
+        put: operations["proxy.server.update"];
+        post?: never;
+        /** Delete a server */
+        delete: operations["proxy.server.delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/backends": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List every backend */
+        get: operations["proxy.backend.list"];
+        put?: never;
+        /** Create a backend */
+        post: operations["proxy.backend.create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/backends/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read one backend */
+        get: operations["proxy.backend.get"];
+        /** Change a backend */
+        put: operations["proxy.backend.update"];
+        post?: never;
+        /** Delete a backend */
+        delete: operations["proxy.backend.delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/backends/{parent}/servers": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List every server of the parent */
+        get: operations["proxy.server.below.list"];
+        put?: never;
+        /** Create a server of the parent */
+        post: operations["proxy.server.below.create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/certificates": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List every certificate */
+        get: operations["certificate.certificate.list"];
+        put?: never;
+        /** Create a certificate */
+        post: operations["certificate.certificate.create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/certificates/acme": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** How certificates are ordered */
+        get: operations["certificate.acme.get"];
+        /** Change how certificates are ordered */
+        put: operations["certificate.acme"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/certificates/preflight": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Find out whether an order would succeed */
+        post: operations["certificate.preflight"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/certificates/renew-due": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Order every certificate that is due */
+        post: operations["certificate.renew-due"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/certificates/summary": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** How many certificates there are, and how they stand */
+        get: operations["certificate.summary"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/certificates/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read one certificate */
+        get: operations["certificate.certificate.get"];
+        /** Change a certificate */
+        put: operations["certificate.certificate.update"];
+        post?: never;
+        /** Delete a certificate */
+        delete: operations["certificate.certificate.delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/certificates/{id}/renew": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Order a certificate anew */
+        post: operations["certificate.renew"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/change-sets": {
         parameters: {
             query?: never;
@@ -459,6 +674,118 @@ export interface paths {
         /** Run several changes as one, or preview them */
         post: operations["change-set.create"];
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/dns-providers": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List every DNS provider */
+        get: operations["certificate.dns-provider.list"];
+        put?: never;
+        /** Create a DNS provider */
+        post: operations["certificate.dns-provider.create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/dns-providers/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read one DNS provider */
+        get: operations["certificate.dns-provider.get"];
+        /** Change a DNS provider */
+        put: operations["certificate.dns-provider.update"];
+        post?: never;
+        /** Delete a DNS provider */
+        delete: operations["certificate.dns-provider.delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/domains": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List every domain */
+        get: operations["proxy.domain.list"];
+        put?: never;
+        /** Create a domain */
+        post: operations["proxy.domain.create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/domains/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read one domain */
+        get: operations["proxy.domain.get"];
+        /** Change a domain */
+        put: operations["proxy.domain.update"];
+        post?: never;
+        /** Delete a domain */
+        delete: operations["proxy.domain.delete"];
+        options?: never;
+        head?: never;
+        /** Change the notes of a domain */
+        patch: operations["proxy.domain.annotate"];
+        trace?: never;
+    };
+    "/domains/{parent}/headers": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List every header */
+        get: operations["proxy.header.list"];
+        put?: never;
+        /** Create a header */
+        post: operations["proxy.header.create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/domains/{parent}/headers/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read one header */
+        get: operations["proxy.header.get"];
+        /** Change a header */
+        put: operations["proxy.header.update"];
+        post?: never;
+        /** Delete a header */
+        delete: operations["proxy.header.delete"];
         options?: never;
         head?: never;
         patch?: never;
@@ -1128,6 +1455,57 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/proxy/stats": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What the proxy has done so far */
+        get: operations["proxy.stats"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/proxy/stats/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The traffic of the last hour */
+        get: operations["proxy.stats.history"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/proxy/status": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What the proxy is able to do */
+        get: operations["proxy.status"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/routes": {
         parameters: {
             query?: never;
@@ -1177,6 +1555,60 @@ export interface paths {
         post?: never;
         /** Delete a static route */
         delete: operations["network.route.delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/routing-rules": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List every routing rule */
+        get: operations["proxy.routing-rule.list"];
+        put?: never;
+        /** Create a routing rule */
+        post: operations["proxy.routing-rule.create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/routing-rules/reorder": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Put every routing rule into order */
+        post: operations["proxy.routing-rule.reorder"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/routing-rules/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read one routing rule */
+        get: operations["proxy.routing-rule.get"];
+        /** Change a routing rule */
+        put: operations["proxy.routing-rule.update"];
+        post?: never;
+        /** Delete a routing rule */
+        delete: operations["proxy.routing-rule.delete"];
         options?: never;
         head?: never;
         patch?: never;
@@ -1383,6 +1815,23 @@ export interface paths {
         put?: never;
         /** Set: Whether the gateway shows a maintenance page */
         post: operations["system.maintenance"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/system/proxy-reload": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Reload the proxy */
+        post: operations["system.proxy-reload"];
         delete?: never;
         options?: never;
         head?: never;
@@ -2065,6 +2514,334 @@ export interface components {
             node_id: string;
             /** @description What it was done to. */
             subject: string;
+        };
+        Certificate: {
+            /**
+             * Format: int64
+             * @description Orders that failed since the last that did not.
+             */
+            readonly attempts: number;
+            /** @description Made because a domain, or the gateway, needs it; it goes when nobody does. */
+            readonly automatic: boolean;
+            /** @description The certificate and the chain behind it. */
+            certificate_pem: string;
+            /**
+             * @description How the certificate authority is shown that the names are ours: by a file that the proxy serves, or by a DNS record, which wildcards need.
+             * @enum {string}
+             */
+            challenge: "http-01" | "dns-01";
+            /**
+             * Format: date-time
+             * @description When it was created.
+             */
+            readonly created_at: string;
+            /** @description Who sets the DNS record. None takes the first provider whose zones have the name. */
+            dns_provider_id: string;
+            /** @description Domain that it was made for; none for the gateway's own and for those that serve several. */
+            domain_id: string;
+            /**
+             * @description What the last order failed of.
+             * @enum {string}
+             */
+            readonly error_kind: "" | "dns" | "connection" | "caa" | "rate_limit" | "account" | "refused" | "not_live" | "other";
+            /**
+             * Format: date-time
+             * @description Until when it is valid.
+             */
+            readonly expires_at: string | null;
+            /** @description SHA-256 of the certificate, in hex. */
+            readonly fingerprint_sha256: string;
+            /** @description Id, made by the service. */
+            readonly id: string;
+            /** @description Who issued it. */
+            readonly issuer: string;
+            /**
+             * @description Kind of the key that is made for it.
+             * @enum {string}
+             */
+            key_type: "ecdsa-p256" | "rsa-2048";
+            /** @description Why the last order failed; empty when it did not. */
+            readonly last_error: string;
+            /**
+             * Format: date-time
+             * @description When the proxy was last seen to show a new one.
+             */
+            readonly last_renewed_at: string | null;
+            /** @description Names that it is for. Those of an uploaded one are read from it. */
+            names: string[];
+            /**
+             * Format: date-time
+             * @description When it is ordered again.
+             */
+            readonly next_attempt_at: string | null;
+            /**
+             * Format: date-time
+             * @description Since when it is valid.
+             */
+            readonly not_before: string | null;
+            /**
+             * Format: date-time
+             * @description When it is due; the certificate authority may have named the time.
+             */
+            readonly renew_at: string | null;
+            /**
+             * @description Whether a certificate authority issues it by ACME, an operator brought it, or the gateway signed it.
+             * @enum {string}
+             */
+            source: "acme" | "uploaded" | "self-signed";
+            /**
+             * @description Where it stands. One that could not be renewed is valid as long as it is, and last_error says why.
+             * @enum {string}
+             */
+            readonly status: "pending" | "valid" | "expiring" | "expired" | "error";
+            /**
+             * Format: date-time
+             * @description When it was last changed.
+             */
+            readonly updated_at: string;
+        };
+        CertificateACME: {
+            /**
+             * @description The certificate authority. Empty stands for Let's Encrypt.
+             * @example https://acme.example.net/directory
+             */
+            directory_url: string;
+            /**
+             * @description Whom the certificate authority may write to.
+             * @example admin@example.net
+             */
+            email: string;
+            /** @description Whether certificates are ordered. */
+            enabled: boolean;
+        };
+        CertificateACMEUpdate: {
+            /**
+             * @description The certificate authority. Empty stands for Let's Encrypt.
+             * @example https://acme.example.net/directory
+             */
+            directory_url?: string;
+            /**
+             * @description Whom the certificate authority may write to.
+             * @example admin@example.net
+             */
+            email?: string;
+            /** @description Whether certificates are ordered. */
+            enabled?: boolean;
+        };
+        CertificateCreate: {
+            /** @description The certificate and the chain behind it. */
+            certificate_pem?: string;
+            /**
+             * @description How the certificate authority is shown that the names are ours: by a file that the proxy serves, or by a DNS record, which wildcards need.
+             * @enum {string}
+             */
+            challenge?: "http-01" | "dns-01";
+            /** @description Who sets the DNS record. None takes the first provider whose zones have the name. */
+            dns_provider_id?: string;
+            /** @description Domain that it was made for; none for the gateway's own and for those that serve several. */
+            domain_id?: string;
+            /**
+             * @description Kind of the key that is made for it.
+             * @enum {string}
+             */
+            key_type?: "ecdsa-p256" | "rsa-2048";
+            /** @description Names that it is for. Those of an uploaded one are read from it. */
+            names?: string[];
+            /** @description The key of an uploaded certificate. */
+            private_key_pem?: string;
+            /**
+             * @description Whether a certificate authority issues it by ACME, an operator brought it, or the gateway signed it.
+             * @enum {string}
+             */
+            source?: "acme" | "uploaded" | "self-signed";
+        };
+        CertificateDNSProvider: {
+            /**
+             * @description For rfc2136: the algorithm of the TSIG key.
+             * @enum {string}
+             */
+            algorithm: "hmac-sha256" | "hmac-sha384" | "hmac-sha512";
+            /**
+             * Format: date-time
+             * @description When it was created.
+             */
+            readonly created_at: string;
+            /**
+             * @description For httpreq: where the web service is.
+             * @example https://acme.example.net/directory
+             */
+            endpoint: string;
+            /** @description Id, made by the service. */
+            readonly id: string;
+            /**
+             * @description Which service, or which protocol: rfc2136 is dynamic update with TSIG, httpreq is a web service of your own.
+             * @enum {string}
+             */
+            kind: "rfc2136" | "cloudflare" | "desec" | "digitalocean" | "hetzner" | "httpreq";
+            /**
+             * @description Name of the provider.
+             * @example a note
+             */
+            name: string;
+            /** @description Whether there is a secret. */
+            readonly secret_configured: boolean;
+            /** @description For rfc2136: the name server, with a port if it is not 53. */
+            server: string;
+            /**
+             * Format: date-time
+             * @description When it was last changed.
+             */
+            readonly updated_at: string;
+            /** @description For rfc2136 the name of the TSIG key, for httpreq the user. */
+            username: string;
+            /** @description Zones that it serves. None stands for all. */
+            zones: string[];
+        };
+        CertificateDNSProviderCreate: {
+            /**
+             * @description For rfc2136: the algorithm of the TSIG key.
+             * @enum {string}
+             */
+            algorithm?: "hmac-sha256" | "hmac-sha384" | "hmac-sha512";
+            /**
+             * @description For httpreq: where the web service is.
+             * @example https://acme.example.net/directory
+             */
+            endpoint?: string;
+            /**
+             * @description Which service, or which protocol: rfc2136 is dynamic update with TSIG, httpreq is a web service of your own.
+             * @enum {string}
+             */
+            kind: "rfc2136" | "cloudflare" | "desec" | "digitalocean" | "hetzner" | "httpreq";
+            /**
+             * @description Name of the provider.
+             * @example a note
+             */
+            name: string;
+            /** @description The TSIG key in base64, the API token, or the password. */
+            secret?: string;
+            /** @description For rfc2136: the name server, with a port if it is not 53. */
+            server?: string;
+            /** @description For rfc2136 the name of the TSIG key, for httpreq the user. */
+            username?: string;
+            /** @description Zones that it serves. None stands for all. */
+            zones?: string[];
+        };
+        CertificateDNSProviderUpdate: {
+            /**
+             * @description For rfc2136: the algorithm of the TSIG key.
+             * @enum {string}
+             */
+            algorithm?: "hmac-sha256" | "hmac-sha384" | "hmac-sha512";
+            /**
+             * @description For httpreq: where the web service is.
+             * @example https://acme.example.net/directory
+             */
+            endpoint?: string;
+            /**
+             * @description Which service, or which protocol: rfc2136 is dynamic update with TSIG, httpreq is a web service of your own.
+             * @enum {string}
+             */
+            kind?: "rfc2136" | "cloudflare" | "desec" | "digitalocean" | "hetzner" | "httpreq";
+            /**
+             * @description Name of the provider.
+             * @example a note
+             */
+            name?: string;
+            /** @description The TSIG key in base64, the API token, or the password. */
+            secret?: string;
+            /** @description For rfc2136: the name server, with a port if it is not 53. */
+            server?: string;
+            /** @description For rfc2136 the name of the TSIG key, for httpreq the user. */
+            username?: string;
+            /** @description Zones that it serves. None stands for all. */
+            zones?: string[];
+        };
+        CertificateDue: {
+            /**
+             * Format: int64
+             * @description Certificates that are ordered now.
+             */
+            ordered: number;
+        };
+        CertificateFinding: {
+            /**
+             * @description What was looked at.
+             * @enum {string}
+             */
+            check: "directory" | "account" | "dns" | "caa" | "connection" | "provider";
+            /** @description What was found, and what to do about it. */
+            detail: string;
+            /** @description The name; empty for what concerns all. */
+            name: string;
+            /** @description Whether it is as it must be. */
+            ok: boolean;
+        };
+        CertificateFindings: {
+            /** @description What was looked at. */
+            findings: components["schemas"]["CertificateFinding"][];
+            /** @description Whether an order should succeed. */
+            ok: boolean;
+        };
+        CertificatePreflightInput: {
+            /**
+             * @description How to show that they are ours.
+             * @enum {string}
+             */
+            challenge?: "http-01" | "dns-01";
+            /** @description Who sets the DNS record. */
+            dns_provider_id?: string;
+            /** @description Names that the certificate is for. */
+            names: string[];
+        };
+        CertificateSummary: {
+            /**
+             * Format: int64
+             * @description Those whose last order failed.
+             */
+            errors: number;
+            /**
+             * Format: int64
+             * @description Those that are over.
+             */
+            expired: number;
+            /**
+             * Format: int64
+             * @description Those with less than 14 days left.
+             */
+            expiring: number;
+            /**
+             * Format: int64
+             * @description All certificates.
+             */
+            total: number;
+        };
+        CertificateUpdate: {
+            /** @description The certificate and the chain behind it. */
+            certificate_pem?: string;
+            /**
+             * @description How the certificate authority is shown that the names are ours: by a file that the proxy serves, or by a DNS record, which wildcards need.
+             * @enum {string}
+             */
+            challenge?: "http-01" | "dns-01";
+            /** @description Who sets the DNS record. None takes the first provider whose zones have the name. */
+            dns_provider_id?: string;
+            /** @description Domain that it was made for; none for the gateway's own and for those that serve several. */
+            domain_id?: string;
+            /**
+             * @description Kind of the key that is made for it.
+             * @enum {string}
+             */
+            key_type?: "ecdsa-p256" | "rsa-2048";
+            /** @description Names that it is for. Those of an uploaded one are read from it. */
+            names?: string[];
+            /** @description The key of an uploaded certificate. */
+            private_key_pem?: string;
+            /**
+             * @description Whether a certificate authority issues it by ACME, an operator brought it, or the gateway signed it.
+             * @enum {string}
+             */
+            source?: "acme" | "uploaded" | "self-signed";
         };
         Error: {
             /**
@@ -3758,6 +4535,786 @@ export interface components {
             /** @description Whether the clock follows a source. */
             synchronised: boolean;
         };
+        ProxyBackend: {
+            /** @description Off, its sites answer 503. */
+            active: boolean;
+            /**
+             * Format: date-time
+             * @description When it was created.
+             */
+            readonly created_at: string;
+            /** @description Speak HTTP/1.1 to the servers, even if they offer HTTP/2. */
+            force_http1: boolean;
+            /** @description Ask each server again and again whether it is well. */
+            health_check_enabled: boolean;
+            /**
+             * @description Statuses that mean that it is well.
+             * @example 200-399
+             */
+            health_check_expect: string;
+            /**
+             * @description Host name to ask for. Empty takes the address of the first server.
+             * @example ntp.example.net
+             */
+            health_check_host: string;
+            /**
+             * Format: int64
+             * @description Seconds between two questions.
+             */
+            health_check_interval_seconds: number;
+            /**
+             * @description How to ask.
+             * @enum {string}
+             */
+            health_check_method: "GET" | "HEAD" | "OPTIONS";
+            /**
+             * @description What to ask for.
+             * @example /api
+             */
+            health_check_path: string;
+            /** @description Id, made by the service. */
+            readonly id: string;
+            /**
+             * @description Who gets the next request: each in turn, the least busy, or always the same one for a client.
+             * @enum {string}
+             */
+            lb_algorithm: "roundrobin" | "leastconn" | "source";
+            /**
+             * @description Name of the backend.
+             * @example a note
+             */
+            name: string;
+            /**
+             * @description How the proxy speaks to the servers.
+             * @enum {string}
+             */
+            scheme: "http" | "https";
+            /** @description Its servers. */
+            readonly servers: components["schemas"]["ProxyServer"][];
+            /**
+             * Format: date-time
+             * @description When it was last changed.
+             */
+            readonly updated_at: string;
+            /** @description Refuse servers whose certificate the system does not trust. */
+            verify_tls: boolean;
+            /** @description Let connections that were upgraded rest for an hour. */
+            websocket: boolean;
+        };
+        ProxyBackendCreate: {
+            /** @description Off, its sites answer 503. */
+            active?: boolean;
+            /** @description Speak HTTP/1.1 to the servers, even if they offer HTTP/2. */
+            force_http1?: boolean;
+            /** @description Ask each server again and again whether it is well. */
+            health_check_enabled?: boolean;
+            /**
+             * @description Statuses that mean that it is well.
+             * @example 200-399
+             */
+            health_check_expect: string;
+            /**
+             * @description Host name to ask for. Empty takes the address of the first server.
+             * @example ntp.example.net
+             */
+            health_check_host?: string;
+            /**
+             * Format: int64
+             * @description Seconds between two questions.
+             */
+            health_check_interval_seconds?: number;
+            /**
+             * @description How to ask.
+             * @enum {string}
+             */
+            health_check_method?: "GET" | "HEAD" | "OPTIONS";
+            /**
+             * @description What to ask for.
+             * @example /api
+             */
+            health_check_path: string;
+            /**
+             * @description Who gets the next request: each in turn, the least busy, or always the same one for a client.
+             * @enum {string}
+             */
+            lb_algorithm?: "roundrobin" | "leastconn" | "source";
+            /**
+             * @description Name of the backend.
+             * @example a note
+             */
+            name: string;
+            /**
+             * @description How the proxy speaks to the servers.
+             * @enum {string}
+             */
+            scheme?: "http" | "https";
+            /** @description Refuse servers whose certificate the system does not trust. */
+            verify_tls?: boolean;
+            /** @description Let connections that were upgraded rest for an hour. */
+            websocket?: boolean;
+        };
+        ProxyBackendStats: {
+            /** @description Id of the backend. */
+            backend_id: string;
+            /**
+             * Format: int64
+             * @description Bytes of requests.
+             */
+            bytes_in: number;
+            /**
+             * Format: int64
+             * @description Bytes of answers.
+             */
+            bytes_out: number;
+            /** @description The same in words. */
+            check_detail: string;
+            /** @description What the last health check found, such as L4CON; empty where nothing is checked. */
+            check_status: string;
+            /**
+             * Format: int64
+             * @description Seconds since it last went up or down.
+             */
+            last_change_seconds: number;
+            /** @description The backend as the proxy calls it: gateway_backend_ and its id. */
+            name: string;
+            /**
+             * Format: int64
+             * @description Requests a second.
+             */
+            req_rate: number;
+            /**
+             * Format: int64
+             * @description Requests so far.
+             */
+            req_tot: number;
+            /**
+             * Format: int64
+             * @description Answers that went well.
+             */
+            responses_2xx: number;
+            /**
+             * Format: int64
+             * @description Answers that blame the request.
+             */
+            responses_4xx: number;
+            /**
+             * Format: int64
+             * @description Answers that blame the server.
+             */
+            responses_5xx: number;
+            /** @description Name of the server as the proxy has it; BACKEND for the backend as a whole. */
+            server: string;
+            /**
+             * Format: int64
+             * @description Sessions now.
+             */
+            sessions: number;
+            /**
+             * Format: int64
+             * @description Sessions so far.
+             */
+            sessions_total: number;
+            /**
+             * @description How it is. A backend of which some servers are down is DEGRADED.
+             * @enum {string}
+             */
+            status: "UP" | "DOWN" | "DEGRADED" | "MAINT" | "DRAIN" | "NO CHECK";
+            /**
+             * Format: int64
+             * @description Its share of the requests now.
+             */
+            weight: number;
+        };
+        ProxyBackendUpdate: {
+            /** @description Off, its sites answer 503. */
+            active?: boolean;
+            /** @description Speak HTTP/1.1 to the servers, even if they offer HTTP/2. */
+            force_http1?: boolean;
+            /** @description Ask each server again and again whether it is well. */
+            health_check_enabled?: boolean;
+            /**
+             * @description Statuses that mean that it is well.
+             * @example 200-399
+             */
+            health_check_expect?: string;
+            /**
+             * @description Host name to ask for. Empty takes the address of the first server.
+             * @example ntp.example.net
+             */
+            health_check_host?: string;
+            /**
+             * Format: int64
+             * @description Seconds between two questions.
+             */
+            health_check_interval_seconds?: number;
+            /**
+             * @description How to ask.
+             * @enum {string}
+             */
+            health_check_method?: "GET" | "HEAD" | "OPTIONS";
+            /**
+             * @description What to ask for.
+             * @example /api
+             */
+            health_check_path?: string;
+            /**
+             * @description Who gets the next request: each in turn, the least busy, or always the same one for a client.
+             * @enum {string}
+             */
+            lb_algorithm?: "roundrobin" | "leastconn" | "source";
+            /**
+             * @description Name of the backend.
+             * @example a note
+             */
+            name?: string;
+            /**
+             * @description How the proxy speaks to the servers.
+             * @enum {string}
+             */
+            scheme?: "http" | "https";
+            /** @description Refuse servers whose certificate the system does not trust. */
+            verify_tls?: boolean;
+            /** @description Let connections that were upgraded rest for an hour. */
+            websocket?: boolean;
+        };
+        ProxyDomain: {
+            /** @description Off, the proxy does not know the domain. */
+            active: boolean;
+            /** @description Backend that answers whatever no routing rule takes. */
+            backend_id: string;
+            /** @description Certificate to show. None chooses the best that fits the name. */
+            certificate_id: string;
+            /**
+             * Format: date-time
+             * @description When it was created.
+             */
+            readonly created_at: string;
+            /** @description Do not offer HTTP/3 for this domain. */
+            disable_h3: boolean;
+            /** @description Tell browsers to use HTTPS only (Strict-Transport-Security). */
+            hsts_enabled: boolean;
+            /** @description The same for every name below. */
+            hsts_include_subdomains: boolean;
+            /**
+             * Format: int64
+             * @description For how many seconds browsers keep to it.
+             */
+            hsts_max_age: number;
+            /** @description Agree to be in the browsers' built-in lists. */
+            hsts_preload: boolean;
+            /** @description Send plain HTTP to HTTPS. Off, both are served. */
+            http_to_https: boolean;
+            /** @description Id, made by the service. */
+            readonly id: string;
+            /** @description Show the maintenance page instead of the site. */
+            maintenance: boolean;
+            /**
+             * Format: int64
+             * @description Largest request body; 0 sets no limit. What is over it gets 413, and what does not say its length gets 411.
+             */
+            max_body_size_bytes: number;
+            /**
+             * @description Host name that people use, or *. before a name for every name one label below it.
+             * @example www.example.net
+             */
+            name: string;
+            /** @description Free text for the people who look after it. */
+            notes: string;
+            /** @description Limit the requests of each client address; what is over it gets 429. */
+            rate_limit_enabled: boolean;
+            /**
+             * Format: int64
+             * @description Length of the period.
+             */
+            rate_limit_period_seconds: number;
+            /**
+             * Format: int64
+             * @description Requests that one client may make in a period.
+             */
+            rate_limit_requests: number;
+            /**
+             * Format: date-time
+             * @description When it was last changed.
+             */
+            readonly updated_at: string;
+            /**
+             * @description Whether the name without www. leads to the one with it, or the other way round. The domain then answers to both.
+             * @enum {string}
+             */
+            www_redirect: "none" | "to_www" | "to_apex";
+        };
+        ProxyDomainCreate: {
+            /** @description Off, the proxy does not know the domain. */
+            active?: boolean;
+            /** @description Backend that answers whatever no routing rule takes. */
+            backend_id: string;
+            /** @description Certificate to show. None chooses the best that fits the name. */
+            certificate_id?: string;
+            /** @description Do not offer HTTP/3 for this domain. */
+            disable_h3?: boolean;
+            /** @description Tell browsers to use HTTPS only (Strict-Transport-Security). */
+            hsts_enabled?: boolean;
+            /** @description The same for every name below. */
+            hsts_include_subdomains?: boolean;
+            /**
+             * Format: int64
+             * @description For how many seconds browsers keep to it.
+             */
+            hsts_max_age?: number;
+            /** @description Agree to be in the browsers' built-in lists. */
+            hsts_preload?: boolean;
+            /** @description Send plain HTTP to HTTPS. Off, both are served. */
+            http_to_https?: boolean;
+            /** @description Show the maintenance page instead of the site. */
+            maintenance?: boolean;
+            /**
+             * Format: int64
+             * @description Largest request body; 0 sets no limit. What is over it gets 413, and what does not say its length gets 411.
+             */
+            max_body_size_bytes?: number;
+            /**
+             * @description Host name that people use, or *. before a name for every name one label below it.
+             * @example www.example.net
+             */
+            name: string;
+            /** @description Free text for the people who look after it. */
+            notes?: string;
+            /** @description Limit the requests of each client address; what is over it gets 429. */
+            rate_limit_enabled?: boolean;
+            /**
+             * Format: int64
+             * @description Length of the period.
+             */
+            rate_limit_period_seconds?: number;
+            /**
+             * Format: int64
+             * @description Requests that one client may make in a period.
+             */
+            rate_limit_requests?: number;
+            /**
+             * @description Whether the name without www. leads to the one with it, or the other way round. The domain then answers to both.
+             * @enum {string}
+             */
+            www_redirect?: "none" | "to_www" | "to_apex";
+        };
+        ProxyDomainNotes: {
+            /** @description Free text for the people who look after it. */
+            notes?: string;
+        };
+        ProxyDomainUpdate: {
+            /** @description Off, the proxy does not know the domain. */
+            active?: boolean;
+            /** @description Backend that answers whatever no routing rule takes. */
+            backend_id?: string;
+            /** @description Certificate to show. None chooses the best that fits the name. */
+            certificate_id?: string;
+            /** @description Do not offer HTTP/3 for this domain. */
+            disable_h3?: boolean;
+            /** @description Tell browsers to use HTTPS only (Strict-Transport-Security). */
+            hsts_enabled?: boolean;
+            /** @description The same for every name below. */
+            hsts_include_subdomains?: boolean;
+            /**
+             * Format: int64
+             * @description For how many seconds browsers keep to it.
+             */
+            hsts_max_age?: number;
+            /** @description Agree to be in the browsers' built-in lists. */
+            hsts_preload?: boolean;
+            /** @description Send plain HTTP to HTTPS. Off, both are served. */
+            http_to_https?: boolean;
+            /** @description Show the maintenance page instead of the site. */
+            maintenance?: boolean;
+            /**
+             * Format: int64
+             * @description Largest request body; 0 sets no limit. What is over it gets 413, and what does not say its length gets 411.
+             */
+            max_body_size_bytes?: number;
+            /**
+             * @description Host name that people use, or *. before a name for every name one label below it.
+             * @example www.example.net
+             */
+            name?: string;
+            /** @description Free text for the people who look after it. */
+            notes?: string;
+            /** @description Limit the requests of each client address; what is over it gets 429. */
+            rate_limit_enabled?: boolean;
+            /**
+             * Format: int64
+             * @description Length of the period.
+             */
+            rate_limit_period_seconds?: number;
+            /**
+             * Format: int64
+             * @description Requests that one client may make in a period.
+             */
+            rate_limit_requests?: number;
+            /**
+             * @description Whether the name without www. leads to the one with it, or the other way round. The domain then answers to both.
+             * @enum {string}
+             */
+            www_redirect?: "none" | "to_www" | "to_apex";
+        };
+        ProxyFrontendStats: {
+            /**
+             * Format: int64
+             * @description Bytes of requests.
+             */
+            bytes_in: number;
+            /**
+             * Format: int64
+             * @description Bytes of answers.
+             */
+            bytes_out: number;
+            /**
+             * Format: int64
+             * @description The most sessions at a time so far.
+             */
+            max_sessions: number;
+            /** @description The frontend as the proxy calls it. */
+            name: string;
+            /**
+             * Format: int64
+             * @description Requests a second.
+             */
+            req_rate: number;
+            /**
+             * Format: int64
+             * @description Requests so far.
+             */
+            req_tot: number;
+            /**
+             * Format: int64
+             * @description Answers that went well.
+             */
+            responses_2xx: number;
+            /**
+             * Format: int64
+             * @description Answers that blame the request.
+             */
+            responses_4xx: number;
+            /**
+             * Format: int64
+             * @description Answers that blame a server or the proxy.
+             */
+            responses_5xx: number;
+            /**
+             * Format: int64
+             * @description Sessions now.
+             */
+            sessions: number;
+        };
+        ProxyHeader: {
+            /**
+             * Format: date-time
+             * @description When it was created.
+             */
+            readonly created_at: string;
+            /** @description Domain that the header is for. */
+            domain_id: string;
+            /** @description Id, made by the service. */
+            readonly id: string;
+            /**
+             * @description Name of the response header.
+             * @example X-Frame-Options
+             */
+            name: string;
+            /**
+             * @description Whether to replace the header, add one more, or take it away.
+             * @enum {string}
+             */
+            operation: "set" | "add" | "remove";
+            /**
+             * Format: date-time
+             * @description When it was last changed.
+             */
+            readonly updated_at: string;
+            /**
+             * @description Its value, taken literally; empty for remove.
+             * @example DENY
+             */
+            value: string;
+        };
+        ProxyHeaderCreate: {
+            /** @description Domain that the header is for. */
+            domain_id: string;
+            /**
+             * @description Name of the response header.
+             * @example X-Frame-Options
+             */
+            name: string;
+            /**
+             * @description Whether to replace the header, add one more, or take it away.
+             * @enum {string}
+             */
+            operation?: "set" | "add" | "remove";
+            /**
+             * @description Its value, taken literally; empty for remove.
+             * @example DENY
+             */
+            value?: string;
+        };
+        ProxyHeaderUpdate: {
+            /** @description Domain that the header is for. */
+            domain_id?: string;
+            /**
+             * @description Name of the response header.
+             * @example X-Frame-Options
+             */
+            name?: string;
+            /**
+             * @description Whether to replace the header, add one more, or take it away.
+             * @enum {string}
+             */
+            operation?: "set" | "add" | "remove";
+            /**
+             * @description Its value, taken literally; empty for remove.
+             * @example DENY
+             */
+            value?: string;
+        };
+        ProxyHistory: {
+            /** @description The oldest first. A step in which the proxy could not be asked is missing. */
+            points: components["schemas"]["ProxyTraffic"][];
+            /**
+             * Format: int64
+             * @description Seconds between two points.
+             */
+            step_seconds: number;
+        };
+        ProxyRule: {
+            /** @description Off, the rule is kept and has no effect. */
+            active: boolean;
+            /** @description Backend that answers. */
+            backend_id: string;
+            /**
+             * Format: date-time
+             * @description When it was created.
+             */
+            readonly created_at: string;
+            /** @description Domain that it is for. */
+            domain_id: string;
+            /** @description Id, made by the service. */
+            readonly id: string;
+            /**
+             * @description How the path begins; it must begin with /.
+             * @example /api
+             */
+            path_prefix: string;
+            /**
+             * Format: int64
+             * @description Lower comes first. Without one a new rule goes last.
+             */
+            priority: number;
+            /** @description Take the prefix off the path before the backend sees it. */
+            strip_prefix: boolean;
+            /**
+             * Format: date-time
+             * @description When it was last changed.
+             */
+            readonly updated_at: string;
+        };
+        ProxyRuleCreate: {
+            /** @description Off, the rule is kept and has no effect. */
+            active?: boolean;
+            /** @description Backend that answers. */
+            backend_id: string;
+            /** @description Domain that it is for. */
+            domain_id: string;
+            /**
+             * @description How the path begins; it must begin with /.
+             * @example /api
+             */
+            path_prefix: string;
+            /**
+             * Format: int64
+             * @description Lower comes first. Without one a new rule goes last.
+             */
+            priority?: number;
+            /** @description Take the prefix off the path before the backend sees it. */
+            strip_prefix?: boolean;
+        };
+        ProxyRuleUpdate: {
+            /** @description Off, the rule is kept and has no effect. */
+            active?: boolean;
+            /** @description Backend that answers. */
+            backend_id?: string;
+            /** @description Domain that it is for. */
+            domain_id?: string;
+            /**
+             * @description How the path begins; it must begin with /.
+             * @example /api
+             */
+            path_prefix?: string;
+            /**
+             * Format: int64
+             * @description Lower comes first. Without one a new rule goes last.
+             */
+            priority?: number;
+            /** @description Take the prefix off the path before the backend sees it. */
+            strip_prefix?: boolean;
+        };
+        ProxyServer: {
+            /** @description Off, it gets no requests. */
+            active: boolean;
+            /**
+             * @description Host name or IP address.
+             * @example ntp.example.net
+             */
+            address: string;
+            /** @description Backend that it belongs to. */
+            backend_id: string;
+            /** @description Only used while every other server is down. */
+            backup: boolean;
+            /**
+             * Format: date-time
+             * @description When it was created.
+             */
+            readonly created_at: string;
+            /** @description Id, made by the service. */
+            readonly id: string;
+            /**
+             * @description Name of the server. In the proxy, blanks and dots of it are underscores.
+             * @example web-1
+             */
+            name: string;
+            /**
+             * Format: int64
+             * @description Port that it listens on.
+             */
+            port: number;
+            /**
+             * Format: date-time
+             * @description When it was last changed.
+             */
+            readonly updated_at: string;
+            /**
+             * Format: int64
+             * @description Its share of the requests; 0 takes no new ones.
+             */
+            weight: number;
+        };
+        ProxyServerCreate: {
+            /** @description Off, it gets no requests. */
+            active?: boolean;
+            /**
+             * @description Host name or IP address.
+             * @example ntp.example.net
+             */
+            address: string;
+            /** @description Backend that it belongs to. */
+            backend_id: string;
+            /** @description Only used while every other server is down. */
+            backup?: boolean;
+            /**
+             * @description Name of the server. In the proxy, blanks and dots of it are underscores.
+             * @example web-1
+             */
+            name: string;
+            /**
+             * Format: int64
+             * @description Port that it listens on.
+             */
+            port: number;
+            /**
+             * Format: int64
+             * @description Its share of the requests; 0 takes no new ones.
+             */
+            weight?: number;
+        };
+        ProxyServerUpdate: {
+            /** @description Off, it gets no requests. */
+            active?: boolean;
+            /**
+             * @description Host name or IP address.
+             * @example ntp.example.net
+             */
+            address?: string;
+            /** @description Backend that it belongs to. */
+            backend_id?: string;
+            /** @description Only used while every other server is down. */
+            backup?: boolean;
+            /**
+             * @description Name of the server. In the proxy, blanks and dots of it are underscores.
+             * @example web-1
+             */
+            name?: string;
+            /**
+             * Format: int64
+             * @description Port that it listens on.
+             */
+            port?: number;
+            /**
+             * Format: int64
+             * @description Its share of the requests; 0 takes no new ones.
+             */
+            weight?: number;
+        };
+        ProxyStats: {
+            /** @description Each backend as a whole, and each of its servers. */
+            backends: components["schemas"]["ProxyBackendStats"][];
+            /** @description Why the proxy could not be asked; empty when it could. */
+            error: string;
+            /** @description Each door to the outside. */
+            frontends: components["schemas"]["ProxyFrontendStats"][];
+        };
+        ProxyStatus: {
+            /** @description Why it could not be asked; empty when it could. */
+            error: string;
+            /** @description Whether it speaks HTTP/3. */
+            http3: boolean;
+            /** @description Why it does not; empty when it does. */
+            http3_why: string;
+            /**
+             * @description Who answers on the management port: HAProxy, or the service itself while HAProxy does not.
+             * @enum {string}
+             */
+            management: "proxy" | "service";
+            /**
+             * Format: int64
+             * @description Reloads since the service started.
+             */
+            reloads: number;
+            /**
+             * Format: int64
+             * @description Changes since the service started that needed no reload.
+             */
+            runtime_changes: number;
+            /** @description Version of HAProxy; empty when it is not installed. */
+            version: string;
+        };
+        ProxyTraffic: {
+            /**
+             * Format: date-time
+             * @description End of the step.
+             */
+            at: string;
+            /**
+             * Format: double
+             * @description Bytes of requests, a second.
+             */
+            bytes_in: number;
+            /**
+             * Format: double
+             * @description Bytes of answers, a second.
+             */
+            bytes_out: number;
+            /**
+             * Format: double
+             * @description Answers of 500 and more, a second.
+             */
+            errors: number;
+            /**
+             * Format: double
+             * @description Requests a second.
+             */
+            requests: number;
+            /**
+             * Format: int64
+             * @description Sessions at the end of the step.
+             */
+            sessions: number;
+        };
         ResourceChange: {
             /** @description The row after; null when it is gone. */
             after: unknown;
@@ -5152,6 +6709,883 @@ export interface operations {
             };
         };
     };
+    "proxy.server.list": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ProxyServer"][];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "proxy.server.create": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ProxyServerCreate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ProxyServer"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "proxy.server.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ProxyServer"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "proxy.server.update": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ProxyServerUpdate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ProxyServer"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "proxy.server.delete": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ResourceDeleted"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "proxy.backend.list": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ProxyBackend"][];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "proxy.backend.create": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ProxyBackendCreate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ProxyBackend"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "proxy.backend.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ProxyBackend"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "proxy.backend.update": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ProxyBackendUpdate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ProxyBackend"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "proxy.backend.delete": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ResourceDeleted"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "proxy.server.below.list": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the parent. */
+                parent: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ProxyServer"][];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "proxy.server.below.create": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the parent. */
+                parent: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ProxyServerCreate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ProxyServer"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "certificate.certificate.list": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Certificate"][];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "certificate.certificate.create": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CertificateCreate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Certificate"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "certificate.acme.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["CertificateACME"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "certificate.acme": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CertificateACMEUpdate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["CertificateACME"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "certificate.preflight": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CertificatePreflightInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["CertificateFindings"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "certificate.renew-due": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["CertificateDue"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "certificate.summary": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["CertificateSummary"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "certificate.certificate.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Certificate"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "certificate.certificate.update": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CertificateUpdate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Certificate"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "certificate.certificate.delete": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ResourceDeleted"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "certificate.renew": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the certificate. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Certificate"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
     "change-set.create": {
         parameters: {
             query?: never;
@@ -5173,6 +7607,636 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["ResourceResult"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "certificate.dns-provider.list": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["CertificateDNSProvider"][];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "certificate.dns-provider.create": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CertificateDNSProviderCreate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["CertificateDNSProvider"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "certificate.dns-provider.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["CertificateDNSProvider"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "certificate.dns-provider.update": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CertificateDNSProviderUpdate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["CertificateDNSProvider"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "certificate.dns-provider.delete": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ResourceDeleted"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "proxy.domain.list": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ProxyDomain"][];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "proxy.domain.create": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ProxyDomainCreate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ProxyDomain"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "proxy.domain.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ProxyDomain"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "proxy.domain.update": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ProxyDomainUpdate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ProxyDomain"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "proxy.domain.delete": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ResourceDeleted"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "proxy.domain.annotate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ProxyDomainNotes"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ProxyDomain"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "proxy.header.list": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the parent. */
+                parent: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ProxyHeader"][];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "proxy.header.create": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the parent. */
+                parent: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ProxyHeaderCreate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ProxyHeader"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "proxy.header.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the parent. */
+                parent: string;
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ProxyHeader"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "proxy.header.update": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the parent. */
+                parent: string;
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ProxyHeaderUpdate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ProxyHeader"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "proxy.header.delete": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the parent. */
+                parent: string;
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ResourceDeleted"];
                         error: null;
                     };
                 };
@@ -7960,6 +11024,111 @@ export interface operations {
             };
         };
     };
+    "proxy.stats": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ProxyStats"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "proxy.stats.history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ProxyHistory"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "proxy.status": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ProxyStatus"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
     "network.route.list": {
         parameters: {
             query?: never;
@@ -8150,6 +11319,237 @@ export interface operations {
         };
     };
     "network.route.delete": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ResourceDeleted"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "proxy.routing-rule.list": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ProxyRule"][];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "proxy.routing-rule.create": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ProxyRuleCreate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ProxyRule"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "proxy.routing-rule.reorder": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ResourceOrderInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ProxyRule"][];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "proxy.routing-rule.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ProxyRule"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "proxy.routing-rule.update": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ProxyRuleUpdate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ProxyRule"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "proxy.routing-rule.delete": {
         parameters: {
             query?: never;
             header?: never;
@@ -8718,6 +12118,41 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["SystemFlag"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "system.proxy-reload": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ApplyStatus"];
                         error: null;
                     };
                 };

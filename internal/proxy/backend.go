@@ -1,0 +1,193 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/resource"
+	"edge.internal/gateway/internal/kit/value"
+)
+
+// Path is the path of a URL.
+type Path struct{ value.Text[pathGrammar] }
+
+type pathGrammar struct{}
+
+var pathForm = regexp.MustCompile(`^/([A-Za-z0-9._~!$&'()*+,;=:@/-]|%[0-9A-Fa-f]{2})*$`)
+
+func (pathGrammar) Example() string { return "/api" }
+
+func (pathGrammar) Parse(s string) (string, error) {
+	if len(s) > 500 || !pathForm.MatchString(s) {
+		return "", errors.New("must begin with / and be the path of a URL: other characters are written as %XX")
+	}
+	return s, nil
+}
+
+// StatusList is a list of HTTP statuses and ranges of them.
+type StatusList struct{ value.Text[statusListGrammar] }
+
+type statusListGrammar struct{}
+
+func (statusListGrammar) Example() string { return "200-399" }
+
+func (statusListGrammar) Parse(s string) (string, error) {
+	var parts []string
+	for part := range strings.SplitSeq(s, ",") {
+		from, to, ranged := strings.Cut(strings.TrimSpace(part), "-")
+		if !ranged {
+			to = from
+		}
+		low, err1 := strconv.Atoi(from)
+		high, err2 := strconv.Atoi(to)
+		if err1 != nil || err2 != nil || low < 100 || high > 599 || low > high || len(parts) == 20 {
+			return "", errors.New("must be statuses or ranges of them, such as 200-399 or 200,204")
+		}
+		if low == high {
+			parts = append(parts, strconv.Itoa(low))
+		} else {
+			parts = append(parts, fmt.Sprintf("%d-%d", low, high))
+		}
+	}
+	return strings.Join(parts, ","), nil
+}
+
+// Backend is a pool of servers that answer for sites.
+type Backend struct {
+	resource.Meta
+	Name                value.Line `json:"name" required:"true" maxLength:"120" doc:"Name of the backend."`
+	Scheme              string     `json:"scheme" enum:"http,https" doc:"How the proxy speaks to the servers."`
+	LBAlgorithm         string     `json:"lb_algorithm" enum:"roundrobin,leastconn,source" doc:"Who gets the next request: each in turn, the least busy, or always the same one for a client."`
+	Websocket           bool       `json:"websocket" doc:"Let connections that were upgraded rest for an hour."`
+	ForceHTTP1          bool       `json:"force_http1" doc:"Speak HTTP/1.1 to the servers, even if they offer HTTP/2."`
+	Active              bool       `json:"active" doc:"Off, its sites answer 503."`
+	HealthCheckEnabled  bool       `json:"health_check_enabled" doc:"Ask each server again and again whether it is well."`
+	HealthCheckPath     Path       `json:"health_check_path" required:"true" doc:"What to ask for."`
+	HealthCheckMethod   string     `json:"health_check_method" enum:"GET,HEAD,OPTIONS" doc:"How to ask."`
+	HealthCheckHost     value.Host `json:"health_check_host" doc:"Host name to ask for. Empty takes the address of the first server."`
+	HealthCheckExpect   StatusList `json:"health_check_expect" required:"true" doc:"Statuses that mean that it is well."`
+	HealthCheckInterval int        `json:"health_check_interval_seconds" minimum:"1" maximum:"3600" doc:"Seconds between two questions."`
+	VerifyTLS           bool       `json:"verify_tls" doc:"Refuse servers whose certificate the system does not trust."`
+	Servers             []Server   `json:"servers" readOnly:"true" db:"-" doc:"Its servers."`
+}
+
+// Label is how people know it.
+func (b *Backend) Label() string { return b.Name.String() }
+
+func (r *Room) backendKind() resource.Kind[Backend] {
+	return resource.Kind[Backend]{
+		Name: "proxy.backend", Title: "backend", Path: "/backends", Table: "proxy_backends", Order: "name", Feeds: feeds,
+		New: func() Backend {
+			return Backend{
+				Scheme: "http", LBAlgorithm: "roundrobin", Active: true,
+				HealthCheckEnabled: true, HealthCheckPath: value.Must[Path]("/"), HealthCheckMethod: "GET", HealthCheckExpect: value.Must[StatusList]("200-399"), HealthCheckInterval: 5,
+			}
+		},
+		Check: func(ctx context.Context, tx *db.Tx, was, now *Backend) error {
+			if now != nil {
+				return nil
+			}
+			users, err := backendUsers(ctx, tx, was.ID)
+			if err != nil {
+				return err
+			}
+			return resource.InUse("the backend "+was.Name.String(), users)
+		},
+		Join: r.joinServers, Joins: []string{"proxy_servers"},
+	}
+}
+
+// backendUsers are the domains and routing rules that lead to a backend.
+func backendUsers(ctx context.Context, tx *db.Tx, id uuid.UUID) (users []resource.User, err error) {
+	rows, err := tx.Query(ctx, `
+		SELECT 'proxy.domain', id, name FROM proxy_domains WHERE backend_id = $1
+		UNION ALL
+		SELECT 'proxy.routing-rule', r.id, d.name || r.path_prefix FROM proxy_routing_rules r JOIN proxy_domains d ON d.id = r.domain_id WHERE r.backend_id = $1
+		ORDER BY 1, 3`, id)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var u resource.User
+		if err := rows.Scan(&u.Kind, &u.ID, &u.Name); err != nil {
+			return nil, err
+		}
+		users = append(users, u)
+	}
+	return users, rows.Err()
+}
+
+// joinServers gives backends their servers.
+func (r *Room) joinServers(ctx context.Context, q db.Querier, rows []*Backend) error {
+	ids := make([]uuid.UUID, len(rows))
+	for i, b := range rows {
+		ids[i] = b.ID
+	}
+	servers, err := r.servers.Where(ctx, q, "backend_id = ANY ($1)", ids)
+	if err != nil {
+		return err
+	}
+	of := map[uuid.UUID][]Server{}
+	for _, s := range servers {
+		of[s.BackendID] = append(of[s.BackendID], s)
+	}
+	for _, b := range rows {
+		b.Servers = slices.Concat([]Server{}, of[b.ID])
+	}
+	return nil
+}
+
+// ServerName is the name of a server. In HAProxy it is a word; see Word.
+type ServerName struct{ value.Text[serverNameGrammar] }
+
+type serverNameGrammar struct{}
+
+var serverWord = regexp.MustCompile(`^[A-Za-z0-9_:-]{1,100}$`)
+
+func (serverNameGrammar) Example() string { return "web-1" }
+
+func (serverNameGrammar) Parse(s string) (string, error) {
+	if s != strings.TrimSpace(s) || strings.ContainsAny(s, "\t\n\v\f\r") || !serverWord.MatchString(blanks.Replace(s)) {
+		return "", errors.New("must be at most 100 letters, digits, dashes, underscores, dots, colons or blanks")
+	}
+	return s, nil
+}
+
+var blanks = strings.NewReplacer(" ", "_", ".", "_")
+
+// Word is the name as HAProxy and its statistics have it.
+func (n ServerName) Word() string { return blanks.Replace(n.String()) }
+
+// Server is one machine of a backend.
+type Server struct {
+	resource.Meta
+	BackendID uuid.UUID  `json:"backend_id" required:"true" doc:"Backend that it belongs to."`
+	Name      ServerName `json:"name" required:"true" doc:"Name of the server. In the proxy, blanks and dots of it are underscores."`
+	Address   value.Host `json:"address" required:"true" doc:"Host name or IP address."`
+	Port      int        `json:"port" required:"true" minimum:"1" maximum:"65535" doc:"Port that it listens on."`
+	Weight    int        `json:"weight" minimum:"0" maximum:"256" doc:"Its share of the requests; 0 takes no new ones."`
+	Backup    bool       `json:"backup" doc:"Only used while every other server is down."`
+	Active    bool       `json:"active" doc:"Off, it gets no requests."`
+}
+
+// Label is how people know it.
+func (s *Server) Label() string { return s.Name.String() }
+
+func serverKind() resource.Child[Server] {
+	return resource.Child[Server]{
+		Kind: resource.Kind[Server]{
+			Name: "proxy.server", Title: "server", Path: "/backend-servers", Table: "proxy_servers", Order: "created_at", Feeds: feeds,
+			New: func() Server { return Server{Weight: 100, Active: true} },
+		},
+		Under: "/backends/{parent}/servers", Column: "backend_id", Parent: "proxy_backends",
+	}
+}

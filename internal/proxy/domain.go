@@ -1,0 +1,217 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"regexp"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"edge.internal/gateway/internal/kit/check"
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/resource"
+	"edge.internal/gateway/internal/kit/value"
+)
+
+// SiteName is the name of a site: a full domain name, or *. before one for every name one label below it.
+type SiteName struct{ value.Text[siteNameGrammar] }
+
+type siteNameGrammar struct{}
+
+func (siteNameGrammar) Example() string { return "www.example.net" }
+
+func (siteNameGrammar) Parse(s string) (string, error) {
+	parent, wildcard := strings.CutPrefix(s, "*.")
+	name, err := value.Parse[value.DomainName](parent)
+	switch {
+	case err != nil:
+		return "", errors.New("must be a full domain name such as www.example.net, or *. before one")
+	case wildcard:
+		return "*." + name.String(), nil
+	}
+	return name.String(), nil
+}
+
+// Wildcard is the domain whose names a wildcard stands for.
+func (n SiteName) Wildcard() (parent string, ok bool) { return strings.CutPrefix(n.String(), "*.") }
+
+// What becomes of the name with www. before it, or without it.
+const (
+	wwwNone   = "none"
+	wwwToWWW  = "to_www"
+	wwwToApex = "to_apex"
+)
+
+// Domain is a site that the proxy serves.
+type Domain struct {
+	resource.Meta
+	Name                   SiteName   `json:"name" required:"true" doc:"Host name that people use, or *. before a name for every name one label below it."`
+	BackendID              uuid.UUID  `json:"backend_id" required:"true" doc:"Backend that answers whatever no routing rule takes."`
+	Active                 bool       `json:"active" doc:"Off, the proxy does not know the domain."`
+	HTTPToHTTPS            bool       `json:"http_to_https" doc:"Send plain HTTP to HTTPS. Off, both are served."`
+	DisableH3              bool       `json:"disable_h3" doc:"Do not offer HTTP/3 for this domain."`
+	HSTSEnabled            bool       `json:"hsts_enabled" doc:"Tell browsers to use HTTPS only (Strict-Transport-Security)."`
+	HSTSMaxAge             int64      `json:"hsts_max_age" minimum:"0" maximum:"315360000" doc:"For how many seconds browsers keep to it."`
+	HSTSIncludeSubdomains  bool       `json:"hsts_include_subdomains" doc:"The same for every name below."`
+	HSTSPreload            bool       `json:"hsts_preload" doc:"Agree to be in the browsers' built-in lists."`
+	RateLimitEnabled       bool       `json:"rate_limit_enabled" doc:"Limit the requests of each client address; what is over it gets 429."`
+	RateLimitRequests      int        `json:"rate_limit_requests" minimum:"1" maximum:"1000000" doc:"Requests that one client may make in a period."`
+	RateLimitPeriodSeconds int        `json:"rate_limit_period_seconds" minimum:"1" maximum:"3600" doc:"Length of the period."`
+	Maintenance            bool       `json:"maintenance" doc:"Show the maintenance page instead of the site."`
+	MaxBodySizeBytes       int64      `json:"max_body_size_bytes" minimum:"0" maximum:"1099511627776" doc:"Largest request body; 0 sets no limit. What is over it gets 413, and what does not say its length gets 411."`
+	WWWRedirect            string     `json:"www_redirect" enum:"none,to_www,to_apex" doc:"Whether the name without www. leads to the one with it, or the other way round. The domain then answers to both."`
+	Notes                  string     `json:"notes" maxLength:"4000" doc:"Free text for the people who look after it."`
+	CertificateID          *uuid.UUID `json:"certificate_id" doc:"Certificate to show. None chooses the best that fits the name."`
+}
+
+// Label is how people know it.
+func (d *Domain) Label() string { return d.Name.String() }
+
+// Validate says what one domain can say about itself.
+func (d *Domain) Validate() error {
+	var c check.List
+	if _, wildcard := d.Name.Wildcard(); wildcard {
+		c.That(d.WWWRedirect == wwwNone, "www_redirect", "must be none for a wildcard")
+	}
+	c.That(!d.HSTSPreload || d.HSTSIncludeSubdomains && d.HSTSMaxAge >= 31536000, "hsts_preload", "needs hsts_include_subdomains and an hsts_max_age of at least 31536000: the lists refuse it otherwise")
+	return c.Err()
+}
+
+// counterpart is the other of the two names that a domain with a www redirect answers to.
+func (d *Domain) counterpart() (name string, ok bool) {
+	if d.WWWRedirect == wwwNone {
+		return "", false
+	}
+	if apex, www := strings.CutPrefix(d.Name.String(), "www."); www {
+		return apex, true
+	}
+	return "www." + d.Name.String(), true
+}
+
+// names are the names that the domain answers to.
+func (d *Domain) names() []string {
+	names := []string{d.Name.String()}
+	if other, ok := d.counterpart(); ok {
+		names = append(names, other)
+	}
+	return names
+}
+
+func (r *Room) domainKind() resource.Kind[Domain] {
+	return resource.Kind[Domain]{
+		Name: "proxy.domain", Title: "domain", Path: "/domains", Table: "proxy_domains", Order: "name", Feeds: feeds,
+		Notes: []string{"notes"},
+		New: func() Domain {
+			return Domain{Active: true, HTTPToHTTPS: true, HSTSMaxAge: 31536000, RateLimitRequests: 100, RateLimitPeriodSeconds: 60, WWWRedirect: wwwNone}
+		},
+		Check: r.checkDomain,
+	}
+}
+
+// checkDomain keeps each name with one domain, and the gateway's own with none.
+func (r *Room) checkDomain(ctx context.Context, tx *db.Tx, _, now *Domain) error {
+	if now == nil {
+		return nil
+	}
+	for _, name := range now.names() {
+		field := "name"
+		if name != now.Name.String() {
+			field = "www_redirect"
+		}
+		if name == r.deps.FQDN() {
+			return fault.Field(field, "%s is the gateway's own name: its console answers there", name)
+		}
+		var taken string
+		err := tx.QueryRow(ctx, `
+			SELECT coalesce(max(name), '') FROM proxy_domains
+			WHERE id <> $1 AND (name = $2 OR www_redirect <> 'none' AND CASE WHEN name LIKE 'www.%' THEN substr(name, 5) ELSE 'www.' || name END = $2)`, now.ID, name).Scan(&taken)
+		if err != nil {
+			return err
+		}
+		if taken != "" {
+			return &fault.Error{Kind: fault.Conflict, Message: "the domain " + taken + " answers to " + name + " already", Fields: map[string]string{field: "the domain " + taken + " answers to " + name + " already"}}
+		}
+	}
+	return nil
+}
+
+// HeaderName is the name of an HTTP header that an operator may set.
+type HeaderName struct{ value.Text[headerNameGrammar] }
+
+type headerNameGrammar struct{}
+
+var headerToken = regexp.MustCompile(`^[A-Za-z0-9!#$&'*+.^_|~-]{1,100}$`)
+
+// framing are the headers that say where a message ends, or are for one connection: whoever sets them breaks it.
+var framing = map[string]bool{
+	"connection": true, "content-length": true, "host": true, "keep-alive": true, "proxy-connection": true, "te": true, "trailer": true,
+	"transfer-encoding": true, "upgrade": true,
+}
+
+func (headerNameGrammar) Example() string { return "X-Frame-Options" }
+
+func (headerNameGrammar) Parse(s string) (string, error) {
+	switch {
+	case !headerToken.MatchString(s):
+		return "", errors.New("must be the name of a header: letters, digits and dashes")
+	case framing[strings.ToLower(s)]:
+		return "", errors.New("is for the proxy alone to set")
+	}
+	return s, nil
+}
+
+// HeaderValue is the value of an HTTP header, taken literally.
+type HeaderValue struct{ value.Text[headerValueGrammar] }
+
+type headerValueGrammar struct{}
+
+func (headerValueGrammar) Example() string { return "DENY" }
+
+func (headerValueGrammar) Parse(s string) (string, error) {
+	if len(s) > 4000 || s != strings.TrimSpace(s) || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' }) {
+		return "", errors.New("must be printable ASCII, at most 4000 characters, without blanks at its ends")
+	}
+	return s, nil
+}
+
+// What a header row does.
+const (
+	headerSet    = "set"
+	headerAdd    = "add"
+	headerRemove = "remove"
+)
+
+// Header changes a response header of a domain.
+type Header struct {
+	resource.Meta
+	DomainID  uuid.UUID   `json:"domain_id" required:"true" doc:"Domain that the header is for."`
+	Name      HeaderName  `json:"name" required:"true" doc:"Name of the response header."`
+	Value     HeaderValue `json:"value" doc:"Its value, taken literally; empty for remove."`
+	Operation string      `json:"operation" enum:"set,add,remove" doc:"Whether to replace the header, add one more, or take it away."`
+}
+
+// Label is how people know it.
+func (h *Header) Label() string { return h.Name.String() }
+
+// Validate says what one header can say about itself.
+func (h *Header) Validate() error {
+	var c check.List
+	if h.Operation == headerRemove {
+		c.That(h.Value.IsZero(), "value", "must be empty: the header is taken away")
+	} else {
+		c.That(!h.Value.IsZero(), "value", "is required")
+	}
+	return c.Err()
+}
+
+func headerKind() resource.Child[Header] {
+	return resource.Child[Header]{
+		Kind: resource.Kind[Header]{
+			Name: "proxy.header", Title: "header", Table: "proxy_domain_headers", Order: "created_at", Feeds: feeds,
+			New: func() Header { return Header{Operation: headerSet} },
+		},
+		Under: "/domains/{parent}/headers", Column: "domain_id", Parent: "proxy_domains",
+	}
+}
