@@ -12,6 +12,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/google/uuid"
+
 	"edge.internal/gateway/internal/kit/value"
 )
 
@@ -19,16 +21,38 @@ import (
 type constant string
 
 // Arg is one argument of a directive.
-type Arg struct{ text string }
+type Arg struct {
+	text     string
+	constant bool // a word of the program, which a grammar with quotes does not quote
+}
 
 // Word is a constant argument.
-func Word(w constant) Arg { return Arg{string(w)} }
+func Word(w constant) Arg { return Arg{string(w), true} }
 
 // Int is a number.
-func Int(n int) Arg { return Arg{strconv.Itoa(n)} }
+func Int(n int) Arg { return Int64(int64(n)) }
+
+// Int64 is a number.
+func Int64(n int64) Arg { return Arg{strconv.FormatInt(n, 10), true} }
+
+// ID is the id of a row.
+func ID(id uuid.UUID) Arg { return Arg{id.String(), true} }
 
 // Value is a parsed value in its canonical form.
-func Value(v value.Parsed) Arg { return Arg{v.String()} }
+func Value(v value.Parsed) Arg { return Arg{text: v.String()} }
+
+// Joined is several arguments as one word, which is as safe as they are: one that is not constant makes all of it a value.
+func Joined(args ...Arg) Arg {
+	whole := Arg{constant: true}
+	for _, a := range args {
+		whole.text += a.text
+		whole.constant = whole.constant && a.constant
+	}
+	return whole
+}
+
+// String is the text of the argument, for those who speak to a daemon while it runs.
+func (a Arg) String() string { return a.text }
 
 // Grammar prints one directive, or refuses it.
 type Grammar interface {
