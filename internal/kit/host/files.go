@@ -47,7 +47,8 @@ func (s *System) install(path string, spec placeSpec, content []byte) error {
 		return err
 	}
 	dir := filepath.Dir(path)
-	if err := makeFolder(dir); err != nil {
+	// What others may not read, they may not list either.
+	if err := makeFolder(dir, folderMode(spec.mode)); err != nil {
 		return err
 	}
 	if err := sweepStaged(path); err != nil {
@@ -136,16 +137,24 @@ func LookupOwner(name, group string) (uid, gid int, err error) {
 	return uid, gid, err
 }
 
+// folderMode is the mode of a folder that is made for a file.
+func folderMode(file fs.FileMode) fs.FileMode {
+	if file&0o077 == 0 {
+		return 0o700
+	}
+	return 0o755
+}
+
 // makeFolder creates a folder with its parents; each new name survives a power cut.
-func makeFolder(dir string) error {
+func makeFolder(dir string, mode fs.FileMode) error {
 	if _, err := os.Stat(dir); err == nil {
 		return nil
 	}
 	parent := filepath.Dir(dir)
-	if err := makeFolder(parent); err != nil {
+	if err := makeFolder(parent, 0o755); err != nil {
 		return err
 	}
-	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := os.Mkdir(dir, mode); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	return syncFolder(parent)
