@@ -63,15 +63,8 @@ func RunAPI(ctx context.Context, cfg Config) error {
 	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), componentMetrics{k.Engine})
 	k.Router.Observe(metrics)
 
-	cert := &httpd.SelfSigned{Path: k.Paths.State("tls/self-signed.pem"), Names: func() []string {
-		names := []string{k.Host.Facts().Hostname, "localhost", "127.0.0.1", "::1"}
-		if fqdn := store.View().FQDN.String(); fqdn != "" {
-			names = append([]string{fqdn}, names...)
-		}
-		return names
-	}}
 	// The sockets come before the database: health and setup answer while it is away.
-	listeners, err := listen(k.Paths, cfg.Listen, cert.Config(), k)
+	listeners, err := listen(k.Paths, cfg.Listen, house.SelfSigned.Config(), k)
 	if err != nil {
 		return err
 	}

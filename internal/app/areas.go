@@ -11,6 +11,7 @@ import (
 	"edge.internal/gateway/internal/certificate"
 	"edge.internal/gateway/internal/firewall"
 	"edge.internal/gateway/internal/kit"
+	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/password"
@@ -34,6 +35,8 @@ type House struct {
 	Firewall    *firewall.Room
 	Proxy       *proxy.Room
 	Certificate *certificate.Room
+	// SelfSigned is the gateway's certificate until it has a better one.
+	SelfSigned *httpd.SelfSigned
 }
 
 // Build builds and mounts every room, in order.
@@ -70,8 +73,8 @@ func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, 
 		},
 		Addresses: h.Network.Addresses,
 	})
-	fqdn := func() string { return store.View().FQDN.String() }
-	h.Proxy = proxy.New(k, proxy.Deps{FQDN: fqdn})
+	h.SelfSigned = selfSigned(k, store)
+	h.Proxy = proxy.New(k, h.proxyDeps(store))
 	h.Certificate = certificate.New(k, certificateDeps(store))
 
 	k.Router.SetupDone = h.Setup.Completed
@@ -104,6 +107,34 @@ func systemDeps(store *setup.Store) system.Deps {
 				return nil
 			})
 		},
+	}
+}
+
+// selfSigned is made for every name that the gateway is reached by before the setup has named it.
+func selfSigned(k *kit.Kit, store *setup.Store) *httpd.SelfSigned {
+	return &httpd.SelfSigned{Path: k.Paths.State("tls/self-signed.pem"), Names: func() []string {
+		names := []string{k.Host.Facts().Hostname, "localhost", "127.0.0.1", "::1"}
+		if fqdn := store.View().FQDN.String(); fqdn != "" {
+			names = append([]string{fqdn}, names...)
+		}
+		return names
+	}}
+}
+
+// proxyDeps lends the proxy what the setup has decided, and the certificates.
+func (h *House) proxyDeps(store *setup.Store) proxy.Deps {
+	return proxy.Deps{
+		FQDN: func() string { return store.View().FQDN.String() },
+		Flags: func() (ipv6, maintenance bool) {
+			s := store.View()
+			return s.IPv6Enabled, s.Maintenance
+		},
+		Default: h.SelfSigned.PEM,
+		Certificates: func(ctx context.Context, q db.Querier) ([]proxy.Certificate, error) {
+			return nil, nil
+		},
+		Renewed:    func(apply.Row) (was, now proxy.Certificate, ok bool) { return was, now, false },
+		Management: func() string { return "service" },
 	}
 }
 

@@ -77,7 +77,11 @@ func (c Config) complete() *Config {
 }
 
 func (r *Room) load(ctx context.Context, q db.Querier) (*Config, error) {
-	c := Config{Default: r.deps.Default(), Features: r.capabilities(ctx)}
+	fallback, err := r.deps.Default()
+	if err != nil {
+		return nil, err
+	}
+	c := Config{Default: fallback, Features: r.capabilities(ctx)}
 	c.IPv6, c.Maintenance = r.deps.Flags()
 	if name := r.deps.FQDN(); name != "" {
 		fqdn, err := value.Parse[value.DomainName](name)
@@ -86,7 +90,6 @@ func (r *Room) load(ctx context.Context, q db.Querier) (*Config, error) {
 		}
 		c.FQDN = fqdn
 	}
-	var err error
 	if c.Domains, err = r.domains.All(ctx, q); err != nil {
 		return nil, err
 	}

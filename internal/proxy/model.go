@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/google/uuid"
 
@@ -22,6 +23,8 @@ type model struct {
 	certificates                                []shown
 	// management are the certificates of the management port.
 	management []shown
+	// mark names everything but what may change while HAProxy runs; HAProxy tells it.
+	mark func() ([]byte, error)
 }
 
 // entry is one line of a map.
@@ -113,6 +116,7 @@ func compile(c *Config) *model {
 	}
 	slices.SortFunc(m.backends, func(a, b pool) int { return slices.Compare(a.ID[:], b.ID[:]) })
 	m.certificates, m.management = show(c)
+	m.mark = sync.OnceValues(func() ([]byte, error) { return generation(c, m) })
 	return m
 }
 
@@ -299,7 +303,9 @@ func flags(letters ...conf.Arg) conf.Arg {
 // plainFlag says that the site is served without TLS, too.
 func (d *Domain) plainFlag() conf.Arg { return when(!d.HTTPToHTTPS, conf.Word("p")) }
 
-func backendName(id uuid.UUID) conf.Arg { return conf.Joined(conf.Word("gateway_backend_"), conf.ID(id)) }
+func backendName(id uuid.UUID) conf.Arg {
+	return conf.Joined(conf.Word("gateway_backend_"), conf.ID(id))
+}
 
 // routesOf are the entries of a domain's rules. HAProxy takes the longest prefix; a rule that comes after one with a
 // shorter prefix of its own could never match and is left out, so that the longest that is left is also the first.

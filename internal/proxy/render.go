@@ -1,17 +1,14 @@
 package proxy
 
 import (
-	"bytes"
 	"crypto/sha256"
 	_ "embed"
-	"encoding/hex"
 	"maps"
 	"net/netip"
 	"slices"
 
 	"edge.internal/gateway/internal/kit/conf"
 	"edge.internal/gateway/internal/kit/host"
-	"edge.internal/gateway/internal/kit/value"
 )
 
 // Names of the proxies that are not an operator's.
@@ -104,7 +101,7 @@ func certificateFile(x Certificate) conf.Arg {
 
 // renderMain writes haproxy.cfg. The mark in it names everything but the servers, which may change while HAProxy runs.
 func renderMain(c *Config, m *model) ([]byte, error) {
-	mark, err := generation(c, m)
+	mark, err := m.mark()
 	if err != nil {
 		return nil, err
 	}
@@ -113,16 +110,16 @@ func renderMain(c *Config, m *model) ([]byte, error) {
 	return w.Bytes()
 }
 
-// generation is the mark of a configuration: HAProxy tells it while it runs.
-func generation(c *Config, m *model) (string, error) {
+// generation is the mark of a configuration.
+func generation(c *Config, m *model) ([]byte, error) {
 	w := conf.New(conf.HAProxy)
-	write(w, c, m, "", false)
+	write(w, c, m, nil, false)
 	b, err := w.Bytes()
-	sum := sha256.Sum256(bytes.Join([][]byte{b, c.Default}, nil))
-	return hex.EncodeToString(sum[:16]), err
+	sum := sha256.Sum256(append(b, c.Default...))
+	return sum[:16], err
 }
 
-func write(w *conf.Writer, c *Config, m *model, mark string, servers bool) {
+func write(w *conf.Writer, c *Config, m *model, mark []byte, servers bool) {
 	renderGlobal(w, c, mark)
 	renderHTTP(w, c, m)
 	renderHTTPS(w, c, m)
@@ -133,10 +130,10 @@ func write(w *conf.Writer, c *Config, m *model, mark string, servers bool) {
 	}
 }
 
-func renderGlobal(w *conf.Writer, c *Config, mark string) {
+func renderGlobal(w *conf.Writer, c *Config, mark []byte) {
 	w.Line("global")
 	w.Line("default-path", conf.Word("config"))
-	if mark != "" {
+	if mark != nil {
 		w.Line("description", conf.Hex(mark))
 	}
 	w.Line("user", conf.Word("haproxy"))
@@ -250,13 +247,15 @@ func renderHTTP(w *conf.Writer, c *Config, m *model) {
 	if c.IPv6 {
 		w.Line("bind", conf.Word(":::80 v6only"))
 	}
-	w.Line("use_backend", conf.Word(acmeBackend+" if { path_beg /.well-known/acme-challenge/ }"))
 	renderFind(w)
-	const challenge = " !{ path_beg /.well-known/acme-challenge/ }"
-	w.Line("http-request", conf.Word("redirect prefix http://%[var(txn.site),field(4,|)] code 301 if { var(txn.flags) -m sub w } { var(txn.flags) -m sub p }"+challenge))
-	w.Line("http-request", conf.Word("redirect prefix https://%[var(txn.site),field(4,|)] code 301 if { var(txn.flags) -m sub w }"+challenge))
-	w.Line("http-request", conf.Word("redirect scheme https code 301 if !{ var(txn.flags) -m sub p } { method GET HEAD }"+challenge))
-	w.Line("http-request", conf.Word("redirect scheme https code 308 if !{ var(txn.flags) -m sub p }"+challenge))
+	// A certificate authority asks here, whatever becomes of the site.
+	const challenge = " if { path_beg /.well-known/acme-challenge/ }"
+	w.Line("http-request", conf.Word("set-var(txn.flags) str(gp)"+challenge))
+	w.Line("http-request", conf.Word("set-var(txn.backend) str("+acmeBackend+")"+challenge))
+	w.Line("http-request", conf.Word("redirect prefix http://%[var(txn.site),field(4,|)] code 301 if { var(txn.flags) -m sub w } { var(txn.flags) -m sub p }"))
+	w.Line("http-request", conf.Word("redirect prefix https://%[var(txn.site),field(4,|)] code 301 if { var(txn.flags) -m sub w }"))
+	w.Line("http-request", conf.Word("redirect scheme https code 301 if !{ var(txn.flags) -m sub p } { method GET HEAD }"))
+	w.Line("http-request", conf.Word("redirect scheme https code 308 if !{ var(txn.flags) -m sub p }"))
 	renderForwarded(w, conf.Word("http"))
 	renderSite(w, m)
 }
@@ -333,8 +332,7 @@ func renderBackend(w *conf.Writer, p pool, servers bool) {
 		return
 	}
 	for _, s := range p.servers {
-		w.Line("server", append([]conf.Arg{conf.Value(s.Name.word()), s.endpoint()}, p.options(s)...)...)
-		
+		w.Line("server", append([]conf.Arg{conf.Value(s.Name.Word()), s.endpoint()}, p.options(s)...)...)
 	}
 }
 
@@ -353,10 +351,13 @@ func (p *pool) checkHost() conf.Arg {
 	switch {
 	case !p.HealthCheckHost.IsZero():
 		return conf.Value(p.HealthCheckHost)
-	case len(p.servers) > 0:
-		return conf.Value(p.servers[0].Address)
+	case len(p.servers) == 0:
+		return conf.Word("localhost")
 	}
-	return conf.Word("localhost")
+	if _, address := p.servers[0].ip(); address {
+		return conf.Word("localhost") // an address may change while HAProxy runs, and this may not
+	}
+	return conf.Value(p.servers[0].Address)
 }
 
 // ip is the server's address, when it is one and not a name.
@@ -426,5 +427,3 @@ func (p *pool) common(s Server) (list []conf.Arg) {
 	}
 	return list
 }
-
-var _ = value.Line{}

@@ -62,7 +62,11 @@ func TestStepsNeedNoReloadAndFilesFollow(t *testing.T) {
 	if got := s.steps(); len(got) != 20 || !slices.IsSorted(got) {
 		t.Fatalf("steps %q", got)
 	}
-	eventually(t, "the files follow", func() bool { lines, _ := s.load(t.Context(), s.DB); f, _ := render(lines); return s.file(t) == string(f[0].Content) })
+	eventually(t, "the files follow", func() bool {
+		lines, _ := s.load(t.Context(), s.DB)
+		f, _ := render(lines)
+		return s.file(t) == string(f[0].Content)
+	})
 	if s.Machine.Restarts(host.Chrony) != restarts || s.Machine.Runs(host.ChronyCheck) != checks {
 		t.Fatal("a step took the full way")
 	}
@@ -100,7 +104,11 @@ func TestStepsAndPassesMixed(t *testing.T) {
 		})
 	}
 	group.Wait()
-	eventually(t, "the files follow", func() bool { lines, _ := s.load(t.Context(), s.DB); f, _ := render(lines); return s.file(t) == string(f[0].Content) })
+	eventually(t, "the files follow", func() bool {
+		lines, _ := s.load(t.Context(), s.DB)
+		f, _ := render(lines)
+		return s.file(t) == string(f[0].Content)
+	})
 	if st := s.status(); st.AppliedRevision != 41 || st.State != apply.Live {
 		t.Fatalf("%+v", st)
 	}

@@ -7,6 +7,7 @@ package conf
 
 import (
 	"bytes"
+	"encoding/hex"
 	"fmt"
 	"strconv"
 	"strings"
@@ -37,6 +38,9 @@ func Int64(n int64) Arg { return Arg{strconv.FormatInt(n, 10), true} }
 
 // ID is the id of a row.
 func ID(id uuid.UUID) Arg { return Arg{id.String(), true} }
+
+// Hex is bytes in hex.
+func Hex(b []byte) Arg { return Arg{hex.EncodeToString(b), true} }
 
 // Value is a parsed value in its canonical form.
 func Value(v value.Parsed) Arg { return Arg{text: v.String()} }

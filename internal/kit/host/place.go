@@ -34,6 +34,7 @@ const (
 	ProxySwitches           Place = "haproxy.map.switches"
 	ProxyMaintenancePage    Place = "haproxy.page.maintenance"
 	ProxyCertificateList    Place = "haproxy.certificates"
+	ProxyManagementList     Place = "haproxy.management"
 	ProxyDefaultCertificate Place = "haproxy.certificate.default"
 )
 
@@ -68,6 +69,7 @@ var places = map[Place]placeSpec{
 	ProxySwitches:           {"/etc/haproxy/maps/switches.map", 0o640, "root", "root"},
 	ProxyMaintenancePage:    {"/etc/haproxy/pages/maintenance.html", 0o644, "root", "root"},
 	ProxyCertificateList:    {"/etc/haproxy/certificates.list", 0o640, "root", "root"},
+	ProxyManagementList:     {"/etc/haproxy/management.list", 0o640, "root", "root"},
 	ProxyDefaultCertificate: {"/etc/haproxy/certificates/default.pem", 0o600, "root", "root"},
 }
 

@@ -53,8 +53,8 @@ type Proxy interface {
 
 // ProxyQuestion is one command of HAProxy's runtime interface.
 type ProxyQuestion struct {
-	// Command is one line. It cannot hold a second command or begin a payload of its own.
-	Command string
+	// Words are the command and its arguments. Whatever a word holds, it stays one word.
+	Words []string
 	// Payload follows the command, for those that take lines: entries of a map, a certificate. It has no empty lines.
 	Payload string
 }
@@ -103,25 +103,34 @@ func (s *System) ProxyAsk(ctx context.Context, questions ...ProxyQuestion) ([]st
 	return answers, nil
 }
 
+// escape keeps what has a meaning on HAProxy's command line from having one.
+var escape = strings.NewReplacer(`\`, `\\`, " ", `\ `, ";", `\;`)
+
 // text is the question as it is sent.
 func (q ProxyQuestion) text() (string, error) {
-	control := func(r rune) bool { return r < ' ' || r == 0x7f }
+	words := make([]string, len(q.Words))
+	for i, word := range q.Words {
+		if word == "" || word == "<<" || strings.ContainsFunc(word, func(r rune) bool { return r < ' ' && r != '\x1f' || r == 0x7f }) {
+			return "", fmt.Errorf("%q cannot be a word of a question to haproxy", word)
+		}
+		words[i] = escape.Replace(word)
+	}
+	command := strings.Join(words, " ")
 	switch {
-	case q.Command == "" || strings.ContainsFunc(q.Command, control) || strings.Contains(q.Command, ";") ||
-		strings.Contains(q.Command, "<<") || strings.HasSuffix(q.Command, `\`):
-		return "", fmt.Errorf("%q is not one command of haproxy", q.Command)
+	case command == "":
+		return "", errors.New("a question to haproxy without words")
 	case q.Payload == "":
-		return q.Command + "\n", nil
+		return command + "\n", nil
 	case strings.ContainsAny(q.Payload, "\x00\r"):
-		return "", fmt.Errorf("the payload of %q is not text", q.Command)
+		return "", fmt.Errorf("the payload of %q is not text", command)
 	}
 	payload := strings.TrimSuffix(q.Payload, "\n")
 	if slices.Contains(strings.Split(payload, "\n"), "") {
-		return "", fmt.Errorf("the payload of %q has an empty line, which would end it", q.Command)
+		return "", fmt.Errorf("the payload of %q has an empty line, which would end it", command)
 	}
-	text := q.Command + " <<\n" + payload + "\n\n"
+	text := command + " <<\n" + payload + "\n\n"
 	if len(text) > ProxyQuestionLimit {
-		return "", fmt.Errorf("the payload of %q is too long for haproxy: %d of %d bytes", q.Command, len(text), ProxyQuestionLimit)
+		return "", fmt.Errorf("the payload of %q is too long for haproxy: %d of %d bytes", command, len(text), ProxyQuestionLimit)
 	}
 	return text, nil
 }

@@ -96,7 +96,7 @@ func askProxy(t *testing.T, s *System, questions ...ProxyQuestion) []string {
 // infoPID is the worker that answers.
 func infoPID(t *testing.T, s *System) (pid int) {
 	t.Helper()
-	for line := range strings.Lines(askProxy(t, s, ProxyQuestion{Command: "show info"})[0]) {
+	for line := range strings.Lines(askProxy(t, s, ProxyQuestion{Words: strings.Fields("show info")})[0]) {
 		if n, _ := fmt.Sscanf(line, "Pid: %d", &pid); n == 1 {
 			return pid
 		}
@@ -109,9 +109,9 @@ func TestProxyAnswers(t *testing.T) {
 	s, root := startProxy(t)
 	hosts := filepath.Join(root, ProxyHosts.Path())
 	answers := askProxy(t, s,
-		ProxyQuestion{Command: "add map maps/hosts.map", Payload: "/b second\n/c third\n"},
-		ProxyQuestion{Command: "get map maps/hosts.map /c"},
-		ProxyQuestion{Command: "frobnicate"})
+		ProxyQuestion{Words: strings.Fields("add map maps/hosts.map"), Payload: "/b second\n/c third\n"},
+		ProxyQuestion{Words: strings.Fields("get map maps/hosts.map /c")},
+		ProxyQuestion{Words: strings.Fields("frobnicate")})
 	if answers[0] != "" || !strings.Contains(answers[1], `value="third"`) || !strings.HasPrefix(answers[2], "Unknown command") {
 		t.Errorf("%s: %q", hosts, answers)
 	}
@@ -123,36 +123,42 @@ func TestProxyAnswers(t *testing.T) {
 
 func TestProxyQuestionsHoldOneCommand(t *testing.T) {
 	s, _ := startProxy(t)
+	add := []string{"add", "map", "maps/hosts.map"}
 	for _, q := range []ProxyQuestion{
 		{},
-		{Command: "show info;disable frontend web"},
-		{Command: "show info\ndisable frontend web"},
-		{Command: "show info\rdisable frontend web"},
-		{Command: "add map maps/hosts.map <<\n/x y\n\ndisable frontend web"},
-		{Command: "add map maps/hosts.map <<"},
-		{Command: `add map maps/hosts.map\`, Payload: "/x y"},
-		{Command: "show info\x00"},
-		{Command: "add map maps/hosts.map", Payload: "/x y\n\ndisable frontend web\n"},
-		{Command: "add map maps/hosts.map", Payload: "\n"},
-		{Command: "add map maps/hosts.map", Payload: "\ndisable frontend web"},
-		{Command: "add map maps/hosts.map", Payload: "/x y\n\n"},
-		{Command: "add map maps/hosts.map", Payload: "/x y\r\n\r\ndisable frontend web"},
-		{Command: "add map maps/hosts.map", Payload: strings.Repeat("/x y\n", 4000)},
+		{Words: []string{""}},
+		{Words: []string{"show", "info\ndisable frontend web"}},
+		{Words: []string{"show", "info\rdisable frontend web"}},
+		{Words: []string{"add", "map", "maps/hosts.map", "<<"}},
+		{Words: []string{"show", "info\x00"}},
+		{Words: add, Payload: "/x y\n\ndisable frontend web\n"},
+		{Words: add, Payload: "\n"},
+		{Words: add, Payload: "\ndisable frontend web"},
+		{Words: add, Payload: "/x y\n\n"},
+		{Words: add, Payload: "/x y\r\n\r\ndisable frontend web"},
+		{Words: add, Payload: strings.Repeat("/x y\n", 4000)},
 	} {
 		if answers, err := s.ProxyAsk(t.Context(), q); err == nil {
 			t.Errorf("%q was sent: %q", q, answers)
 		}
 	}
-	if said := askProxy(t, s, ProxyQuestion{Command: "show map maps/hosts.map"})[0]; strings.Count(said, "\n") != 0 {
+	if said := askProxy(t, s, ProxyQuestion{Words: strings.Fields("show map maps/hosts.map")})[0]; strings.Count(said, "\n") != 0 {
 		t.Errorf("the map was changed: %q", said)
+	}
+	// Whatever a word holds, it stays one word.
+	for _, word := range []string{"a b", "a;disable frontend web", `a\`, `\`, `a"b'c`, "#1", "-m", "a\x1fb", "%[env(PATH)]", "é"} {
+		said := askProxy(t, s, ProxyQuestion{Words: []string{"set", "map", "maps/hosts.map", "/a", word}}, ProxyQuestion{Words: strings.Fields("get map maps/hosts.map /a")})
+		if said[0] != "" || !strings.Contains(said[1], `value="`+word+`"`) {
+			t.Errorf("%q: %q", word, said)
+		}
 	}
 	// What is just short enough arrives whole.
 	var payload strings.Builder
 	for n := 0; payload.Len() < ProxyQuestionLimit-100; n++ {
 		fmt.Fprintf(&payload, "/%d y\n", n)
 	}
-	askProxy(t, s, ProxyQuestion{Command: "add map maps/hosts.map", Payload: payload.String()})
-	said := askProxy(t, s, ProxyQuestion{Command: "show map maps/hosts.map"})[0]
+	askProxy(t, s, ProxyQuestion{Words: strings.Fields("add map maps/hosts.map"), Payload: payload.String()})
+	said := askProxy(t, s, ProxyQuestion{Words: strings.Fields("show map maps/hosts.map")})[0]
 	if got, want := strings.Count(said, "\n"), strings.Count(payload.String(), "\n"); got != want {
 		t.Errorf("%d entries arrived of %d", got, want)
 	}
@@ -178,7 +184,7 @@ func TestEveryReloadIsConfirmed(t *testing.T) {
 		if pid := infoPID(t, s); pid != now.PID {
 			t.Fatalf("reload %d: worker %d answers, not %d", n, pid, now.PID)
 		}
-		if said := askProxy(t, s, ProxyQuestion{Command: "get map maps/hosts.map /a"})[0]; !strings.Contains(said, fmt.Sprintf(`value="number-%d"`, n)) {
+		if said := askProxy(t, s, ProxyQuestion{Words: strings.Fields("get map maps/hosts.map /a")})[0]; !strings.Contains(said, fmt.Sprintf(`value="number-%d"`, n)) {
 			t.Fatalf("reload %d: %s", n, said)
 		}
 		was = now
@@ -223,7 +229,7 @@ func TestProxyThatDoesNotRun(t *testing.T) {
 	s := newSystem(t, root)
 	check := func(when string) {
 		t.Helper()
-		_, asked := s.ProxyAsk(t.Context(), ProxyQuestion{Command: "show info"})
+		_, asked := s.ProxyAsk(t.Context(), ProxyQuestion{Words: strings.Fields("show info")})
 		_, reloaded := s.ProxyReload(t.Context())
 		_, process := s.ProxyProcess(t.Context())
 		for verb, err := range map[string]error{"ask": asked, "reload": reloaded, "process": process} {
@@ -263,7 +269,7 @@ func TestAskingEndsWithItsContext(t *testing.T) {
 	defer silent.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	_, err = newSystem(t, root).ProxyAsk(ctx, ProxyQuestion{Command: "show info"})
+	_, err = newSystem(t, root).ProxyAsk(ctx, ProxyQuestion{Words: strings.Fields("show info")})
 	if !errors.Is(err, context.DeadlineExceeded) || !strings.HasPrefix(err.Error(), "asking haproxy to show info: ") {
 		t.Errorf("err = %v", err)
 	}

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"math/big"
 	"net"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -35,6 +36,14 @@ func (s *SelfSigned) Config() *tls.Config {
 		NextProtos:     []string{"http/1.1"},
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return s.certificate() },
 	}
+}
+
+// PEM is the certificate followed by its key.
+func (s *SelfSigned) PEM() ([]byte, error) {
+	if _, err := s.certificate(); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(s.Path)
 }
 
 func (s *SelfSigned) certificate() (*tls.Certificate, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -104,14 +105,14 @@ func TestFilter(t *testing.T) {
 
 func TestProxyRunsWithItsUnit(t *testing.T) {
 	m := hosttest.New()
-	show := host.ProxyQuestion{Command: "show info"}
+	show := host.ProxyQuestion{Words: strings.Fields("show info")}
 	if _, err := m.ProxyAsk(t.Context(), show); !errors.Is(err, host.ErrNotRunning) {
 		t.Errorf("before the start: %v", err)
 	}
 	if err := m.Start(t.Context(), host.HAProxy); err != nil {
 		t.Fatal(err)
 	}
-	m.AnswerProxy(func(q host.ProxyQuestion) (string, error) { return "to " + q.Command, nil })
+	m.AnswerProxy(func(q host.ProxyQuestion) (string, error) { return "to " + strings.Join(q.Words, " "), nil })
 	if said, err := m.ProxyAsk(t.Context(), show, show); err != nil || len(said) != 2 || said[1] != "to show info" || len(m.ProxyAsked()) != 2 {
 		t.Errorf("%q, %v", said, err)
 	}
