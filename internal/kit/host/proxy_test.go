@@ -34,9 +34,26 @@ frontend web
 `, filepath.Join(root, proxyAdmin))
 }
 
-// startProxy runs the real HAProxy below a root folder until the test ends.
-func startProxy(t *testing.T) (*System, string) {
+// onEachHAProxy runs a test with the machine's own HAProxy, and with the one of the next Debian.
+func onEachHAProxy(t *testing.T, test func(t *testing.T, s *System, root string)) {
+	next, err := filepath.Abs("../../../.cache/haproxy3/haproxy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, binary := range map[string]string{"own": haproxy, "3.0": next} {
+		t.Run(name, func(t *testing.T) {
+			s, root := startProxy(t, binary)
+			test(t, s, root)
+		})
+	}
+}
+
+// startProxy runs a real HAProxy below a root folder until the test ends.
+func startProxy(t *testing.T, binary string) (*System, string) {
 	t.Helper()
+	if _, err := os.Stat(binary); err != nil {
+		t.Fatalf("%v: run make test-packages first", err)
+	}
 	// Not t.TempDir: the path of a socket is short.
 	root, err := os.MkdirTemp("", "haproxy-")
 	if err != nil {
@@ -54,7 +71,7 @@ func startProxy(t *testing.T) (*System, string) {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	cmd := exec.Command(haproxy, "-W", "-S", filepath.Join(root, proxyMaster), "-p", filepath.Join(root, proxyPID), "-f", s.Path(ProxyConfig))
+	cmd := exec.Command(binary, "-W", "-S", filepath.Join(root, proxyMaster), "-p", filepath.Join(root, proxyPID), "-f", s.Path(ProxyConfig))
 	cmd.Stdout, cmd.Stderr = log, log
 	ended, err := child.Start(cmd, syscall.SIGKILL)
 	if err != nil {
@@ -106,111 +123,114 @@ func infoPID(t *testing.T, s *System) (pid int) {
 }
 
 func TestProxyAnswers(t *testing.T) {
-	s, root := startProxy(t)
-	hosts := filepath.Join(root, ProxyHosts.Path())
-	answers := askProxy(t, s,
-		ProxyQuestion{Words: strings.Fields("add map maps/hosts.map"), Payload: "/b second\n/c third\n"},
-		ProxyQuestion{Words: strings.Fields("get map maps/hosts.map /c")},
-		ProxyQuestion{Words: strings.Fields("frobnicate")})
-	if answers[0] != "" || !strings.Contains(answers[1], `value="third"`) || !strings.HasPrefix(answers[2], "Unknown command") {
-		t.Errorf("%s: %q", hosts, answers)
-	}
-	now, err := s.ProxyProcess(t.Context())
-	if err != nil || now.PID != infoPID(t, s) || !strings.Contains(now.Version, ".") || now.Reloads != 0 || now.OldWorkers != 0 {
-		t.Errorf("%+v, %v", now, err)
-	}
+	onEachHAProxy(t, func(t *testing.T, s *System, _ string) {
+		answers := askProxy(t, s,
+			ProxyQuestion{Words: strings.Fields("add map maps/hosts.map"), Payload: "/b second\n/c third\n"},
+			ProxyQuestion{Words: strings.Fields("get map maps/hosts.map /c")},
+			ProxyQuestion{Words: strings.Fields("frobnicate")})
+		if answers[0] != "" || !strings.Contains(answers[1], `value="third"`) || !strings.HasPrefix(answers[2], "Unknown command") {
+			t.Errorf("%q", answers)
+		}
+		now, err := s.ProxyProcess(t.Context())
+		if err != nil || now.PID != infoPID(t, s) || !strings.Contains(now.Version, ".") || now.Reloads != 0 || now.OldWorkers != 0 {
+			t.Errorf("%+v, %v", now, err)
+		}
+	})
 }
 
 func TestProxyQuestionsHoldOneCommand(t *testing.T) {
-	s, _ := startProxy(t)
-	add := []string{"add", "map", "maps/hosts.map"}
-	for _, q := range []ProxyQuestion{
-		{},
-		{Words: []string{""}},
-		{Words: []string{"show", "info\ndisable frontend web"}},
-		{Words: []string{"show", "info\rdisable frontend web"}},
-		{Words: []string{"add", "map", "maps/hosts.map", "<<"}},
-		{Words: []string{"show", "info\x00"}},
-		{Words: add, Payload: "/x y\n\ndisable frontend web\n"},
-		{Words: add, Payload: "\n"},
-		{Words: add, Payload: "\ndisable frontend web"},
-		{Words: add, Payload: "/x y\n\n"},
-		{Words: add, Payload: "/x y\r\n\r\ndisable frontend web"},
-		{Words: add, Payload: strings.Repeat("/x y\n", 4000)},
-	} {
-		if answers, err := s.ProxyAsk(t.Context(), q); err == nil {
-			t.Errorf("%q was sent: %q", q, answers)
+	onEachHAProxy(t, func(t *testing.T, s *System, _ string) {
+		add := []string{"add", "map", "maps/hosts.map"}
+		for _, q := range []ProxyQuestion{
+			{},
+			{Words: []string{""}},
+			{Words: []string{"show", "info\ndisable frontend web"}},
+			{Words: []string{"show", "info\rdisable frontend web"}},
+			{Words: []string{"add", "map", "maps/hosts.map", "<<"}},
+			{Words: []string{"show", "info\x00"}},
+			{Words: add, Payload: "/x y\n\ndisable frontend web\n"},
+			{Words: add, Payload: "\n"},
+			{Words: add, Payload: "\ndisable frontend web"},
+			{Words: add, Payload: "/x y\n\n"},
+			{Words: add, Payload: "/x y\r\n\r\ndisable frontend web"},
+			{Words: add, Payload: strings.Repeat("/x y\n", 4000)},
+		} {
+			if answers, err := s.ProxyAsk(t.Context(), q); err == nil {
+				t.Errorf("%q was sent: %q", q, answers)
+			}
 		}
-	}
-	if said := askProxy(t, s, ProxyQuestion{Words: strings.Fields("show map maps/hosts.map")})[0]; strings.Count(said, "\n") != 0 {
-		t.Errorf("the map was changed: %q", said)
-	}
-	// Whatever a word holds, it stays one word.
-	for _, word := range []string{"a b", "a;disable frontend web", `a\`, `\`, `a"b'c`, "#1", "-m", "a\x1fb", "%[env(PATH)]", "é"} {
-		said := askProxy(t, s, ProxyQuestion{Words: []string{"set", "map", "maps/hosts.map", "/a", word}}, ProxyQuestion{Words: strings.Fields("get map maps/hosts.map /a")})
-		if said[0] != "" || !strings.Contains(said[1], `value="`+word+`"`) {
-			t.Errorf("%q: %q", word, said)
+		if said := askProxy(t, s, ProxyQuestion{Words: strings.Fields("show map maps/hosts.map")})[0]; strings.Count(said, "\n") != 0 {
+			t.Errorf("the map was changed: %q", said)
 		}
-	}
-	// What is just short enough arrives whole.
-	var payload strings.Builder
-	for n := 0; payload.Len() < ProxyQuestionLimit-100; n++ {
-		fmt.Fprintf(&payload, "/%d y\n", n)
-	}
-	askProxy(t, s, ProxyQuestion{Words: strings.Fields("add map maps/hosts.map"), Payload: payload.String()})
-	said := askProxy(t, s, ProxyQuestion{Words: strings.Fields("show map maps/hosts.map")})[0]
-	if got, want := strings.Count(said, "\n"), strings.Count(payload.String(), "\n"); got != want {
-		t.Errorf("%d entries arrived of %d", got, want)
-	}
+		// Whatever a word holds, it stays one word.
+		for _, word := range []string{"a b", "a;disable frontend web", `a\`, `\`, `a"b'c`, "#1", "-m", "a\x1fb", "%[env(PATH)]", "é"} {
+			said := askProxy(t, s, ProxyQuestion{Words: []string{"set", "map", "maps/hosts.map", "/a", word}}, ProxyQuestion{Words: strings.Fields("get map maps/hosts.map /a")})
+			if said[0] != "" || !strings.Contains(said[1], `value="`+word+`"`) {
+				t.Errorf("%q: %q", word, said)
+			}
+		}
+		// What is just short enough arrives whole.
+		var payload strings.Builder
+		for n := 0; payload.Len() < ProxyQuestionLimit-100; n++ {
+			fmt.Fprintf(&payload, "/%d y\n", n)
+		}
+		askProxy(t, s, ProxyQuestion{Words: strings.Fields("add map maps/hosts.map"), Payload: payload.String()})
+		said := askProxy(t, s, ProxyQuestion{Words: strings.Fields("show map maps/hosts.map")})[0]
+		if got, want := strings.Count(said, "\n"), strings.Count(payload.String(), "\n"); got != want {
+			t.Errorf("%d entries arrived of %d", got, want)
+		}
+	})
 }
 
 // TestEveryReloadIsConfirmed sends reloads as fast as they are confirmed. HAProxy 2.6 loses some of these; each has to end with a
 // new worker, which answers the next question and has the file that was installed before.
 func TestEveryReloadIsConfirmed(t *testing.T) {
-	s, _ := startProxy(t)
-	was, err := s.ProxyProcess(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for n := range 40 {
-		install(t, s, ProxyHosts, fmt.Sprintf("/a number-%d\n", n))
-		now, err := s.ProxyReload(t.Context())
+	onEachHAProxy(t, func(t *testing.T, s *System, _ string) {
+		was, err := s.ProxyProcess(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if now.PID == was.PID || now.Reloads <= was.Reloads {
-			t.Fatalf("reload %d: %+v after %+v", n, now, was)
+		for n := range 40 {
+			install(t, s, ProxyHosts, fmt.Sprintf("/a number-%d\n", n))
+			now, err := s.ProxyReload(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if now.PID == was.PID || now.Reloads <= was.Reloads {
+				t.Fatalf("reload %d: %+v after %+v", n, now, was)
+			}
+			if pid := infoPID(t, s); pid != now.PID {
+				t.Fatalf("reload %d: worker %d answers, not %d", n, pid, now.PID)
+			}
+			if said := askProxy(t, s, ProxyQuestion{Words: strings.Fields("get map maps/hosts.map /a")})[0]; !strings.Contains(said, fmt.Sprintf(`value="number-%d"`, n)) {
+				t.Fatalf("reload %d: %s", n, said)
+			}
+			was = now
 		}
-		if pid := infoPID(t, s); pid != now.PID {
-			t.Fatalf("reload %d: worker %d answers, not %d", n, pid, now.PID)
-		}
-		if said := askProxy(t, s, ProxyQuestion{Words: strings.Fields("get map maps/hosts.map /a")})[0]; !strings.Contains(said, fmt.Sprintf(`value="number-%d"`, n)) {
-			t.Fatalf("reload %d: %s", n, said)
-		}
-		was = now
-	}
+	})
 }
 
 func TestRefusedReload(t *testing.T) {
-	s, root := startProxy(t)
-	was, err := s.ProxyProcess(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range 2 {
-		install(t, s, ProxyConfig, proxyConfig(root)+"frobnicate\n")
-		_, err := s.ProxyReload(t.Context())
-		if refused, ok := errors.AsType[*ReloadRefused](err); !ok {
-			t.Fatalf("err = %v, %v", err, refused)
-		}
-		if now, err := s.ProxyProcess(t.Context()); err != nil || now.PID != was.PID {
-			t.Errorf("%+v, %v; it was %+v", now, err, was)
-		}
-		install(t, s, ProxyConfig, proxyConfig(root))
-		if was, err = s.ProxyReload(t.Context()); err != nil {
+	onEachHAProxy(t, func(t *testing.T, s *System, root string) {
+		was, err := s.ProxyProcess(t.Context())
+		if err != nil {
 			t.Fatal(err)
 		}
-	}
+		for range 2 {
+			install(t, s, ProxyConfig, proxyConfig(root)+"frobnicate\n")
+			_, err := s.ProxyReload(t.Context())
+			if refused, ok := errors.AsType[*ReloadRefused](err); !ok || strings.Contains(refused.Log, "NOTICE") != strings.HasPrefix(was.Version, "3.") {
+				t.Fatalf("err = %v", err)
+			}
+			if now, err := s.ProxyProcess(t.Context()); err != nil || now.PID != was.PID {
+				t.Errorf("%+v, %v; it was %+v", now, err, was)
+			}
+			install(t, s, ProxyConfig, proxyConfig(root))
+			if was, err = s.ProxyReload(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
 }
 
 func TestReloadRefusedText(t *testing.T) {
