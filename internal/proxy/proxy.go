@@ -45,6 +45,7 @@ type Room struct {
 
 	// reloads and changes count what HAProxy was told since the service started.
 	reloads, changes atomic.Int64
+	history          history
 
 	mu        sync.Mutex
 	capable   Features
@@ -102,5 +103,4 @@ func (r *Room) Mount() {
 	r.servers.Mount(r.Resources)
 	r.rules.Mount(r.Resources)
 	r.mountStats()
-	r.mountReload()
 }

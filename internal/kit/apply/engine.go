@@ -312,6 +312,8 @@ func (e *Engine) Refresh(ctx context.Context, id ID, anew bool) Status {
 	if l == nil {
 		return Status{Name: id, State: NotInstalled, LastError: "there is no such component here"}
 	}
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
 	select {
 	case s := <-l.kick(0, anew):
 		return s
