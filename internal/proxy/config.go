@@ -29,7 +29,8 @@ type Config struct {
 	Maintenance bool             `json:"maintenance"`
 	Features    Features         `json:"features"`
 
-	compiled func() *model
+	compile  sync.Once
+	compiled *model
 }
 
 // Certificate is a certificate that can be shown.
@@ -68,12 +69,9 @@ func features(said string) (f Features) {
 }
 
 // model is the configuration in HAProxy's terms; it is made once.
-func (c *Config) model() *model { return c.compiled() }
-
-// complete makes a configuration that can be rendered.
-func (c Config) complete() *Config {
-	c.compiled = sync.OnceValue(func() *model { return compile(&c) })
-	return &c
+func (c *Config) model() *model {
+	c.compile.Do(func() { c.compiled = compile(c) })
+	return c.compiled
 }
 
 func (r *Room) load(ctx context.Context, q db.Querier) (*Config, error) {
@@ -81,7 +79,7 @@ func (r *Room) load(ctx context.Context, q db.Querier) (*Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := Config{Default: fallback, Features: r.capabilities(ctx)}
+	c := &Config{Default: fallback, Features: r.capabilities(ctx)}
 	c.IPv6, c.Maintenance = r.deps.Flags()
 	if name := r.deps.FQDN(); name != "" {
 		fqdn, err := value.Parse[value.DomainName](name)
@@ -108,5 +106,5 @@ func (r *Room) load(ctx context.Context, q db.Querier) (*Config, error) {
 	if c.Certificates, err = r.deps.Certificates(ctx, q); err != nil {
 		return nil, err
 	}
-	return c.complete(), nil
+	return c, nil
 }

@@ -164,7 +164,7 @@ type HeaderName struct{ value.Text[headerNameGrammar] }
 
 type headerNameGrammar struct{}
 
-var headerToken = regexp.MustCompile(`^[A-Za-z0-9!#$&'*+.^_|~-]{1,100}$`)
+var headerToken = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9!#$&'*+.^_|~-]{0,99}$`)
 
 // framing are the headers that say where a message ends, or are for one connection: whoever sets them breaks it.
 var framing = map[string]bool{

@@ -414,7 +414,7 @@ func (p *pool) common(s Server) (list []conf.Arg) {
 	if address {
 		list = append(list, conf.Word("sni req.hdr(host),field(1,:)"))
 	} else {
-		list = append(list, conf.Joined(conf.Word("sni str("), conf.Value(s.Address), conf.Word(")")))
+		list = append(list, conf.Word("sni"), conf.Joined(conf.Word("str("), conf.Value(s.Address), conf.Word(")")))
 	}
 	if p.HealthCheckEnabled {
 		list = append(list, conf.Word("check-ssl check-alpn http/1.1"))
