@@ -7,6 +7,9 @@ import (
 	"net/netip"
 	"sync"
 
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
 	"edge.internal/gateway/internal/account"
 	"edge.internal/gateway/internal/certificate"
 	"edge.internal/gateway/internal/firewall"
@@ -15,6 +18,7 @@ import (
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/password"
 	"edge.internal/gateway/internal/kit/policy"
+	"edge.internal/gateway/internal/kit/resource"
 	"edge.internal/gateway/internal/kit/wire"
 	"edge.internal/gateway/internal/network"
 	"edge.internal/gateway/internal/ntp"
@@ -110,6 +114,15 @@ func systemDeps(store *setup.Store) system.Deps {
 // certificateDeps lends the certificates what the setup has decided.
 func certificateDeps(store *setup.Store) certificate.Deps {
 	return certificate.Deps{
+		FQDN: func() string { return store.View().FQDN.String() },
+		Wanted: func(ctx context.Context, q db.Querier) ([]certificate.Wanted, error) {
+			wanted, err := wantedByDomains(ctx, q)
+			if fqdn := store.View().FQDN.String(); fqdn != "" {
+				wanted = append(wanted, certificate.Wanted{Names: []string{fqdn}})
+			}
+			return wanted, err
+		},
+		Users: certificateUsers,
 		ACME: func() certificate.ACME {
 			s := store.View()
 			return certificate.ACME{Enabled: s.ACMEEnabled, Email: s.ACMEEmail, DirectoryURL: s.ACMEDirectoryURL}
@@ -121,6 +134,30 @@ func certificateDeps(store *setup.Store) certificate.Deps {
 			})
 		},
 	}
+}
+
+// wantedByDomains are the certificates of the active domains that were not told which to show.
+func wantedByDomains(ctx context.Context, q db.Querier) ([]certificate.Wanted, error) {
+	rows, err := q.Query(ctx, `SELECT id, CASE
+			WHEN www_redirect = 'none' THEN ARRAY[name]
+			WHEN name LIKE 'www.%' THEN ARRAY[name, substr(name, 5)]
+			ELSE ARRAY[name, 'www.' || name] END
+		FROM proxy_domains WHERE active AND certificate_id IS NULL`)
+	if err != nil {
+		return nil, db.Fault(err)
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[certificate.Wanted])
+	return list, db.Fault(err)
+}
+
+// certificateUsers are the domains that were told to show a certificate.
+func certificateUsers(ctx context.Context, q db.Querier, id uuid.UUID) ([]resource.User, error) {
+	rows, err := q.Query(ctx, `SELECT 'proxy.domain', id, name FROM proxy_domains WHERE certificate_id = $1 ORDER BY name`, id)
+	if err != nil {
+		return nil, db.Fault(err)
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[resource.User])
+	return list, db.Fault(err)
 }
 
 // mountSpec serves the documentation of all routes, itself included.

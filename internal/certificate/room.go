@@ -1,0 +1,81 @@
+// Package certificate owns the TLS certificates: those of a certificate authority, ordered and renewed by ACME, those that
+// operators bring, and those that the gateway signs itself until it has better ones.
+package certificate
+
+import (
+	"context"
+	"crypto/tls"
+	"sync/atomic"
+
+	"github.com/google/uuid"
+
+	"edge.internal/gateway/internal/kit"
+	"edge.internal/gateway/internal/kit/apply"
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/resource"
+)
+
+// feeds: the proxy shows the certificates.
+var feeds = []apply.ID{apply.ReverseProxy}
+
+// Wanted is a certificate that somebody needs.
+type Wanted struct {
+	// DomainID is the domain that needs it; uuid.Nil is the gateway itself.
+	DomainID uuid.UUID
+	Names    []string
+}
+
+// Deps is what the room needs of others.
+type Deps struct {
+	// FQDN is the gateway's own name; it is empty before the setup.
+	FQDN func() string
+	// Wanted lists what the active domains and the gateway itself need.
+	Wanted func(ctx context.Context, q db.Querier) ([]Wanted, error)
+	// Users are the domains that were told to show a certificate.
+	Users func(ctx context.Context, q db.Querier, certificate uuid.UUID) ([]resource.User, error)
+	// ACME is how certificates are ordered, and SetACME changes it.
+	ACME    func() ACME
+	SetACME func(ACME) error
+}
+
+// Room is the certificates.
+type Room struct {
+	*kit.Kit
+	deps         Deps
+	certificates resource.Kind[Certificate]
+	providers    resource.Kind[DNSProvider]
+	opened       opened
+	own          atomic.Pointer[tls.Certificate]
+	signal       chan struct{}
+}
+
+// New builds the room.
+func New(k *kit.Kit, deps Deps) *Room {
+	r := &Room{Kit: k, deps: deps, signal: make(chan struct{}, 1)}
+	r.certificates, r.providers = r.certificateKind(), r.providerKind()
+	return r
+}
+
+// Mount adds the room's routes.
+func (r *Room) Mount() {
+	r.certificates.Mount(r.Resources)
+	r.providers.Mount(r.Resources)
+	r.mountSettings()
+}
+
+// Wake has the worker look at once whether there is something to do.
+func (r *Room) Wake() {
+	select {
+	case r.signal <- struct{}{}:
+	default:
+	}
+}
+
+func doc(id, summary string) httpd.Doc {
+	return httpd.Doc{ID: id, Tag: "certificate", Summary: summary}
+}
+
+func audited(id, summary string) httpd.Doc {
+	return httpd.Doc{ID: id, Tag: "certificate", Summary: summary, Audit: id}
+}
