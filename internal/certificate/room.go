@@ -5,8 +5,11 @@ package certificate
 import (
 	"context"
 	"crypto/tls"
+	"log/slog"
+	"sync"
 	"sync/atomic"
 
+	"github.com/go-acme/lego/v5/log"
 	"github.com/google/uuid"
 
 	"edge.internal/gateway/internal/kit"
@@ -37,6 +40,11 @@ type Deps struct {
 	// ACME is how certificates are ordered, and SetACME changes it.
 	ACME    func() ACME
 	SetACME func(ACME) error
+	// Served is the fingerprint of the certificate that the proxy shows for a name. Nil stands for a TLS handshake with the
+	// listener on port 443.
+	Served func(ctx context.Context, name string) (fingerprint string, err error)
+	// Resolvers are the name servers that the machine asks. Nil stands for those of the system.
+	Resolvers func() []string
 }
 
 // Room is the certificates.
@@ -47,12 +55,23 @@ type Room struct {
 	providers    resource.Kind[DNSProvider]
 	opened       opened
 	own          atomic.Pointer[tls.Certificate]
+	responder    responder
+	accounts     sync.Mutex // held while an account is read, made or changed
 	signal       chan struct{}
+	ask          chan struct{} // has the certificate authority asked when it wants to renew
+	running      running
 }
 
 // New builds the room.
 func New(k *kit.Kit, deps Deps) *Room {
-	r := &Room{Kit: k, deps: deps, signal: make(chan struct{}, 1)}
+	if deps.Served == nil {
+		deps.Served = served
+	}
+	if deps.Resolvers == nil {
+		deps.Resolvers = systemResolvers
+	}
+	log.SetDefault(slog.New(warnings{k.Log.Handler()}))
+	r := &Room{Kit: k, deps: deps, signal: make(chan struct{}, 1), ask: make(chan struct{}, 1)}
 	r.certificates, r.providers = r.certificateKind(), r.providerKind()
 	return r
 }
@@ -62,12 +81,17 @@ func (r *Room) Mount() {
 	r.certificates.Mount(r.Resources)
 	r.providers.Mount(r.Resources)
 	r.mountSettings()
+	r.mountRenew()
+	r.mountPreflight()
 }
 
 // Wake has the worker look at once whether there is something to do.
-func (r *Room) Wake() {
+func (r *Room) Wake() { nudge(r.signal) }
+
+// nudge leaves a message, if there is none yet.
+func nudge(c chan struct{}) {
 	select {
-	case r.signal <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
