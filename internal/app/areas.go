@@ -16,6 +16,7 @@ import (
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/password"
 	"edge.internal/gateway/internal/kit/policy"
+	"edge.internal/gateway/internal/kit/value"
 	"edge.internal/gateway/internal/kit/wire"
 	"edge.internal/gateway/internal/network"
 	"edge.internal/gateway/internal/ntp"
@@ -75,7 +76,7 @@ func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, 
 	})
 	h.SelfSigned = selfSigned(k, store)
 	h.Proxy = proxy.New(k, h.proxyDeps(store))
-	h.Certificate = certificate.New(k, certificateDeps(store))
+	h.Certificate = certificate.New(k, h.certificateDeps(store))
 
 	k.Router.SetupDone = h.Setup.Completed
 	k.Router.Sessions = h.Account
@@ -131,16 +132,50 @@ func (h *House) proxyDeps(store *setup.Store) proxy.Deps {
 		},
 		Default: h.SelfSigned.PEM,
 		Certificates: func(ctx context.Context, q db.Querier) ([]proxy.Certificate, error) {
-			return nil, nil
+			pairs, err := h.Certificate.Pairs(ctx, q)
+			list := make([]proxy.Certificate, len(pairs))
+			for i, p := range pairs {
+				list[i] = shown(p)
+			}
+			return list, err
 		},
-		Renewed:    func(apply.Row) (was, now proxy.Certificate, ok bool) { return was, now, false },
+		Renewed: func(row apply.Row) (was, now proxy.Certificate, ok bool) {
+			before, after, ok := h.Certificate.Renewed(row)
+			return shown(before), shown(after), ok
+		},
 		Management: func() string { return "service" },
 	}
 }
 
+// shown is a certificate as the proxy has it. A name that no site could have is left out.
+func shown(p certificate.Pair) proxy.Certificate {
+	c := proxy.Certificate{ID: p.ID, PEM: p.PEM, Trusted: p.Trusted, NotAfter: p.NotAfter}
+	for _, name := range p.Names {
+		if n, err := value.Parse[proxy.SiteName](name); err == nil {
+			c.Names = append(c.Names, n)
+		}
+	}
+	return c
+}
+
 // certificateDeps lends the certificates what the setup has decided.
-func certificateDeps(store *setup.Store) certificate.Deps {
+func (h *House) certificateDeps(store *setup.Store) certificate.Deps {
 	return certificate.Deps{
+		FQDN: func() string { return store.View().FQDN.String() },
+		Wanted: func(ctx context.Context, q db.Querier) ([]certificate.Wanted, error) {
+			sites, err := h.Proxy.Sites(ctx, q)
+			var wanted []certificate.Wanted
+			for _, s := range sites {
+				if s.CertificateID == nil {
+					wanted = append(wanted, certificate.Wanted{DomainID: s.DomainID, Names: s.Names})
+				}
+			}
+			if fqdn := store.View().FQDN.String(); fqdn != "" {
+				wanted = append(wanted, certificate.Wanted{Names: []string{fqdn}})
+			}
+			return wanted, err
+		},
+		Users: h.Proxy.CertificateUsers,
 		ACME: func() certificate.ACME {
 			s := store.View()
 			return certificate.ACME{Enabled: s.ACMEEnabled, Email: s.ACMEEmail, DirectoryURL: s.ACMEDirectoryURL}

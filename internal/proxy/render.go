@@ -51,9 +51,9 @@ func Render(c *Config) ([]host.File, error) {
 	files = append(files,
 		host.File{Place: host.ProxyCertificateList, Content: list},
 		host.File{Place: host.ProxyManagementList, Content: management},
-		host.File{Place: host.ProxyDefaultCertificate, Content: c.Default})
+		host.File{Place: host.ProxyDefaultCertificate, Content: c.Default, Secret: true})
 	for _, x := range m.certificates {
-		files = append(files, host.File{Place: host.ProxyCertificate(x.ID), Content: x.PEM})
+		files = append(files, host.File{Place: host.ProxyCertificate(x.ID), Content: x.PEM, Secret: true})
 	}
 	return files, nil
 }

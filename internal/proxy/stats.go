@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/httpd"
 )
 
@@ -99,12 +98,6 @@ func (r *Room) mountStats() {
 		func(*httpd.Call, struct{}) (History, error) { return r.history.list(), nil })
 	httpd.Handle(r.Router, http.MethodGet, "/proxy/status", httpd.Read.Offline(), httpd.Doc{ID: "proxy.status", Tag: "proxy", Summary: "What the proxy is able to do"},
 		func(c *httpd.Call, _ struct{}) (Status, error) { return r.status(c), nil })
-	httpd.Handle(r.Router, http.MethodPost, "/system/proxy-reload", httpd.Write.Offline(),
-		httpd.Doc{ID: "system.proxy-reload", Tag: "system", Summary: "Make the proxy read its files again", Audit: "system.proxy-reload"},
-		func(c *httpd.Call, _ struct{}) (apply.Status, error) {
-			s := r.Engine.Refresh(c, apply.ReverseProxy, true)
-			return s, r.Audit.Record(c, "system.proxy-reload", "reverse-proxy", map[string]string{"state": string(s.State), "error": s.LastError})
-		})
 }
 
 func (r *Room) status(ctx context.Context) Status {

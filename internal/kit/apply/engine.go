@@ -264,10 +264,25 @@ func (e *Engine) compare(ctx context.Context, l *lane, q db.Querier) ([]Rendered
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, nil, fmt.Errorf("reading %s: %w", path, err)
 		}
-		files = append(files, RenderedFile{path, string(f.Content)})
-		diffs = append(diffs, FileDiff{path, udiff.Unified("live"+path, "new"+path, string(live), string(f.Content))})
+		was, now := string(live), string(f.Content)
+		if f.Secret {
+			was, now = redact(was, now)
+		}
+		files = append(files, RenderedFile{path, now})
+		diffs = append(diffs, FileDiff{path, udiff.Unified("live"+path, "new"+path, was, now)})
 	}
 	return files, diffs, nil
+}
+
+// redact stands for the content of a file that nobody may see, and tells only whether it changes.
+func redact(was, now string) (shownWas, shownNow string) {
+	switch {
+	case was == "":
+		return "", "<redacted>\n"
+	case was == now:
+		return "<redacted>\n", "<redacted>\n"
+	}
+	return "<redacted>\n", "<redacted, and another one>\n"
 }
 
 // Components lists what is registered, in order.

@@ -83,6 +83,8 @@ type Input struct {
 type File struct {
 	Place   Place
 	Content []byte
+	// Secret content is not shown to people.
+	Secret bool
 }
 
 // Output is what a command printed.
