@@ -95,6 +95,8 @@ type imagined struct {
 
 // run serves the lane until the context ends.
 func (l *lane) run(ctx context.Context) {
+	var settles sync.WaitGroup
+	defer settles.Wait()
 	for {
 		wait, settle := l.next()
 		timer := time.NewTimer(wait)
@@ -109,7 +111,7 @@ func (l *lane) run(ctx context.Context) {
 			}
 		case <-timer.C:
 			if settle {
-				go l.settle(ctx)
+				settles.Go(func() { l.settle(ctx) })
 				continue
 			}
 		}
