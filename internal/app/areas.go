@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"crypto/tls"
 	"net"
 	"net/http"
 	"net/netip"
@@ -34,11 +35,20 @@ type House struct {
 	Firewall    *firewall.Room
 	Proxy       *proxy.Room
 	Certificate *certificate.Room
+	// Management is the management port of the service itself.
+	Management *Management
+	// Own is the certificate that the gateway shows for its own name; nil while it has none but the one it signs itself.
+	Own func() *tls.Certificate
+	// Challenges answers the certificate authorities, through the reverse proxy.
+	Challenges http.Handler
 }
 
 // Build builds and mounts every room, in order.
 func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, error) {
-	h := &House{Kit: k}
+	h := &House{
+		Kit: k, Management: NewManagement(k.Host, k.Log),
+		Own: func() *tls.Certificate { return nil }, Challenges: http.NotFoundHandler(),
+	}
 	var err error
 	if h.Setup, err = setup.New(k, setup.Deps{Store: store, Passwords: passwords}); err != nil {
 		return nil, err
