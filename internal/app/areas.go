@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"crypto/tls"
 	"net"
 	"net/http"
 	"net/netip"
@@ -36,13 +37,15 @@ type House struct {
 	Firewall    *firewall.Room
 	Proxy       *proxy.Room
 	Certificate *certificate.Room
+	// Management is the management port of the service itself.
+	Management *Management
 	// SelfSigned is the gateway's certificate until it has a better one.
 	SelfSigned *httpd.SelfSigned
 }
 
 // Build builds and mounts every room, in order.
 func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, error) {
-	h := &House{Kit: k}
+	h := &House{Kit: k, Management: NewManagement(k.Host, k.Log)}
 	var err error
 	if h.Setup, err = setup.New(k, setup.Deps{Store: store, Passwords: passwords}); err != nil {
 		return nil, err
@@ -75,6 +78,7 @@ func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, 
 		Addresses: h.Network.Addresses,
 	})
 	h.SelfSigned = selfSigned(k, store)
+	h.SelfSigned.Better = func() *tls.Certificate { return h.Certificate.Own() }
 	h.Proxy = proxy.New(k, h.proxyDeps(store))
 	h.Certificate = certificate.New(k, h.certificateDeps(store))
 
@@ -143,7 +147,7 @@ func (h *House) proxyDeps(store *setup.Store) proxy.Deps {
 			before, after, ok := h.Certificate.Renewed(row)
 			return shown(before), shown(after), ok
 		},
-		Management: func() string { return "service" },
+		Management: h.Management.Holder,
 	}
 }
 

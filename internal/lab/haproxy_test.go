@@ -5,13 +5,13 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/proxytest"
 	"edge.internal/gateway/internal/lab"
 )
 
@@ -35,11 +35,7 @@ frontend web
 
 // TestHAProxy runs an HAProxy that is not the machine's, from a configuration that is not the machine's either.
 func TestHAProxy(t *testing.T) {
-	three, err := filepath.Abs("../../.cache/haproxy3/haproxy")
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := up(t, lab.Options{HAProxy: three})
+	l := up(t, lab.Options{HAProxy: proxytest.Next(t)})
 	units := l.Units()
 	if err := units.Start(t.Context(), host.HAProxy); err == nil {
 		t.Fatal("it starts with the configuration of the machine's package")

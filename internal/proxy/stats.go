@@ -75,7 +75,7 @@ type Status struct {
 	Version        string `json:"version" doc:"Version of HAProxy; empty when it is not installed."`
 	HTTP3          bool   `json:"http3" doc:"Whether it speaks HTTP/3."`
 	HTTP3Why       string `json:"http3_why" doc:"Why it does not; empty when it does."`
-	Management     string `json:"management" enum:"proxy,service" doc:"Who answers on the management port: HAProxy, or the service itself while HAProxy does not."`
+	Management     string `json:"management" enum:"proxy,service,nobody" doc:"Who answers on the management port: HAProxy, or the service itself while HAProxy does not."`
 	Reloads        int64  `json:"reloads" doc:"Reloads since the service started."`
 	RuntimeChanges int64  `json:"runtime_changes" doc:"Changes since the service started that needed no reload."`
 	OldWorkers     int    `json:"old_workers" doc:"Processes that were replaced and still serve connections that they had."`

@@ -33,6 +33,8 @@ const (
 	proxyReloadWithin = 2 * time.Minute
 	// proxyRetry is how long to wait for a master that does not listen because it starts itself anew.
 	proxyRetry = 5 * time.Millisecond
+	// proxyLetGo is how long former workers may take to hear that they are former ones.
+	proxyLetGo = 2 * time.Second
 	// proxyGone is how long no master may be seen before it counts as gone: it writes the file with its number anew.
 	proxyGone = 500 * time.Millisecond
 )
@@ -223,27 +225,26 @@ func (s *System) ProxyReload(ctx context.Context) (ProxyProcess, error) {
 		case now.failed > 0:
 			return ProxyProcess{}, &ReloadRefused{}
 		}
-		return now.current(), s.waitLetGo(ctx, now.old)
+		s.waitLetGo(ctx, now.old)
+		return now.current(), nil
 	}
 }
 
 // waitLetGo waits until former workers accept no new connections. They share their listeners with the new worker until they have
-// heard the signal that ends them, and might take what is meant for it.
-func (s *System) waitLetGo(ctx context.Context, workers []int) error {
+// heard the signal that ends them, and might take what is meant for it. One that does not answer takes nothing either.
+func (s *System) waitLetGo(ctx context.Context, workers []int) {
+	ctx, cancel := context.WithTimeout(ctx, proxyLetGo)
+	defer cancel()
 	for _, pid := range workers {
-		for {
+		for ctx.Err() == nil {
 			// The answer is about the process, or that there is no such process any more.
 			said, err := s.tellProxy(ctx, proxyMaster, fmt.Sprintf("@!%d show info\n", pid))
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
 			if err == nil && !strings.Contains(said, "\nStopping: 0\n") {
 				break
 			}
 			pause(ctx, proxyRetry)
 		}
 	}
-	return nil
 }
 
 // proxyProcesses are HAProxy's processes, as its master knows them.
@@ -268,11 +269,9 @@ func (s *System) proxyProcesses(ctx context.Context) (proxyProcesses, error) {
 			return proxyProcesses{}, context.Cause(ctx)
 		case err == nil && said != "":
 			return parseProcesses(said)
-		case errors.Is(err, fs.ErrNotExist):
-			return proxyProcesses{}, errNoProxy
 		case s.proxyMasterLives():
 			seen = time.Now()
-		case time.Since(seen) > proxyGone:
+		case time.Since(seen) > proxyGone || errors.Is(err, fs.ErrNotExist) && !s.proxyHasBegun():
 			return proxyProcesses{}, errNoProxy
 		}
 		pause(ctx, proxyRetry)
@@ -287,6 +286,12 @@ func (s *System) proxyMasterLives() bool {
 	}
 	name, err := os.ReadFile(filepath.Join("/proc", strings.TrimSpace(string(content)), "comm"))
 	return err == nil && strings.TrimSpace(string(name)) == "haproxy"
+}
+
+// proxyHasBegun tells whether a worker's socket is there: those of the master are made in the same moment.
+func (s *System) proxyHasBegun() bool {
+	_, err := os.Stat(s.path(proxyAdmin))
+	return err == nil
 }
 
 // parseProcesses reads what the master says to show proc: a table of the master, then the current worker, then the old ones,

@@ -6,16 +6,14 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 
-	"edge.internal/gateway/internal/kit/host/child"
+	"edge.internal/gateway/internal/kit/host/proxytest"
 )
 
 // proxyConfig is a small configuration with a map, whose sockets are below the root. It answers on loopback.
@@ -36,61 +34,15 @@ frontend web
 
 // onEachHAProxy runs a test with the machine's own HAProxy, and with the one of the next Debian.
 func onEachHAProxy(t *testing.T, test func(t *testing.T, s *System, root string)) {
-	next, err := filepath.Abs("../../../.cache/haproxy3/haproxy")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, binary := range map[string]string{"own": haproxy, "3.0": next} {
+	for name, program := range map[string]string{"own": proxytest.Own, "next": proxytest.Next(t)} {
 		t.Run(name, func(t *testing.T) {
-			s, root := startProxy(t, binary)
+			root := proxytest.Root(t)
+			s := newSystem(t, root)
+			install(t, s, ProxyConfig, proxyConfig(root))
+			install(t, s, ProxyHosts, "/a first\n")
+			proxytest.Start(t, program, root)
 			test(t, s, root)
 		})
-	}
-}
-
-// startProxy runs a real HAProxy below a root folder until the test ends.
-func startProxy(t *testing.T, binary string) (*System, string) {
-	t.Helper()
-	if _, err := os.Stat(binary); err != nil {
-		t.Fatalf("%v: run make test-packages first", err)
-	}
-	// Not t.TempDir: the path of a socket is short.
-	root, err := os.MkdirTemp("", "haproxy-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(root) })
-	s := newSystem(t, root)
-	if err := os.MkdirAll(filepath.Join(root, "run/haproxy"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	install(t, s, ProxyConfig, proxyConfig(root))
-	install(t, s, ProxyHosts, "/a first\n")
-	log, err := os.Create(filepath.Join(root, "log"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer log.Close()
-	cmd := exec.Command(binary, "-W", "-S", filepath.Join(root, proxyMaster), "-p", filepath.Join(root, proxyPID), "-f", s.Path(ProxyConfig))
-	cmd.Stdout, cmd.Stderr = log, log
-	ended, err := child.Start(cmd, syscall.SIGKILL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		<-ended
-		if t.Failed() {
-			said, _ := os.ReadFile(log.Name())
-			t.Logf("haproxy said:\n%s", said)
-		}
-	})
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		if _, err := s.ProxyProcess(t.Context()); err == nil {
-			return s, root
-		} else if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
 	}
 }
 

@@ -315,7 +315,7 @@ func TestListeners(t *testing.T) {
 	r, _ := router(t)
 	dir := t.TempDir()
 	cert := &httpd.SelfSigned{Path: filepath.Join(dir, "cert.pem"), Names: func() []string { return []string{"gateway.example.net", "127.0.0.1"} }}
-	proxied, err := httpd.ListenProxied(filepath.Join(dir, "api.sock"), 0o660, cert.Config())
+	proxied, err := httpd.ListenProxied(filepath.Join(dir, "api.sock"), 0o660, "", cert.Config())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -53,19 +53,6 @@ func Programs(t testing.TB) string {
 	return dir
 }
 
-// HAProxy3 is the HAProxy of the next Debian, which speaks HTTP/3, for lab.Options. A test that needs it fails without it.
-func HAProxy3(t testing.TB) string {
-	t.Helper()
-	path, err := filepath.Abs(filepath.Join(root(t), ".cache", "haproxy3", "haproxy"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(path); err != nil {
-		t.Fatalf("%v: run make test-packages first", err)
-	}
-	return path
-}
-
 // root is the folder of go.mod.
 func root(t testing.TB) string {
 	t.Helper()

@@ -5269,7 +5269,7 @@ export interface components {
              * @description Who answers on the management port: HAProxy, or the service itself while HAProxy does not.
              * @enum {string}
              */
-            management: "proxy" | "service";
+            management: "proxy" | "service" | "nobody";
             /**
              * Format: int64
              * @description Processes that were replaced and still serve connections that they had.
