@@ -80,9 +80,9 @@ const manyCommands = 2000
 // before the site is, and what it no longer needs goes after it.
 func difference(was, now *Config) ([]command, bool) {
 	a, b := was.model(), now.model()
-	mark, err1 := a.mark()
-	other, err2 := b.mark()
-	if err1 != nil || err2 != nil || !slices.Equal(mark, other) {
+	x, err1 := a.main()
+	y, err2 := b.main()
+	if err1 != nil || err2 != nil || !slices.Equal(x.mark, y.mark) {
 		return nil, false
 	}
 	before, after, ok := certificateCommands(a.certificates, b.certificates)
