@@ -453,8 +453,9 @@ func write(t testing.TB, path, content string) {
 // world is a house with a name server, a certificate authority, and a proxy that shows what the room lists.
 type world struct {
 	*house
-	dns *nameServer
-	ca  *pebble
+	dns    *nameServer
+	ca     *pebble
+	fronts *http.ServeMux // of the directory before pebble's
 }
 
 func newWorld(t *testing.T, fake *clock.Fake) *world {
@@ -530,13 +531,8 @@ func (w *world) provider(t *testing.T, change map[string]any) (id string) {
 	return out.ID
 }
 
-// front is a directory before pebble's, which adds or replaces what the test wants.
-type front struct {
-	mux  *http.ServeMux
-	base string
-}
-
-func (w *world) front(t *testing.T, change func(f *front, directory map[string]any)) {
+// front puts a directory before pebble's, which adds or replaces what the test wants. What it serves itself is below base.
+func (w *world) front(t *testing.T, change func(base string, directory map[string]any)) {
 	t.Helper()
 	key := ecKey(t)
 	cert := w.ca.server.issue(t, key.Public(), nil, caAddr)
@@ -544,8 +540,9 @@ func (w *world) front(t *testing.T, change func(f *front, directory map[string]a
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &front{mux: http.NewServeMux(), base: "https://" + l.Addr().String()}
-	f.mux.HandleFunc("GET /dir", func(res http.ResponseWriter, req *http.Request) {
+	base := "https://" + l.Addr().String()
+	w.fronts = http.NewServeMux()
+	w.fronts.HandleFunc("GET /dir", func(res http.ResponseWriter, req *http.Request) {
 		pool := x509.NewCertPool()
 		pool.AddCert(w.ca.server.cert)
 		client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, DisableKeepAlives: true}}
@@ -561,16 +558,15 @@ func (w *world) front(t *testing.T, change func(f *front, directory map[string]a
 			http.Error(res, err.Error(), http.StatusBadGateway)
 			return
 		}
-		change(f, directory)
+		change(base, directory)
 		_ = json.NewEncoder(res).Encode(directory)
 	})
-	server := &http.Server{Handler: f.mux, ReadHeaderTimeout: time.Second, TLSConfig: &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{cert.Raw}, PrivateKey: key}}}}
+	server := &http.Server{Handler: w.fronts, ReadHeaderTimeout: time.Second, TLSConfig: &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{cert.Raw}, PrivateKey: key}}}}
 	go func() { _ = server.ServeTLS(l, "", "") }()
 	t.Cleanup(func() { server.Close() })
 	w.mu.Lock()
-	w.acme.DirectoryURL = value.Must[value.URL](f.base + "/dir")
+	w.acme.DirectoryURL = value.Must[value.URL](base + "/dir")
 	w.mu.Unlock()
 }
-
 
 func sameNames(a []string, b ...string) bool { return fmt.Sprint(a) == fmt.Sprint(b) }
