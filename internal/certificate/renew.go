@@ -45,26 +45,24 @@ type running struct {
 	all  sync.WaitGroup
 }
 
-// start runs f for a row, unless something runs for it, or enough runs already.
-func (n *running) start(id uuid.UUID, f func()) bool {
+// start runs f for a row, unless something runs for it, or enough runs already. When there is room again, then is called.
+func (n *running) start(id uuid.UUID, f, then func()) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.rows[id] || len(n.rows) >= atOnce {
-		return false
+		return
 	}
 	if n.rows == nil {
 		n.rows = map[uuid.UUID]bool{}
 	}
 	n.rows[id] = true
 	n.all.Go(func() {
-		defer func() {
-			n.mu.Lock()
-			defer n.mu.Unlock()
-			delete(n.rows, id)
-		}()
 		f()
+		n.mu.Lock()
+		delete(n.rows, id)
+		n.mu.Unlock()
+		then()
 	})
-	return true
 }
 
 // Run orders, renews and follows what is wanted until the context ends.
@@ -351,10 +349,10 @@ func (r *Room) orderDue(ctx context.Context, rows []Certificate) {
 		return cmp.Or(cmp.Compare(fresh(a), fresh(b)), when(a).Compare(when(b)))
 	})
 	for _, row := range due {
-		r.running.start(row.ID, func() { r.renew(ctx, row); r.Wake() })
+		r.running.start(row.ID, func() { r.renew(ctx, row) }, r.Wake)
 	}
 	for _, row := range hidden {
-		r.running.start(row.ID, func() { r.confirm(ctx, row, 0) })
+		r.running.start(row.ID, func() { r.confirm(ctx, row, 0) }, func() {}) // it has time until the next look
 	}
 }
 
