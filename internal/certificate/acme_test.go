@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"github.com/miekg/dns"
 
 	"edge.internal/gateway/internal/certificate"
+	"edge.internal/gateway/internal/kit/clock"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/resource"
 	"edge.internal/gateway/internal/kit/value"
@@ -70,7 +72,7 @@ func TestOrderByHTTP(t *testing.T) {
 	if issued.Status != "valid" || issued.LastError != "" || issued.ErrorKind != "" || issued.Attempts != 0 || issued.Fingerprint == c.Fingerprint || !strings.Contains(issued.Issuer, "Pebble") {
 		t.Errorf("%+v", issued)
 	}
-	if leaf.PublicKeyAlgorithm != x509.RSA || !sameNames(leaf.DNSNames, "shop.example.net", "www.example.net") {
+	if leaf.PublicKeyAlgorithm != x509.RSA || !sameNames(slices.Sorted(slices.Values(leaf.DNSNames)), "shop.example.net", "www.example.net") {
 		t.Errorf("issued: %v %v", leaf.PublicKeyAlgorithm, leaf.DNSNames)
 	}
 	// A third of the lifetime is left, less the jitter.
@@ -282,8 +284,8 @@ func TestRefusalsOfTheAuthority(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t, nil)
-			w.front(t, func(base string, directory map[string]any) { directory[c.endpoint] = base + "/refuse" })
-			w.fronts.HandleFunc("POST /refuse", func(res http.ResponseWriter, _ *http.Request) {
+			w.ca.change = func(directory map[string]any) { directory[c.endpoint] = "https://" + caListen + "/refuse" }
+			w.ca.before.HandleFunc("POST /refuse", func(res http.ResponseWriter, _ *http.Request) {
 				res.Header().Set("Content-Type", "application/problem+json")
 				res.Header().Set("Retry-After", fmt.Sprint(int(c.wait.Seconds())))
 				res.WriteHeader(c.status)
@@ -391,11 +393,16 @@ func TestFailedRenewalKeepsWhatIsShown(t *testing.T) {
 
 // What is issued and not shown is not renewed, until the proxy shows it.
 func TestNotLive(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newWorld(t, clock.NewFake(time.Now()))
 	w.hide = true
 	w.run(t)
 	c := w.create(t, map[string]any{"names": []string{"www.example.net"}})
-	hidden := w.until(t, c.ID, func(c row) bool { return c.ErrorKind == "not_live" })
+	hidden := w.until(t, c.ID, func(c row) bool {
+		if c.Status == "valid" {
+			w.clock.Move(time.Second) // the proxy has some time
+		}
+		return c.ErrorKind == "not_live"
+	})
 	if hidden.Status != "valid" || hidden.LastRenewedAt != nil || !strings.Contains(hidden.LastError, "www.example.net") {
 		t.Errorf("%+v", hidden)
 	}
@@ -409,13 +416,13 @@ func TestNotLive(t *testing.T) {
 	}
 }
 
-// The authority says when to renew (ARI), and may change its mind. Debian's pebble 2.4.0 does not have it, so a directory
+// The authority says when to renew (ARI), and may change its mind. Debian's pebble 2.4.0 does not have it, so the proxy
 // before it adds it.
 func TestRenewalInformation(t *testing.T) {
 	w := newWorld(t, nil)
 	start := time.Now().Add(48 * time.Hour).UTC().Truncate(time.Second)
 	asked := make(chan string, 100)
-	w.front(t, func(base string, directory map[string]any) { directory["renewalInfo"] = base + "/renewal" })
+	w.ca.change = func(directory map[string]any) { directory["renewalInfo"] = "https://" + caListen + "/renewal" }
 	w.renewal(&start, asked)
 	w.run(t)
 	c := w.create(t, map[string]any{"names": []string{"www.example.net"}})
@@ -435,7 +442,7 @@ func TestRenewalInformation(t *testing.T) {
 
 // renewal answers at the front when to renew.
 func (w *world) renewal(start *time.Time, asked chan<- string) {
-	w.fronts.HandleFunc("GET /renewal/{id}", func(res http.ResponseWriter, req *http.Request) {
+	w.ca.before.HandleFunc("GET /renewal/{id}", func(res http.ResponseWriter, req *http.Request) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		asked <- req.PathValue("id")
@@ -469,9 +476,9 @@ func TestPreflight(t *testing.T) {
 	w.dns.add("allowed.example.net. 60 IN A " + gatewayAddr)
 	w.dns.add("allowed.example.net. 60 IN CAA 0 issue \"pebble.example; accounturi=x\"")
 	w.dns.add("allowed.example.net. 60 IN CAA 0 issuewild \";\"")
-	w.front(t, func(_ string, directory map[string]any) {
+	w.ca.change = func(directory map[string]any) {
 		directory["meta"].(map[string]any)["caaIdentities"] = []string{"pebble.example"}
-	})
+	}
 	w.provider(t, nil)
 	check := func(names []string, challenge string) (out certificate.Findings) {
 		t.Helper()
