@@ -79,11 +79,18 @@ func RunAPI(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return fmt.Errorf("control socket: %w", err)
 	}
+	challenges, err := httpd.ListenUnix(k.Paths.Run("acme.sock"), 0o660)
+	if err != nil {
+		return fmt.Errorf("ACME socket: %w", err)
+	}
 	handler := house.Router.Handler(house.Router.App(ui.Dist()))
 
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return (&httpd.Server{Handler: handler, Log: k.Log}).Serve(ctx, listeners...) })
 	group.Go(func() error { return (&httpd.Server{Handler: handler, Log: k.Log, Local: true}).Serve(ctx, control) })
+	group.Go(func() error {
+		return (&httpd.Server{Handler: house.Certificate.Challenges(), Log: k.Log}).Serve(ctx, challenges)
+	})
 	group.Go(func() error { k.Engine.Run(ctx); return nil })
 	group.Go(func() error { house.Firewall.Run(ctx); return nil })
 	group.Go(func() error { house.Certificate.Run(ctx); return nil })
