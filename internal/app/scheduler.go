@@ -29,6 +29,13 @@ type job struct {
 	do     func(ctx context.Context) error
 }
 
+func (j job) timing() gocron.JobDefinition {
+	if j.jitter == 0 {
+		return gocron.DurationJob(j.every)
+	}
+	return gocron.DurationRandomJob(j.every-j.jitter, j.every+j.jitter)
+}
+
 func jobs(k *kit.Kit, store *setup.Store) []job {
 	return []job{
 		{"audit.prune", time.Hour, 0, func(ctx context.Context) error { return pruneAudit(ctx, k, store) }},
@@ -54,7 +61,7 @@ func RunScheduler(ctx context.Context, cfg Config) error {
 		return err
 	}
 	for _, j := range jobs(k, store) {
-		_, err := s.NewJob(gocron.DurationRandomJob(j.every-j.jitter, j.every+j.jitter+1), gocron.NewTask(func() { run(ctx, k, j) }),
+		_, err := s.NewJob(j.timing(), gocron.NewTask(func() { run(ctx, k, j) }),
 			gocron.WithName(j.name), gocron.WithSingletonMode(gocron.LimitModeReschedule), gocron.WithStartAt(gocron.WithStartImmediately()))
 		if err != nil {
 			return fmt.Errorf("job %s: %w", j.name, err)

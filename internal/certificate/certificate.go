@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	table     = "certificates"
+	table     = "certificate_certificates"
 	keyColumn = "private_key_pem"
 
 	sourceACME       = "acme"

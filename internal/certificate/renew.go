@@ -45,26 +45,24 @@ type running struct {
 	all  sync.WaitGroup
 }
 
-// start runs f for a row, unless something runs for it, or enough runs already.
-func (n *running) start(id uuid.UUID, f func()) bool {
+// start runs f for a row, unless something runs for it, or enough runs already. When there is room again, then is called.
+func (n *running) start(id uuid.UUID, f, then func()) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.rows[id] || len(n.rows) >= atOnce {
-		return false
+		return
 	}
 	if n.rows == nil {
 		n.rows = map[uuid.UUID]bool{}
 	}
 	n.rows[id] = true
 	n.all.Go(func() {
-		defer func() {
-			n.mu.Lock()
-			defer n.mu.Unlock()
-			delete(n.rows, id)
-		}()
 		f()
+		n.mu.Lock()
+		delete(n.rows, id)
+		n.mu.Unlock()
+		then()
 	})
-	return true
 }
 
 // Run orders, renews and follows what is wanted until the context ends.
@@ -145,12 +143,12 @@ func (r *Room) tellStatus(ctx context.Context, rows []Certificate, pairs []Pair)
 			lost := row.Source == sourceUploaded && row.Status == statusError
 			switch {
 			case row.Source == sourceUploaded && !lost && !shown[row.ID]:
-				tx.Queue("UPDATE certificates SET status = 'error', error_kind = 'other', last_error = $2 WHERE id = $1", row.ID,
+				tx.Queue("UPDATE certificate_certificates SET status = 'error', error_kind = 'other', last_error = $2 WHERE id = $1", row.ID,
 					"the key cannot be opened with this gateway's master key: upload the certificate and its key again")
 			case lost && shown[row.ID]:
-				tx.Queue("UPDATE certificates SET status = $2, error_kind = '', last_error = '' WHERE id = $1", row.ID, stands(*row.ExpiresAt, now))
+				tx.Queue("UPDATE certificate_certificates SET status = $2, error_kind = '', last_error = '' WHERE id = $1", row.ID, stands(*row.ExpiresAt, now))
 			case row.issued() && row.ExpiresAt != nil && stands(*row.ExpiresAt, now) != row.Status:
-				tx.Queue("UPDATE certificates SET status = $3 WHERE id = $1 AND status = $2", row.ID, row.Status, stands(*row.ExpiresAt, now))
+				tx.Queue("UPDATE certificate_certificates SET status = $3 WHERE id = $1 AND status = $2", row.ID, row.Status, stands(*row.ExpiresAt, now))
 			}
 		}
 		return nil
@@ -206,7 +204,7 @@ func (r *Room) store(ctx context.Context, id uuid.UUID, action string, feeds []a
 
 // update changes what the gateway knows about a certificate, and nothing that an operator has chosen.
 func (r *Room) update(ctx context.Context, tx *db.Tx, id uuid.UUID, action string, change func(*Certificate) error) (*Certificate, []apply.Row, error) {
-	if _, err := tx.Exec(ctx, "SELECT FROM certificates WHERE id = $1 FOR UPDATE", id); err != nil {
+	if _, err := tx.Exec(ctx, "SELECT FROM certificate_certificates WHERE id = $1 FOR UPDATE", id); err != nil {
 		return nil, nil, err
 	}
 	c, err := r.certificates.Get(ctx, tx, id)
@@ -222,7 +220,7 @@ func (r *Room) update(ctx context.Context, tx *db.Tx, id uuid.UUID, action strin
 		return nil, nil, err
 	}
 	c.UpdatedAt = r.Clock.Now()
-	tx.Queue(`UPDATE certificates SET certificate_pem = $2, private_key_pem = $3, not_before = $4, expires_at = $5, issuer = $6, fingerprint_sha256 = $7,
+	tx.Queue(`UPDATE certificate_certificates SET certificate_pem = $2, private_key_pem = $3, not_before = $4, expires_at = $5, issuer = $6, fingerprint_sha256 = $7,
 			status = $8, last_renewed_at = $9, last_error = $10, error_kind = $11, attempts = $12, next_attempt_at = $13, renew_at = $14, updated_at = $15
 		WHERE id = $1`, id, c.CertificatePEM, key, c.NotBefore, c.ExpiresAt, c.Issuer, c.FingerprintSHA256,
 		c.Status, c.LastRenewedAt, c.LastError, c.ErrorKind, c.Attempts, c.NextAttemptAt, c.RenewAt, c.UpdatedAt)
@@ -352,10 +350,10 @@ func (r *Room) orderDue(ctx context.Context, rows []Certificate) {
 		return cmp.Or(cmp.Compare(fresh(a), fresh(b)), when(a).Compare(when(b)))
 	})
 	for _, row := range due {
-		r.running.start(row.ID, func() { r.renew(ctx, row); r.Wake() })
+		r.running.start(row.ID, func() { r.renew(ctx, row) }, r.Wake)
 	}
 	for _, row := range hidden {
-		r.running.start(row.ID, func() { r.confirm(ctx, row, 0) })
+		r.running.start(row.ID, func() { r.confirm(ctx, row, 0) }, func() {}) // it has time until the next look
 	}
 }
 
@@ -534,7 +532,7 @@ func (r *Room) askWhen(ctx context.Context, asked map[uuid.UUID]time.Time) error
 		if window := info.SuggestedWindow; row.RenewAt == nil || row.RenewAt.Before(window.Start) || row.RenewAt.After(window.End) {
 			at := r.due(ctx, client, certs.leaf())
 			err = r.DB.Write(ctx, func(tx *db.Tx) error {
-				tx.Queue("UPDATE certificates SET renew_at = $3 WHERE id = $1 AND fingerprint_sha256 = $2", row.ID, row.FingerprintSHA256, at)
+				tx.Queue("UPDATE certificate_certificates SET renew_at = $3 WHERE id = $1 AND fingerprint_sha256 = $2", row.ID, row.FingerprintSHA256, at)
 				return nil
 			})
 		}
@@ -563,7 +561,7 @@ func (r *Room) mountRenew() {
 	httpd.Handle(r.Router, http.MethodGet, "/certificates/summary", httpd.Read, doc("certificate.summary", "How many certificates there are, and how they stand"),
 		func(c *httpd.Call, _ struct{}) (s Summary, err error) {
 			err = r.DB.QueryRow(c, `SELECT count(*), count(*) FILTER (WHERE status = 'expiring'), count(*) FILTER (WHERE status = 'expired'),
-				count(*) FILTER (WHERE last_error <> '') FROM certificates`).Scan(&s.Total, &s.Expiring, &s.Expired, &s.Errors)
+				count(*) FILTER (WHERE last_error <> '') FROM certificate_certificates`).Scan(&s.Total, &s.Expiring, &s.Expired, &s.Errors)
 			return s, db.Fault(err)
 		})
 	renew := audited("certificate.renew", "Order a certificate anew, or sign it anew; the order goes on after the answer")

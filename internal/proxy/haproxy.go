@@ -52,7 +52,7 @@ func (r *Room) reload(ctx context.Context, _ *Config, _ []host.File) error {
 // by what it has.
 func (r *Room) verify(ctx context.Context, c *Config, _ []host.File) error {
 	m := c.model()
-	mark, err := m.mark()
+	main, err := m.main()
 	if err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func (r *Room) verify(ctx context.Context, c *Config, _ []host.File) error {
 	if err != nil {
 		return fmt.Errorf("haproxy does not answer: %w", err)
 	}
-	if has := described(answers[0]); has != hex.EncodeToString(mark) {
+	if has := described(answers[0]); has != hex.EncodeToString(main.mark) {
 		return fmt.Errorf("haproxy runs with another configuration (%s)", has)
 	}
 	if err := m.compareServers(answers[1]); err != nil {

@@ -23,8 +23,8 @@ type model struct {
 	certificates                                []shown
 	// management are the certificates of the management port.
 	management []shown
-	// mark names everything but what may change while HAProxy runs; HAProxy tells it.
-	mark func() ([]byte, error)
+	// main is haproxy.cfg, made once.
+	main func() (mainFile, error)
 }
 
 // entry is one line of a map.
@@ -116,7 +116,7 @@ func compile(c *Config) *model {
 	}
 	slices.SortFunc(m.backends, func(a, b pool) int { return slices.Compare(a.ID[:], b.ID[:]) })
 	m.certificates, m.management = show(c)
-	m.mark = sync.OnceValues(func() ([]byte, error) { return generation(c, m) })
+	m.main = sync.OnceValues(func() (mainFile, error) { return renderMain(c, m) })
 	return m
 }
 

@@ -27,11 +27,11 @@ var maintenancePage []byte
 // Render turns the configuration into HAProxy's files.
 func Render(c *Config) ([]host.File, error) {
 	m := c.model()
-	main, err := renderMain(c, m)
+	main, err := m.main()
 	if err != nil {
 		return nil, err
 	}
-	files := []host.File{{Place: host.ProxyConfig, Content: main}, {Place: host.ProxyMaintenancePage, Content: maintenancePage}}
+	files := []host.File{{Place: host.ProxyConfig, Content: main.content}, {Place: host.ProxyMaintenancePage, Content: maintenancePage}}
 	maps := m.files()
 	for _, place := range mapPlaces {
 		content, err := renderMap(place, maps[place])
@@ -99,43 +99,30 @@ func certificateFile(x Certificate) conf.Arg {
 	return conf.Joined(conf.Word("certificates/"), conf.ID(x.ID), conf.Word(".pem"))
 }
 
-// renderMain writes haproxy.cfg. The mark in it names everything but the servers, which may change while HAProxy runs.
-func renderMain(c *Config, m *model) ([]byte, error) {
-	mark, err := m.mark()
-	if err != nil {
-		return nil, err
-	}
-	w := conf.New(conf.HAProxy)
-	write(w, c, m, mark, true)
-	return w.Bytes()
-}
+// mainFile is haproxy.cfg, with a mark that names everything but what may change while HAProxy runs. HAProxy tells the mark.
+type mainFile struct{ content, mark []byte }
 
-// generation is the mark of a configuration.
-func generation(c *Config, m *model) ([]byte, error) {
+func renderMain(c *Config, m *model) (mainFile, error) {
 	w := conf.New(conf.HAProxy)
-	write(w, c, m, nil, false)
-	b, err := w.Bytes()
-	sum := sha256.Sum256(append(b, c.Default...))
-	return sum[:16], err
-}
-
-func write(w *conf.Writer, c *Config, m *model, mark []byte, servers bool) {
-	renderGlobal(w, c, mark)
+	renderGlobal(w, c)
 	renderHTTP(w, c, m)
 	renderHTTPS(w, c, m)
 	renderManagement(w, c)
 	renderInternal(w, m)
-	for _, p := range m.backends {
-		renderBackend(w, p, servers)
+	for i := range m.backends {
+		renderBackend(w, &m.backends[i])
 	}
+	sum := sha256.Sum256(append(w.Digest(), c.Default...))
+	mark := sum[:16]
+	w.Line("global")
+	w.Line("description", conf.Hex(mark))
+	content, err := w.Bytes()
+	return mainFile{content, mark}, err
 }
 
-func renderGlobal(w *conf.Writer, c *Config, mark []byte) {
+func renderGlobal(w *conf.Writer, c *Config) {
 	w.Line("global")
 	w.Line("default-path", conf.Word("config"))
-	if mark != nil {
-		w.Line("description", conf.Hex(mark))
-	}
 	w.Line("user", conf.Word("haproxy"))
 	w.Line("group", conf.Word("haproxy"))
 	w.Line("log", conf.Word("stdout format raw daemon info"))
@@ -310,7 +297,7 @@ func renderInternal(w *conf.Writer, m *model) {
 	}
 }
 
-func renderBackend(w *conf.Writer, p pool, servers bool) {
+func renderBackend(w *conf.Writer, p *pool) {
 	w.Line("backend", backendName(p.ID))
 	switch p.LBAlgorithm {
 	case "leastconn":
@@ -329,12 +316,11 @@ func renderBackend(w *conf.Writer, p pool, servers bool) {
 		w.Line("http-check", conf.Word("send meth"), method(p.HealthCheckMethod), conf.Word("uri"), conf.Value(p.HealthCheckPath), conf.Word("ver HTTP/1.1 hdr Host"), p.checkHost(), conf.Word("hdr Connection close"))
 		w.Line("http-check", conf.Word("expect status"), conf.Value(p.HealthCheckExpect))
 	}
-	if !servers {
-		return
-	}
-	for _, s := range p.servers {
-		w.Line("server", append([]conf.Arg{conf.Value(s.Name.Word()), s.endpoint()}, p.options(s)...)...)
-	}
+	w.Aside(func() {
+		for _, s := range p.servers {
+			w.Line("server", append([]conf.Arg{conf.Value(s.Name.Word()), s.endpoint()}, p.options(s)...)...)
+		}
+	})
 }
 
 func method(name string) conf.Arg {

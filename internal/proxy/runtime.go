@@ -80,9 +80,9 @@ const manyCommands = 2000
 // before the site is, and what it no longer needs goes after it.
 func difference(was, now *Config) ([]command, bool) {
 	a, b := was.model(), now.model()
-	mark, err1 := a.mark()
-	other, err2 := b.mark()
-	if err1 != nil || err2 != nil || !slices.Equal(mark, other) {
+	x, err1 := a.main()
+	y, err2 := b.main()
+	if err1 != nil || err2 != nil || !slices.Equal(x.mark, y.mark) {
 		return nil, false
 	}
 	before, after, ok := certificateCommands(a.certificates, b.certificates)
@@ -325,8 +325,11 @@ func (r *Room) planRow(ctx context.Context, tx *db.Tx, x *shape, row apply.Row) 
 		return r.planRule(ctx, tx, x, was, now)
 	}
 	was, now, ok := r.deps.Renewed(row)
-	if !ok || was.Trusted != now.Trusted || !slices.Equal(was.Names, now.Names) {
+	switch {
+	case !ok || was.Trusted != now.Trusted || !slices.Equal(was.Names, now.Names):
 		return nil, false, nil
+	case string(was.PEM) == string(now.PEM):
+		return nil, true, nil
 	}
 	return replaceCertificate(now), true, nil
 }

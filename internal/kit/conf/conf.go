@@ -7,8 +7,10 @@ package conf
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"hash"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -68,11 +70,13 @@ type Writer struct {
 	grammar Grammar
 	buf     bytes.Buffer
 	err     error
+	digest  hash.Hash
+	aside   bool
 }
 
 // New makes a writer with a comment on top, so that nobody edits the file by hand and wonders.
 func New(g Grammar) *Writer {
-	w := &Writer{grammar: g}
+	w := &Writer{grammar: g, digest: sha256.New()}
 	w.Comment("Written by the gateway from its database. Changes made here are lost.")
 	return w
 }
@@ -90,9 +94,23 @@ func (w *Writer) Line(directive constant, args ...Arg) {
 		w.err = fmt.Errorf("directive %s: %w", directive, err)
 		return
 	}
+	start := w.buf.Len()
 	w.buf.WriteString(line)
 	w.buf.WriteByte('\n')
+	if !w.aside {
+		w.digest.Write(w.buf.Bytes()[start:])
+	}
 }
+
+// Aside writes directives that do not count for Digest.
+func (w *Writer) Aside(write func()) {
+	w.aside = true
+	write()
+	w.aside = false
+}
+
+// Digest names the directives so far.
+func (w *Writer) Digest() []byte { return w.digest.Sum(nil)[:16] }
 
 // Bytes is the file, or the first refusal.
 func (w *Writer) Bytes() ([]byte, error) { return w.buf.Bytes(), w.err }

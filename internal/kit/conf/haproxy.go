@@ -35,7 +35,7 @@ func (haproxy) print(directive string, args []Arg) (string, error) {
 		words = append(words, word)
 	}
 	line := strings.Join(words, " ")
-	if len(strings.Fields(line)) > maxWords {
+	if strings.Count(line, " ") >= maxWords && len(strings.Fields(line)) > maxWords {
 		return "", fmt.Errorf("more than %d words", maxWords)
 	}
 	return line, nil
