@@ -278,6 +278,11 @@ func (r *Room) proxyReady() bool {
 
 // renew orders one certificate, stores what comes of it, and sees that it is shown.
 func (r *Room) renew(ctx context.Context, row *Certificate) {
+	// An order that ended after the rows were read may have left nothing to do.
+	row, err := r.certificates.Get(ctx, r.DB, row.ID)
+	if err != nil || !isDue(row, r.Clock.Now()) {
+		return
+	}
 	ordering, cancel := context.WithTimeout(ctx, orderWithin)
 	defer cancel()
 	got, err := r.obtain(ordering, row)
