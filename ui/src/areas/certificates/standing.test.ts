@@ -1,0 +1,71 @@
+import { describe, expect, it } from 'vitest'
+import type { Certificate } from '../../api/types'
+import { certificateOf, covers, daysLeft, lifeOf, standingOf } from './standing'
+
+const certificate = (part: Partial<Certificate>) =>
+  ({
+    id: 'c',
+    names: [],
+    source: 'acme',
+    status: 'valid',
+    domain_id: null,
+    expires_at: '2026-12-01T00:00:00Z',
+    ...part,
+  }) as Certificate
+const domain = { id: 'd', name: 'www.example.net', certificate_id: null }
+
+it('lets a wildcard stand for exactly one label', () => {
+  expect(covers('*.example.net', 'www.example.net')).toBe(true)
+  expect(covers('*.example.net', 'example.net')).toBe(false)
+  expect(covers('*.example.net', 'a.www.example.net')).toBe(false)
+  expect(covers('*.example.net', '*.example.net')).toBe(true)
+  expect(covers('*.net', '*.example.net')).toBe(false)
+  expect(covers('www.example.net', 'www.example.net')).toBe(true)
+})
+
+describe('the certificate of a domain', () => {
+  it('is the chosen one, then its own, then one that has its name', () => {
+    const chosen = certificate({ id: 'chosen' })
+    const own = certificate({ id: 'own', domain_id: 'd' })
+    const wild = certificate({ id: 'wild', names: ['*.example.net'] })
+    const all = [wild, own, chosen]
+    expect(certificateOf({ ...domain, certificate_id: 'chosen' }, all)?.id).toBe('chosen')
+    expect(certificateOf(domain, all)?.id).toBe('own')
+    expect(certificateOf(domain, [chosen, wild])?.id).toBe('wild')
+    expect(certificateOf(domain, [chosen])).toBeUndefined()
+  })
+
+  it('is trusted and lasts long, where there is a choice', () => {
+    const names = ['www.example.net']
+    const signed = certificate({ id: 'signed', names, source: 'self-signed', expires_at: '2036-01-01T00:00:00Z' })
+    const short = certificate({ id: 'short', names, expires_at: '2026-11-20T00:00:00Z' })
+    const long = certificate({ id: 'long', names: ['*.example.net'] })
+    const pending = certificate({ id: 'pending', names, status: 'pending', expires_at: null })
+    expect(certificateOf(domain, [signed, short, pending, long])?.id).toBe('long')
+    expect(certificateOf(domain, [pending, signed])?.id).toBe('signed')
+  })
+})
+
+it('tells a certificate that nobody trusts, and none', () => {
+  expect(standingOf(certificate({ source: 'self-signed' }))).toBe('self-signed')
+  expect(standingOf(certificate({ source: 'self-signed', status: 'expired' }))).toBe('expired')
+  expect(standingOf(undefined)).toBe('none')
+})
+
+it('counts the days that are left', () => {
+  const now = Date.parse('2026-11-15T12:00:00Z')
+  expect(daysLeft(certificate({}), now)).toBe(15)
+  expect(daysLeft(certificate({ expires_at: '2026-11-14T00:00:00Z' }), now)).toBe(-2)
+  expect(daysLeft(certificate({ expires_at: null }), now)).toBeNull()
+})
+
+it('places now and the renewal in the life of a certificate', () => {
+  const life = {
+    not_before: '2026-01-01T00:00:00Z',
+    expires_at: '2026-01-11T00:00:00Z',
+    renew_at: '2026-01-08T12:00:00Z',
+  }
+  expect(lifeOf(life, Date.parse('2026-01-06T00:00:00Z'))).toEqual({ spent: 0.5, renewal: 0.75 })
+  expect(lifeOf(life, Date.parse('2027-01-06T00:00:00Z'))?.spent).toBe(1)
+  expect(lifeOf({ ...life, not_before: null }, 0)).toBeNull()
+})
