@@ -1,6 +1,7 @@
-import { NativeSelect, NumberInput, type NumberInputProps } from '@mantine/core'
+import { NumberInput, type NumberInputProps } from '@mantine/core'
 import { useState } from 'react'
 import { useTranslation } from 'react-i18next'
+import classes from './Quantity.module.css'
 import { scales, unitOf } from './quantity-units'
 
 interface QuantityProps extends Omit<NumberInputProps, 'value' | 'onChange'> {
@@ -29,19 +30,23 @@ export function Quantity({ scale, value, onChange, min, max, ...field }: Quantit
       rightSectionWidth={84}
       rightSectionPointerEvents="all"
       rightSection={
-        <NativeSelect
-          variant="unstyled"
-          w={76}
+        <select
+          className={classes.unit}
           aria-label={t('unitOf', { name: String(field.label) })}
           disabled={field.disabled}
           value={unit}
-          data={units.map(([name], index) => ({ value: String(index), label: name }))}
           onChange={(event) => {
             const next = Number(event.currentTarget.value)
             setUnit(next)
             if (shown !== '') onChange(Math.round(shown * (units[next]?.[1] ?? 1)))
           }}
-        />
+        >
+          {units.map(([name], index) => (
+            <option key={name} value={index}>
+              {name}
+            </option>
+          ))}
+        </select>
       }
     />
   )

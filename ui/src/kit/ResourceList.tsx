@@ -33,6 +33,8 @@ interface ResourceListProps<T, R> {
   /** Rows without an address are there to be read. */
   rowLink?: (row: R) => string | undefined
   createLink?: string
+  /** What else makes one, beside the button that does. */
+  beside?: ReactNode
   /** For rows that stand in an order: how a new one is stored, and what people call a row. */
   order?: { save: (ids: string[]) => void; name: (row: R) => string }
   /** For rows that belong together: a table for each key, with its name and what stands over it. */
@@ -41,7 +43,20 @@ interface ResourceListProps<T, R> {
 
 /** Every list of a resource: search, filters and sort in the address, keyboard, an empty state that helps. */
 export function ResourceList<T, R extends { id: string } = T & { id: string }>(props: ResourceListProps<T, R>) {
-  const { resource, join, every, text, columns, filters = [], searchText, rowLink, createLink, order, group } = props
+  const {
+    resource,
+    join,
+    every,
+    text,
+    columns,
+    filters = [],
+    searchText,
+    rowLink,
+    createLink,
+    beside,
+    order,
+    group,
+  } = props
   const { t } = useTranslation()
   const canEdit = useCanEdit()
   const navigate = useNavigate()
@@ -58,9 +73,12 @@ export function ResourceList<T, R extends { id: string } = T & { id: string }>(p
   ])
 
   const createButton = canEdit && createLink && (
-    <Button component={Link} to={createLink} leftSection={<IconPlus size={16} />}>
-      {t(`${text}.create`)}
-    </Button>
+    <div className={classes.create}>
+      {beside}
+      <Button component={Link} to={createLink} leftSection={<IconPlus size={16} />}>
+        {t(`${text}.create`)}
+      </Button>
+    </div>
   )
 
   return (

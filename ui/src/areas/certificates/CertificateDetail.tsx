@@ -23,6 +23,8 @@ import { certificateOf } from './standing'
 import { pemFields } from './Upload'
 import type { ErrorKind } from './words'
 
+const replacement = pemFields.map((field, index) => (index === 0 ? { ...field, section: 'replace' } : field))
+
 /** One certificate: how it stands, who shows it, why it failed, and what can be changed of it. */
 export function Edit() {
   const { id } = useParams({ strict: false }) as { id: string }
@@ -47,7 +49,7 @@ export function Edit() {
         below={(values) => <Preflight values={values} />}
       />
     )
-  return <EditDrawer {...common} text="certificates:upload" fields={source === 'uploaded' ? pemFields : []} />
+  return <EditDrawer {...common} text="certificates:replacement" fields={source === 'uploaded' ? replacement : []} />
 }
 
 const nameOf = ({ names, id }: Certificate) => names[0] ?? id
@@ -111,7 +113,7 @@ function Failure({ certificate, kind }: { certificate: Certificate; kind: ErrorK
         {certificate.next_attempt_at && (
           <>
             {' '}
-            {t('certificate.nextAttempt')} <Time at={certificate.next_attempt_at} />.
+            {t('certificate.nextAttempt')} <Time at={certificate.next_attempt_at} />
           </>
         )}
       </p>

@@ -5,7 +5,6 @@ import { Link, Outlet } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
 import type { Certificate } from '../../api/types'
 import { paths } from '../../app/paths'
-import { useCanEdit } from '../../app/session'
 import type { Column } from '../../kit/DataTable'
 import { Notice } from '../../kit/Notice'
 import { ResourceList } from '../../kit/ResourceList'
@@ -25,7 +24,6 @@ const sources: Certificate['source'][] = ['acme', 'uploaded', 'self-signed']
 
 export default function Certificates() {
   const { t } = useTranslation('certificates')
-  const canEdit = useCanEdit()
   const columns: Column<Certificate>[] = [
     {
       key: 'names',
@@ -89,7 +87,6 @@ export default function Certificates() {
   return (
     <>
       <AcmeOff />
-      {canEdit && <div className={classes.buttons}>{upload}</div>}
       <ResourceList
         resource={certificates}
         text="certificates:certificate"
@@ -100,6 +97,7 @@ export default function Certificates() {
             label: t('certificate.status'),
             options: standings.map((value) => ({ value, label: t(`standings.${value}`) })),
             of: standingOf,
+            many: true,
           },
           {
             key: 'source',
@@ -112,6 +110,7 @@ export default function Certificates() {
         searchText={(row) => [...row.names, row.issuer, row.fingerprint_sha256, row.last_error, row.id].join(' ')}
         rowLink={(row) => paths.certificate(row.id)}
         createLink={paths.certificateNew}
+        beside={upload}
         every={15_000}
       />
       <Outlet />

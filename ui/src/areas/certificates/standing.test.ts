@@ -55,7 +55,7 @@ it('tells a certificate that nobody trusts, and none', () => {
 it('counts the days that are left', () => {
   const now = Date.parse('2026-11-15T12:00:00Z')
   expect(daysLeft(certificate({}), now)).toBe(15)
-  expect(daysLeft(certificate({ expires_at: '2026-11-14T00:00:00Z' }), now)).toBe(-2)
+  expect(daysLeft(certificate({ expires_at: '2026-11-14T00:00:00Z' }), now)).toBe(-1)
   expect(daysLeft(certificate({ expires_at: null }), now)).toBeNull()
 })
 

@@ -25,7 +25,7 @@ export function standingOf(certificate: Standable | undefined): Standing {
 
 /** Whole days until it is over; negative when it is. */
 export function daysLeft({ expires_at }: Pick<Certificate, 'expires_at'>, now = Date.now()): number | null {
-  return expires_at ? Math.floor((Date.parse(expires_at) - now) / day) : null
+  return expires_at ? Math.trunc((Date.parse(expires_at) - now) / day) : null
 }
 
 /** Whether a name in a certificate stands for a host name: a wildcard for one label, not for the name under it. */

@@ -17,6 +17,8 @@ import { Meter } from './Meter'
 import classes from './Overview.module.css'
 
 const none: Certificate[] = []
+/** A share of errors that every busy site has. */
+const tolerated = 0.01
 /** So many are named; the page behind the title has them all. */
 const shown = 3
 
@@ -43,7 +45,7 @@ function Requests() {
       title={<Link to={paths.proxyStatistics}>{t('proxy.requests')}</Link>}
       value={t('proxy.rate', { rate: now ? rate(now.requests) : '–' })}
       note={t('proxy.errors', { rate: now ? rate(now.errors) : '–' })}
-      alarm={now !== undefined && now.errors > 0 && t('proxy.failing')}
+      alarm={now !== undefined && now.errors > tolerated * now.requests && t('proxy.failing')}
     >
       {live.error ? (
         <Notice tone="warn">{live.error}</Notice>

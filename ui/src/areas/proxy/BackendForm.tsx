@@ -21,7 +21,7 @@ const scheme: FieldSpec = { name: 'scheme', type: 'segments', options: ['http', 
 const algorithm: FieldSpec = { name: 'lb_algorithm', type: 'choice', options: algorithms }
 
 const fields: FieldSpec[] = [
-  { name: 'name', type: 'text', required: true },
+  { name: 'name', type: 'text', required: true, section: 'general' },
   scheme,
   { name: 'verify_tls', type: 'switch', when: (values) => values.scheme === 'https' },
   algorithm,
@@ -67,10 +67,13 @@ export function Edit() {
       wide
       fields={fields}
       name={(row) => row.name}
-      above={(row) => <Now backend={row} />}
-    >
-      {(row) => <Servers backend={row} />}
-    </EditDrawer>
+      above={(row) => (
+        <div className={classes.above}>
+          <Now backend={row} />
+          <Servers backend={row} />
+        </div>
+      )}
+    />
   )
 }
 
@@ -83,38 +86,36 @@ function Now({ backend }: { backend: Backend }) {
   const sites = domains.get(backend.id) ?? []
   const routes = rules.get(backend.id) ?? []
   return (
-    <div className={classes.above}>
-      <Facts
-        facts={[
-          [t('backend.health'), <HealthBadge key="h" health={live.healthOf(backend, serversOf(backend.id))} />],
-          [
-            t('backend.users'),
-            sites.length + routes.length === 0 ? (
-              <span key="u" className="soft">
-                {t('backend.unused')}
-              </span>
-            ) : (
-              <ul key="u" className={classes.servers}>
-                {sites.map(({ id, name }) => (
-                  <li key={id}>
-                    <Link to={paths.domain(id)} className="mono">
-                      {name}
-                    </Link>
-                  </li>
-                ))}
-                {routes.map(({ id, path_prefix }) => (
-                  <li key={id}>
-                    <Link to={paths.routingRule(id)} className="mono">
-                      {path_prefix}
-                    </Link>
-                    <span className="soft">{t('common:kinds.proxy.routing-rule')}</span>
-                  </li>
-                ))}
-              </ul>
-            ),
-          ],
-        ]}
-      />
-    </div>
+    <Facts
+      facts={[
+        [t('backend.health'), <HealthBadge key="h" health={live.healthOf(backend, serversOf(backend.id))} />],
+        [
+          t('backend.users'),
+          sites.length + routes.length === 0 ? (
+            <span key="u" className="soft">
+              {t('backend.unused')}
+            </span>
+          ) : (
+            <ul key="u" className={classes.servers}>
+              {sites.map(({ id, name }) => (
+                <li key={id}>
+                  <Link to={paths.domain(id)} className="mono">
+                    {name}
+                  </Link>
+                </li>
+              ))}
+              {routes.map(({ id, path_prefix }) => (
+                <li key={id}>
+                  <Link to={paths.routingRule(id)} className="mono">
+                    {path_prefix}
+                  </Link>
+                  <span className="soft">{t('common:kinds.proxy.routing-rule')}</span>
+                </li>
+              ))}
+            </ul>
+          ),
+        ],
+      ]}
+    />
   )
 }

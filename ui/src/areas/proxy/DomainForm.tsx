@@ -114,7 +114,7 @@ function Now({ domain }: { domain: Domain }) {
               </span>
             ) : (
               <Anchor key="a" href={`https://${domain.name}/`} target="_blank" rel="noopener" className="mono">
-                {`https://${domain.name}/`}
+                {domain.name}
               </Anchor>
             ),
           ],

@@ -19,7 +19,7 @@ import { BackendCell, Mark, SiteCertificate } from './marks'
 import classes from './Proxy.module.css'
 import { domains } from './resources'
 import { Unasked } from './Unasked'
-import { type Site, useBackends, useSites } from './useSites'
+import { type Site, useSites } from './useSites'
 
 export { Edit } from './DomainForm'
 export { Create } from './SiteForm'
@@ -35,7 +35,6 @@ const marksOf = (site: Site) =>
 export default function DomainsPage() {
   const { t } = useTranslation('proxy')
   const { join, live } = useSites()
-  const { all } = useBackends()
   const columns = useColumns()
   return (
     <Page title={t('domain.title')} lead={t('domain.lead')} actions={<MaintenanceButton />}>
@@ -47,13 +46,6 @@ export default function DomainsPage() {
         text="proxy:domain"
         columns={columns}
         filters={[
-          {
-            key: 'backend',
-            label: t('domain.backend_id.label'),
-            options: all.map(({ id, name }) => ({ value: id, label: name })),
-            of: (row) => row.backend_id,
-            many: true,
-          },
           {
             key: 'health',
             label: t('domain.health'),
@@ -130,6 +122,7 @@ function useColumns(): Column<Site>[] {
             </Mark>
           )}
           {!row.http_to_https && <Mark>{t('domain.plain')}</Mark>}
+          {!row.maintenance && !row.rate_limit_enabled && row.http_to_https && <span className="soft">–</span>}
         </span>
       ),
       sortBy: (row) => row.maintenance,

@@ -60,7 +60,7 @@ export default function RoutingPage() {
     {
       key: 'strip',
       header: t('routing.does'),
-      cell: (row) => row.strip_prefix && <Mark>{t('routing.strips')}</Mark>,
+      cell: (row) => (row.strip_prefix ? <Mark>{t('routing.strips')}</Mark> : <span className="soft">–</span>),
     },
     ...(canEdit
       ? [{ key: 'menu', header: '', width: '26px', cell: (row: RoutingRule) => <RuleMenu row={row} /> }]
