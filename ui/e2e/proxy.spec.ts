@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import type { Locator, Page } from '@playwright/test'
 import { byAPI, choose, expect, expectAccessible, test } from './gateway'
 
-test.describe.configure({ mode: 'serial' })
+//SERIAL
 
 const site = 'shop.example.net'
 const row = (page: Page, text: string) => page.getByRole('row').filter({ hasText: text })
@@ -55,13 +55,13 @@ test('a domain has its flags, its limits and its headers', async ({ page }) => {
   await page.goto(`/proxy/domains?q=${site}`)
   await row(page, site).getByRole('link', { name: site }).first().click()
   await form(page).getByLabel('Tell browsers to use HTTPS only').check({ force: true })
-  await form(page).getByLabel('Largest request body').fill('25')
+  await form(page).getByRole('textbox', { name: 'Largest request body' }).fill('25')
   await form(page).getByLabel('Limit the requests of each client').check({ force: true })
   await form(page).getByLabel('Requests', { exact: true }).fill('50')
 
   await page.getByRole('button', { name: 'Add a header' }).click()
   const headers = page.getByRole('region', { name: 'Response headers' })
-  await headers.getByRole('textbox', { name: 'Header' }).fill('X-Frame-Options')
+  await headers.getByRole('combobox', { name: 'Header' }).fill('X-Frame-Options')
   await headers.getByLabel('Value').fill('DENY')
   await save(headers)
   await expect(row(headers as never, 'DENY')).toContainText('X-Frame-Options')
@@ -124,7 +124,9 @@ test('rules of a domain are put into order, and one that never matches says so',
 
   await page.getByRole('button', { name: 'Move /api', exact: true }).focus()
   await page.keyboard.press('Space')
+  await expect(page.locator('[data-dragging]')).toBeVisible()
   await page.keyboard.press('ArrowUp')
+  await expect(page.getByText(/^\/api over place/)).toBeAttached()
   await page.keyboard.press('Space')
   await expect.poll(paths).toEqual(['/api', '/api/v2'])
   await expect(row(page, '/api/v2')).toContainText('Never matches: /api stands before it')
