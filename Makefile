@@ -53,6 +53,7 @@ run-packages:
 test-packages:
 	@packaging/packages.sh test
 	@packaging/vm.sh
+	@packaging/haproxy3.sh
 
 generate: ui/node_modules/.installed ## write api/openapi.json and the UI's client types
 	@go run ./cmd/gateway-api -openapi > api/openapi.json.new && mv api/openapi.json.new api/openapi.json

@@ -4,9 +4,9 @@
 set -euo pipefail
 
 declare -A packages=(
-	[run]="postgresql-15 chrony iproute2 nftables util-linux ca-certificates"
-	[test]="postgresql-15 chrony iproute2 nftables util-linux ca-certificates procps curl chromium fonts-dejavu-core
-		qemu-system-x86 busybox-static cpio kmod"
+	[run]="postgresql-15 chrony haproxy iproute2 nftables util-linux ca-certificates"
+	[test]="postgresql-15 chrony haproxy iproute2 nftables util-linux ca-certificates procps curl chromium fonts-dejavu-core
+		qemu-system-x86 busybox-static cpio kmod mmdebstrap patchelf nginx-light pebble"
 )
 wanted=${packages[${1:?run or test}]}
 

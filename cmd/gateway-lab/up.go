@@ -30,6 +30,7 @@ func upCommand() *cobra.Command {
 	flags.StringVar(&opts.UI, "ui", "127.0.0.1:3443", "address on this machine where the UI is served")
 	flags.StringVar(&opts.AdminEmail, "admin-email", "", "complete the setup with this administrator")
 	flags.StringVar(&opts.AdminPassword, "admin-password", "", "the administrator's password, at least 12 characters")
+	flags.StringVar(&opts.HAProxy, "haproxy", "", "HAProxy to run instead of this machine's")
 	cmd.MarkFlagsRequiredTogether("admin-email", "admin-password")
 	return cmd
 }

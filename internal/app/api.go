@@ -32,6 +32,9 @@ import (
 
 var noInput = reflect.TypeFor[struct{}]()
 
+// proxyGroup is whom HAProxy's workers run as: they reach the service through its sockets.
+const proxyGroup = "haproxy"
+
 // attachEvery is how often the service looks whether the database is there.
 const attachEvery = time.Second
 
@@ -63,56 +66,46 @@ func RunAPI(ctx context.Context, cfg Config) error {
 	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), componentMetrics{k.Engine})
 	k.Router.Observe(metrics)
 
-	cert := &httpd.SelfSigned{Path: k.Paths.State("tls/self-signed.pem"), Names: func() []string {
-		names := []string{k.Host.Facts().Hostname, "localhost", "127.0.0.1", "::1"}
-		if fqdn := store.View().FQDN.String(); fqdn != "" {
-			names = append([]string{fqdn}, names...)
-		}
-		return names
-	}}
 	// The sockets come before the database: health and setup answer while it is away.
-	listeners, err := listen(k.Paths, cfg.Listen, cert.Config(), k)
+	own := house.SelfSigned.Config()
+	proxied, err := httpd.ListenProxied(k.Paths.Run("api.sock"), 0o660, proxyGroup, own)
 	if err != nil {
-		return err
+		return fmt.Errorf("API socket: %w", err)
 	}
-	control, err := httpd.ListenUnix(k.Paths.Run("control.sock"), 0o600)
+	control, err := httpd.ListenUnix(k.Paths.Run("control.sock"), 0o600, "")
 	if err != nil {
 		return fmt.Errorf("control socket: %w", err)
+	}
+	challenges, err := httpd.ListenUnix(k.Paths.Run("acme.sock"), 0o660, proxyGroup)
+	if err != nil {
+		return fmt.Errorf("socket for challenges: %w", err)
+	}
+	listeners := []net.Listener{proxied}
+	if cfg.Listen != "" {
+		port := httpd.NewPort(cfg.Listen)
+		if err := house.Management.Open(ctx, port); err != nil {
+			return fmt.Errorf("management port: %w", err)
+		}
+		listeners = append(listeners, tls.NewListener(port, own))
 	}
 	handler := house.Router.Handler(house.Router.App(ui.Dist()))
 
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return (&httpd.Server{Handler: handler, Log: k.Log}).Serve(ctx, listeners...) })
 	group.Go(func() error { return (&httpd.Server{Handler: handler, Log: k.Log, Local: true}).Serve(ctx, control) })
+	group.Go(func() error {
+		return (&httpd.Server{Handler: house.Certificate.Challenges(), Log: k.Log}).Serve(ctx, challenges)
+	})
+	group.Go(func() error { house.Management.Run(ctx); return nil })
 	group.Go(func() error { k.Engine.Run(ctx); return nil })
 	group.Go(func() error { house.Firewall.Run(ctx); return nil })
+	group.Go(func() error { house.Proxy.Run(ctx); return nil })
+	group.Go(func() error { house.Certificate.Run(ctx); return nil })
 	group.Go(func() error { attach(ctx, k); return nil })
 	group.Go(func() error { serveMetrics(ctx, cfg.Metrics, metrics, k); return nil })
 	k.Log.Info("gateway-api is ready", "version", Version, "listen", cfg.Listen)
 	_, _ = daemon.SdNotify(false, daemon.SdNotifyReady)
 	return group.Wait()
-}
-
-func listen(paths kit.Paths, port string, cfg *tls.Config, k *kit.Kit) ([]net.Listener, error) {
-	proxied, err := httpd.ListenProxied(paths.Run("api.sock"), 0o660, cfg)
-	if err != nil {
-		return nil, fmt.Errorf("API socket: %w", err)
-	}
-	listeners := []net.Listener{proxied}
-	if port == "" {
-		return listeners, nil
-	}
-	tcp, err := net.Listen("tcp", port)
-	switch {
-	case errors.Is(err, syscall.EADDRINUSE):
-		// Somebody else holds the port; the socket still serves.
-		k.Log.Warn("the management port is taken", "listen", port, "err", err)
-	case err != nil:
-		return nil, fmt.Errorf("management port: %w", err)
-	default:
-		listeners = append(listeners, tls.NewListener(tcp, cfg))
-	}
-	return listeners, nil
 }
 
 // attach waits for the database, brings its schema up to date, and lets the engine converge.

@@ -131,7 +131,7 @@ func places(t *testing.T) map[string]bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	names := map[string]bool{"File": true}
+	names := map[string]bool{"File": true, "Place": true, "ProxyCertificate": true}
 	for _, d := range f.Decls {
 		if g, ok := d.(*ast.GenDecl); ok && g.Tok == token.CONST {
 			for _, spec := range g.Specs {
@@ -193,7 +193,10 @@ var (
 // Only a room writes its tables, and they carry its name.
 func TestTablesBelongToTheirRoom(t *testing.T) {
 	owner := func(table string) string {
-		name, _, _ := strings.Cut(table, "_")
+		name, _, more := strings.Cut(table, "_")
+		if !more && name != "audit" {
+			name = strings.TrimSuffix(name, "s") // what a room is named after
+		}
 		return name
 	}
 	files, err := filepath.Glob("../schema/*.sql")

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"crypto/tls"
 	"net"
 	"net/http"
 	"net/netip"
@@ -11,10 +12,12 @@ import (
 	"edge.internal/gateway/internal/certificate"
 	"edge.internal/gateway/internal/firewall"
 	"edge.internal/gateway/internal/kit"
+	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/password"
 	"edge.internal/gateway/internal/kit/policy"
+	"edge.internal/gateway/internal/kit/value"
 	"edge.internal/gateway/internal/kit/wire"
 	"edge.internal/gateway/internal/network"
 	"edge.internal/gateway/internal/ntp"
@@ -34,11 +37,15 @@ type House struct {
 	Firewall    *firewall.Room
 	Proxy       *proxy.Room
 	Certificate *certificate.Room
+	// Management is the management port of the service itself.
+	Management *Management
+	// SelfSigned is the gateway's certificate until it has a better one.
+	SelfSigned *httpd.SelfSigned
 }
 
 // Build builds and mounts every room, in order.
 func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, error) {
-	h := &House{Kit: k}
+	h := &House{Kit: k, Management: NewManagement(k.Host, k.Log)}
 	var err error
 	if h.Setup, err = setup.New(k, setup.Deps{Store: store, Passwords: passwords}); err != nil {
 		return nil, err
@@ -70,9 +77,10 @@ func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, 
 		},
 		Addresses: h.Network.Addresses,
 	})
-	fqdn := func() string { return store.View().FQDN.String() }
-	h.Proxy = proxy.New(k, proxy.Deps{FQDN: fqdn})
-	h.Certificate = certificate.New(k, certificateDeps(store))
+	h.SelfSigned = selfSigned(k, store)
+	h.SelfSigned.Better = func() *tls.Certificate { return h.Certificate.Own() }
+	h.Proxy = proxy.New(k, h.proxyDeps(store))
+	h.Certificate = certificate.New(k, h.certificateDeps(store))
 
 	k.Router.SetupDone = h.Setup.Completed
 	k.Router.Sessions = h.Account
@@ -107,9 +115,71 @@ func systemDeps(store *setup.Store) system.Deps {
 	}
 }
 
+// selfSigned is made for every name that the gateway is reached by before the setup has named it.
+func selfSigned(k *kit.Kit, store *setup.Store) *httpd.SelfSigned {
+	return &httpd.SelfSigned{Path: k.Paths.State("tls/self-signed.pem"), Names: func() []string {
+		names := []string{k.Host.Facts().Hostname, "localhost", "127.0.0.1", "::1"}
+		if fqdn := store.View().FQDN.String(); fqdn != "" {
+			names = append([]string{fqdn}, names...)
+		}
+		return names
+	}}
+}
+
+// proxyDeps lends the proxy what the setup has decided, and the certificates.
+func (h *House) proxyDeps(store *setup.Store) proxy.Deps {
+	return proxy.Deps{
+		FQDN: func() string { return store.View().FQDN.String() },
+		Flags: func() (ipv6, maintenance bool) {
+			s := store.View()
+			return s.IPv6Enabled, s.Maintenance
+		},
+		Default: h.SelfSigned.PEM,
+		Certificates: func(ctx context.Context, q db.Querier) ([]proxy.Certificate, error) {
+			pairs, err := h.Certificate.Pairs(ctx, q)
+			list := make([]proxy.Certificate, len(pairs))
+			for i, p := range pairs {
+				list[i] = shown(p)
+			}
+			return list, err
+		},
+		Renewed: func(row apply.Row) (was, now proxy.Certificate, ok bool) {
+			before, after, ok := h.Certificate.Renewed(row)
+			return shown(before), shown(after), ok
+		},
+		Management: h.Management.Holder,
+	}
+}
+
+// shown is a certificate as the proxy has it. A name that no site could have is left out.
+func shown(p certificate.Pair) proxy.Certificate {
+	c := proxy.Certificate{ID: p.ID, PEM: p.PEM, Trusted: p.Trusted, NotAfter: p.NotAfter}
+	for _, name := range p.Names {
+		if n, err := value.Parse[proxy.SiteName](name); err == nil {
+			c.Names = append(c.Names, n)
+		}
+	}
+	return c
+}
+
 // certificateDeps lends the certificates what the setup has decided.
-func certificateDeps(store *setup.Store) certificate.Deps {
+func (h *House) certificateDeps(store *setup.Store) certificate.Deps {
 	return certificate.Deps{
+		FQDN: func() string { return store.View().FQDN.String() },
+		Wanted: func(ctx context.Context, q db.Querier) ([]certificate.Wanted, error) {
+			sites, err := h.Proxy.Sites(ctx, q)
+			var wanted []certificate.Wanted
+			for _, s := range sites {
+				if s.CertificateID == nil {
+					wanted = append(wanted, certificate.Wanted{DomainID: s.DomainID, Names: s.Names})
+				}
+			}
+			if fqdn := store.View().FQDN.String(); fqdn != "" {
+				wanted = append(wanted, certificate.Wanted{Names: []string{fqdn}})
+			}
+			return wanted, err
+		},
+		Users: h.Proxy.CertificateUsers,
 		ACME: func() certificate.ACME {
 			s := store.View()
 			return certificate.ACME{Enabled: s.ACMEEnabled, Email: s.ACMEEmail, DirectoryURL: s.ACMEDirectoryURL}

@@ -90,19 +90,20 @@ func Ctl() *cobra.Command {
 
 // renderConfig asks gateway-api to render, and does it itself when gateway-api is down.
 func renderConfig(ctx context.Context, cfg Config) (system.Rendered, error) {
-	out, err := askAPI(ctx, kit.Paths{Root: cfg.Root})
+	out, err := askAPI[system.Rendered](ctx, kit.Paths{Root: cfg.Root}, "/system/render-configs")
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
 		return renderHere(ctx, cfg)
 	}
 	return out, err
 }
 
-func askAPI(ctx context.Context, paths kit.Paths) (out system.Rendered, err error) {
+// askAPI makes a request to gateway-api over the socket that root alone may open.
+func askAPI[T any](ctx context.Context, paths kit.Paths, path string) (out T, err error) {
 	client := http.Client{Timeout: time.Minute, Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", paths.Run("control.sock"))
 	}}}
 	defer client.CloseIdleConnections()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://gateway"+httpd.Prefix+"/system/render-configs", bytes.NewReader(nil))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://gateway"+httpd.Prefix+path, bytes.NewReader(nil))
 	if err != nil {
 		return out, err
 	}
@@ -116,8 +117,8 @@ func askAPI(ctx context.Context, paths kit.Paths) (out system.Rendered, err erro
 		return out, err
 	}
 	answer := struct {
-		Data  *system.Rendered `json:"data"`
-		Error *httpd.Envelope  `json:"error"`
+		Data  *T              `json:"data"`
+		Error *httpd.Envelope `json:"error"`
 	}{Data: &out}
 	if err := json.Unmarshal(body, &answer); err != nil {
 		return out, fmt.Errorf("gateway-api answered %s: %w", res.Status, err)

@@ -2,14 +2,18 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"syscall"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/go-co-op/gocron/v2"
 
 	"edge.internal/gateway/internal/account"
+	"edge.internal/gateway/internal/certificate"
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/actor"
 	"edge.internal/gateway/internal/schema"
@@ -20,13 +24,23 @@ import (
 type job struct {
 	name  string
 	every time.Duration
-	do    func(ctx context.Context) error
+	// jitter is how much earlier or later it may be, so that not every gateway comes at the same time.
+	jitter time.Duration
+	do     func(ctx context.Context) error
+}
+
+func (j job) timing() gocron.JobDefinition {
+	if j.jitter == 0 {
+		return gocron.DurationJob(j.every)
+	}
+	return gocron.DurationRandomJob(j.every-j.jitter, j.every+j.jitter)
 }
 
 func jobs(k *kit.Kit, store *setup.Store) []job {
 	return []job{
-		{"audit.prune", time.Hour, func(ctx context.Context) error { return pruneAudit(ctx, k, store) }},
-		{"sessions.prune", time.Hour, func(ctx context.Context) error { return account.Prune(ctx, k.DB, k.Clock) }},
+		{"audit.prune", time.Hour, 0, func(ctx context.Context) error { return pruneAudit(ctx, k, store) }},
+		{"sessions.prune", time.Hour, 0, func(ctx context.Context) error { return account.Prune(ctx, k.DB, k.Clock) }},
+		{"certificates.renew", time.Hour, 10 * time.Minute, func(ctx context.Context) error { return renewCertificates(ctx, k) }},
 	}
 }
 
@@ -47,7 +61,7 @@ func RunScheduler(ctx context.Context, cfg Config) error {
 		return err
 	}
 	for _, j := range jobs(k, store) {
-		_, err := s.NewJob(gocron.DurationJob(j.every), gocron.NewTask(func() { run(ctx, k, j) }),
+		_, err := s.NewJob(j.timing(), gocron.NewTask(func() { run(ctx, k, j) }),
 			gocron.WithName(j.name), gocron.WithSingletonMode(gocron.LimitModeReschedule), gocron.WithStartAt(gocron.WithStartImmediately()))
 		if err != nil {
 			return fmt.Errorf("job %s: %w", j.name, err)
@@ -75,6 +89,18 @@ func run(ctx context.Context, k *kit.Kit, j job) {
 	if err := j.do(ctx); err != nil {
 		k.Log.Error("job failed", "job", j.name, "err", err)
 	}
+}
+
+// renewCertificates asks gateway-api, who alone applies, to order what is due.
+func renewCertificates(ctx context.Context, k *kit.Kit) error {
+	due, err := askAPI[certificate.Due](ctx, k.Paths, "/certificates/renew-due")
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
+		return nil // it starts, and looks by itself then
+	}
+	if due.Ordered > 0 {
+		k.Log.Info("certificates are ordered", "certificates", due.Ordered)
+	}
+	return err
 }
 
 // pruneAudit deletes audit entries that are older than the operator wants to keep.

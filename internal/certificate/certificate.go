@@ -1,112 +1,301 @@
-// Package certificate owns the TLS certificates: those of a certificate authority, ordered and renewed by ACME, those that
-// operators bring, and those that the gateway signs itself until it has better ones.
 package certificate
 
 import (
 	"context"
+	"crypto"
+	"errors"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
-	"edge.internal/gateway/internal/kit"
-	"edge.internal/gateway/internal/kit/apply"
+	"edge.internal/gateway/internal/kit/actor"
+	"edge.internal/gateway/internal/kit/check"
 	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/resource"
 	"edge.internal/gateway/internal/kit/secret"
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// feeds: the proxy shows the certificates.
-var feeds = []apply.ID{apply.ReverseProxy}
+const (
+	table     = "certificates"
+	keyColumn = "private_key_pem"
+
+	sourceACME       = "acme"
+	sourceUploaded   = "uploaded"
+	sourceSelfSigned = "self-signed"
+
+	challengeHTTP = "http-01"
+	challengeDNS  = "dns-01"
+
+	keyECDSA = "ecdsa-p256"
+	keyRSA   = "rsa-2048"
+
+	statusPending  = "pending"
+	statusValid    = "valid"
+	statusExpiring = "expiring"
+	statusExpired  = "expired"
+	statusError    = "error"
+
+	// expiringWithin is how little is left of a certificate that is about to expire.
+	expiringWithin = 14 * 24 * time.Hour
+	// maxNames is how many names the certificate authorities put into one certificate.
+	maxNames = 100
+)
 
 // Name is a name in a certificate: a full domain name, or *. before one.
 type Name struct{ value.Text[nameGrammar] }
 
-// Certificate is a TLS certificate with its key, or the order for one.
+type nameGrammar struct{}
+
+func (nameGrammar) Example() string { return "www.example.net" }
+
+func (nameGrammar) Parse(s string) (string, error) {
+	parent, wildcard := strings.CutPrefix(s, "*.")
+	name, err := value.Parse[value.DomainName](parent)
+	switch {
+	case err != nil:
+		return "", errors.New("must be a full domain name such as www.example.net, or *. before one")
+	case wildcard:
+		return "*." + name.String(), nil
+	}
+	return name.String(), nil
+}
+
+func (n Name) wildcard() bool { return strings.HasPrefix(n.String(), "*.") }
+
+func texts(names []Name) []string {
+	list := make([]string, len(names))
+	for i, n := range names {
+		list[i] = n.String()
+	}
+	return list
+}
+
+// Certificate is a TLS certificate with its key, or the order for one. Until a certificate authority has issued one, an
+// order carries a certificate that the gateway signed itself.
 type Certificate struct {
 	resource.Meta
 	DomainID          *uuid.UUID  `json:"domain_id" doc:"Domain that it was made for; none for the gateway's own and for those that serve several."`
-	Names             []Name      `json:"names" doc:"Names that it is for. Those of an uploaded one are read from it."`
-	Source            string      `json:"source" enum:"acme,uploaded,self-signed" doc:"Whether a certificate authority issues it by ACME, an operator brought it, or the gateway signed it."`
-	Challenge         string      `json:"challenge" enum:"http-01,dns-01" doc:"How the certificate authority is shown that the names are ours: by a file that the proxy serves, or by a DNS record, which wildcards need."`
-	DNSProviderID     *uuid.UUID  `json:"dns_provider_id" doc:"Who sets the DNS record. None takes the first provider whose zones have the name."`
-	KeyType           string      `json:"key_type" enum:"ecdsa-p256,rsa-2048" doc:"Kind of the key that is made for it."`
-	Automatic         bool        `json:"automatic" readOnly:"true" doc:"Made because a domain, or the gateway, needs it; it goes when nobody does."`
-	CertificatePEM    string      `json:"certificate_pem" maxLength:"200000" doc:"The certificate and the chain behind it."`
-	PrivateKeyPEM     secret.Text `json:"private_key_pem,omitzero" doc:"The key of an uploaded certificate."`
+	Names             []Name      `json:"names" doc:"Names that it is for, at most 100. Those of an uploaded one are read from it."`
+	Source            string      `json:"source" enum:"acme,uploaded,self-signed" doc:"Whether a certificate authority issues it by ACME, an operator brought it, or the gateway signs it. It cannot be changed."`
+	Challenge         string      `json:"challenge" enum:"http-01,dns-01" doc:"How the certificate authority is shown that the names are ours: by a file that the proxy serves on port 80, or by a DNS record, which wildcards need."`
+	DNSProviderID     *uuid.UUID  `json:"dns_provider_id" doc:"Who sets the DNS record. None takes the provider whose zones fit the name best."`
+	KeyType           string      `json:"key_type" enum:"ecdsa-p256,rsa-2048" doc:"Kind of the key that is made for it. An uploaded one has its own."`
+	Automatic         bool        `json:"automatic" readOnly:"true" doc:"Made because a domain, or the gateway itself, needs it. It follows the names of the domain, and goes when nobody needs it; one that is deleted before is ordered anew."`
+	CertificatePEM    string      `json:"certificate_pem" maxLength:"200000" doc:"The certificate in PEM, followed by the one that signed it, and so on. It is brought with an uploaded one, and read of the others."`
+	PrivateKeyPEM     secret.Text `json:"private_key_pem,omitzero" doc:"The key of an uploaded certificate in PEM, without a passphrase. Left out of a change, the stored one stays, and must be the one of the certificate."`
 	NotBefore         *time.Time  `json:"not_before" readOnly:"true" doc:"Since when it is valid."`
 	ExpiresAt         *time.Time  `json:"expires_at" readOnly:"true" doc:"Until when it is valid."`
 	Issuer            string      `json:"issuer" readOnly:"true" doc:"Who issued it."`
 	FingerprintSHA256 string      `json:"fingerprint_sha256" readOnly:"true" doc:"SHA-256 of the certificate, in hex."`
-	Status            string      `json:"status" readOnly:"true" enum:"pending,valid,expiring,expired,error" doc:"Where it stands. One that could not be renewed is valid as long as it is, and last_error says why."`
-	LastRenewedAt     *time.Time  `json:"last_renewed_at" readOnly:"true" doc:"When the proxy was last seen to show a new one."`
-	LastError         string      `json:"last_error" readOnly:"true" doc:"Why the last order failed; empty when it did not."`
-	ErrorKind         string      `json:"error_kind" readOnly:"true" enum:",dns,connection,caa,rate_limit,account,refused,not_live,other" doc:"What the last order failed of."`
+	Status            string      `json:"status" readOnly:"true" enum:"pending,valid,expiring,expired,error" doc:"Where it stands: pending and error have not been issued yet, and show one that the gateway signed; expiring has less than 14 days left. One that could not be renewed is valid as long as it is, and last_error says why."`
+	LastRenewedAt     *time.Time  `json:"last_renewed_at" readOnly:"true" doc:"When the proxy was last seen to show a new one, by a TLS handshake."`
+	LastError         string      `json:"last_error" readOnly:"true" doc:"Why the last order failed, and what to do; empty when it did not."`
+	ErrorKind         string      `json:"error_kind" readOnly:"true" enum:",dns,connection,caa,rate_limit,account,refused,not_live,other" doc:"What the last order failed of: dns is the DNS or its provider, connection the way from the certificate authority to port 80, caa a CAA record that forbids it, rate_limit too many orders, account the account at the certificate authority or the way there, refused a name that it does not issue for, not_live a certificate that is issued and that the proxy does not show."`
 	Attempts          int         `json:"attempts" readOnly:"true" doc:"Orders that failed since the last that did not."`
-	NextAttemptAt     *time.Time  `json:"next_attempt_at" readOnly:"true" doc:"When it is ordered again."`
-	RenewAt           *time.Time  `json:"renew_at" readOnly:"true" doc:"When it is due; the certificate authority may have named the time."`
-}
-
-// DNSProvider is a DNS service at which the gateway may set records, to show that names are ours.
-type DNSProvider struct {
-	resource.Meta
-	Name             value.Line         `json:"name" required:"true" maxLength:"120" doc:"Name of the provider."`
-	Kind             string             `json:"kind" required:"true" enum:"rfc2136,cloudflare,desec,digitalocean,hetzner,httpreq" doc:"Which service, or which protocol: rfc2136 is dynamic update with TSIG, httpreq is a web service of your own."`
-	Zones            []value.DomainName `json:"zones" doc:"Zones that it serves. None stands for all."`
-	Server           string             `json:"server" maxLength:"300" doc:"For rfc2136: the name server, with a port if it is not 53."`
-	Endpoint         value.URL          `json:"endpoint" doc:"For httpreq: where the web service is."`
-	Username         string             `json:"username" maxLength:"255" doc:"For rfc2136 the name of the TSIG key, for httpreq the user."`
-	Algorithm        string             `json:"algorithm" enum:"hmac-sha256,hmac-sha384,hmac-sha512" doc:"For rfc2136: the algorithm of the TSIG key."`
-	Secret           secret.Text        `json:"secret,omitzero" doc:"The TSIG key in base64, the API token, or the password."`
-	SecretConfigured bool               `json:"secret_configured" readOnly:"true" db:"-" doc:"Whether there is a secret."`
+	NextAttemptAt     *time.Time  `json:"next_attempt_at" readOnly:"true" doc:"When it is ordered again after a failure."`
+	RenewAt           *time.Time  `json:"renew_at" readOnly:"true" doc:"When it is due. The certificate authority may have named the time (ARI); otherwise a third of its lifetime is left then."`
 }
 
 // Label is how people know it.
-func (p *DNSProvider) Label() string { return p.Name.String() }
+func (c *Certificate) Label() string { return strings.Join(texts(c.Names), ", ") }
 
-// Wanted is a certificate that somebody needs.
-type Wanted struct {
-	// DomainID is the domain that needs it; uuid.Nil is the gateway itself.
-	DomainID uuid.UUID
-	Names    []string
+// Validate says what one certificate can say about itself.
+func (c *Certificate) Validate() error {
+	var l check.List
+	_, freshKey := c.PrivateKeyPEM.Fresh()
+	if c.Source == sourceUploaded {
+		l.That(c.CertificatePEM != "", "certificate_pem", "is required")
+		l.That(c.PrivateKeyPEM.Set(), keyColumn, "is required")
+	} else {
+		l.That(len(c.Names) > 0, "names", "must have at least one name")
+		l.That(!freshKey, keyColumn, "belongs to an uploaded certificate: the gateway makes the key of this one")
+	}
+	l.That(len(c.Names) <= maxNames, "names", "must have at most %d names", maxNames)
+	for i, n := range c.Names {
+		l.That(!slices.Contains(c.Names[:i], n), "names", "has %s twice", n)
+	}
+	if c.Source == sourceACME && c.Challenge == challengeHTTP {
+		l.That(!slices.ContainsFunc(c.Names, Name.wildcard), "challenge", "must be dns-01: no other shows that all names of a wildcard are ours")
+	}
+	l.That(c.DNSProviderID == nil || c.Source == sourceACME && c.Challenge == challengeDNS, "dns_provider_id", "has a meaning for dns-01 alone")
+	return l.Err()
 }
 
-// ACME is how certificates are ordered.
-type ACME struct {
-	Enabled      bool        `json:"enabled" doc:"Whether certificates are ordered."`
-	Email        value.Email `json:"email" doc:"Whom the certificate authority may write to."`
-	DirectoryURL value.URL   `json:"directory_url" doc:"The certificate authority. Empty stands for Let's Encrypt."`
+// issued tells whether it is more than an order.
+func (c *Certificate) issued() bool { return c.Status != statusPending && c.Status != statusError }
+
+// trusted tells whether somebody else than the gateway vouches for it.
+func (c *Certificate) trusted() bool {
+	return c.Source == sourceUploaded || c.Source == sourceACME && c.issued()
 }
 
-// Deps is what the room needs of others.
-type Deps struct {
-	// Wanted lists what the active domains and the gateway itself need.
-	Wanted func(ctx context.Context, q db.Querier) ([]Wanted, error)
-	// Users are the domains that were told to show a certificate.
-	Users func(ctx context.Context, q db.Querier, certificate uuid.UUID) ([]resource.User, error)
-	// ACME is how certificates are ordered, and SetACME changes it.
-	ACME    func() ACME
-	SetACME func(ACME) error
+// shows takes over a certificate and its key.
+func (c *Certificate) shows(certs chain, key crypto.Signer) error {
+	text, err := keyText(key)
+	if err != nil {
+		return err
+	}
+	leaf := certs.leaf()
+	notBefore, expires := leaf.NotBefore.UTC(), leaf.NotAfter.UTC()
+	c.CertificatePEM, c.PrivateKeyPEM = certs.text(), secret.New(text)
+	c.NotBefore, c.ExpiresAt, c.Issuer, c.FingerprintSHA256 = &notBefore, &expires, printable(issuer(leaf)), fingerprint(leaf)
+	return nil
 }
 
-// Pair is a certificate that can be shown.
-type Pair struct {
-	ID uuid.UUID
-	// DomainID is the domain that it was made for, if it was made for one.
-	DomainID *uuid.UUID
-	Names    []string
-	// PEM is the chain followed by the key.
-	PEM []byte
-	// Trusted is false for one that the gateway signed itself.
-	Trusted     bool
-	Fingerprint string
-	NotAfter    time.Time
+// stands is the status of something issued, by the clock.
+func stands(expires, now time.Time) string {
+	switch {
+	case !now.Before(expires):
+		return statusExpired
+	case expires.Sub(now) < expiringWithin:
+		return statusExpiring
+	}
+	return statusValid
 }
 
-// Room is the certificates.
-type Room struct {
-	*kit.Kit
-	deps         Deps
-	certificates resource.Kind[Certificate]
-	providers    resource.Kind[DNSProvider]
+// third is when a third of the lifetime is left.
+func third(leaf *time.Time, expires *time.Time) *time.Time {
+	at := expires.Add(-expires.Sub(*leaf) / 3)
+	return &at
+}
+
+func (r *Room) certificateKind() resource.Kind[Certificate] {
+	return resource.Kind[Certificate]{
+		Name: "certificate.certificate", Title: "certificate", Path: "/certificates", Table: table, Order: "names, created_at", Feeds: feeds,
+		New: func() Certificate {
+			return Certificate{Source: sourceACME, Challenge: challengeHTTP, KeyType: keyECDSA, Status: statusPending}
+		},
+		Check: r.checkCertificate,
+	}
+}
+
+// worker is who makes, changes and deletes the automatic certificates.
+var worker = actor.System("gateway-api")
+
+func (r *Room) checkCertificate(ctx context.Context, tx *db.Tx, was, now *Certificate) error {
+	tx.AfterCommit(r.Wake)
+	if now == nil {
+		users, err := r.deps.Users(ctx, tx, was.ID)
+		if err != nil {
+			return err
+		}
+		return resource.InUse("the certificate", users)
+	}
+	byWorker := actor.From(ctx) == worker
+	if was == nil {
+		now.Automatic = byWorker
+	} else if err := r.checkChange(was, now, byWorker); err != nil {
+		return err
+	}
+	switch now.Source {
+	case sourceUploaded:
+		return r.takeUpload(was, now)
+	case sourceSelfSigned:
+		return r.signAnew(was, now)
+	}
+	return r.orderAnew(was, now)
+}
+
+// checkChange guards what is not for the operator to change.
+func (r *Room) checkChange(was, now *Certificate, byWorker bool) error {
+	var l check.List
+	l.That(was.Source == now.Source, "source", "cannot be changed: make another certificate, and delete this one")
+	if now.Source != sourceUploaded {
+		l.That(was.CertificatePEM == now.CertificatePEM, "certificate_pem", "is made by the gateway: only an uploaded certificate can be replaced")
+	}
+	if was.Automatic && !byWorker {
+		l.That(slices.Equal(was.Names, now.Names), "names", "follow the domain: change the domain, or make another certificate")
+		l.That(same(was.DomainID, now.DomainID), "domain_id", "cannot be changed: it was made for the domain")
+	}
+	return l.Err()
+}
+
+func same(a, b *uuid.UUID) bool { return a == b || a != nil && b != nil && *a == *b }
+
+// takeUpload checks what an operator brings, and reads from it what it is for.
+func (r *Room) takeUpload(was, now *Certificate) error {
+	_, freshKey := now.PrivateKeyPEM.Fresh()
+	if was != nil && !freshKey && was.CertificatePEM == now.CertificatePEM {
+		now.Names = was.Names
+		return nil
+	}
+	var l check.List
+	certs, err := parseChain(now.CertificatePEM)
+	if err == nil {
+		err = certs.check(r.Clock.Now())
+	}
+	if err != nil {
+		l.Add("certificate_pem", "%v", err)
+	}
+	plain, err := now.PrivateKeyPEM.Open(r.Secrets, table, keyColumn, now.ID.String())
+	if err != nil {
+		l.Add(keyColumn, "must be entered again: the stored one cannot be opened with this gateway's master key")
+		return l.Err()
+	}
+	key, err := parseKey(plain)
+	switch {
+	case err != nil:
+		l.Add(keyColumn, "%v", err)
+	case certs != nil && !matches(certs.leaf(), key) && freshKey:
+		l.Add(keyColumn, "is not the key of the certificate")
+	case certs != nil && !matches(certs.leaf(), key):
+		l.Add(keyColumn, "is required: the stored key is not the one of this certificate")
+	}
+	if err := l.Err(); err != nil {
+		return err
+	}
+	if err := now.shows(certs, key); err != nil {
+		return err
+	}
+	now.Names, now.Status = certs.names(), stands(*now.ExpiresAt, r.Clock.Now())
+	now.LastError, now.ErrorKind = "", ""
+	return nil
+}
+
+// signAnew signs a certificate for its names, when they or the kind of its key have changed.
+func (r *Room) signAnew(was, now *Certificate) error {
+	if was != nil && slices.Equal(was.Names, now.Names) && was.KeyType == now.KeyType {
+		return nil
+	}
+	if was == nil && now.CertificatePEM != "" {
+		return fault.Field("certificate_pem", "is made by the gateway: leave it out, or let the source be uploaded")
+	}
+	return r.sign(now, now.KeyType)
+}
+
+func (r *Room) sign(c *Certificate, keyType string) error {
+	now := r.Clock.Now()
+	certs, key, err := selfSign(c.Names, keyType, now)
+	if err != nil {
+		return err
+	}
+	if err := c.shows(certs, key); err != nil {
+		return err
+	}
+	if c.Source == sourceSelfSigned {
+		c.Status, c.RenewAt = statusValid, third(c.NotBefore, c.ExpiresAt)
+	}
+	return nil
+}
+
+// orderAnew has a certificate ordered when what it depends on has changed. What is issued is shown until the new one is.
+func (r *Room) orderAnew(was, now *Certificate) error {
+	switch {
+	case was == nil && now.CertificatePEM != "":
+		return fault.Field("certificate_pem", "is issued by the certificate authority: leave it out, or let the source be uploaded")
+	case was != nil && slices.Equal(was.Names, now.Names) && was.Challenge == now.Challenge && same(was.DNSProviderID, now.DNSProviderID) && was.KeyType == now.KeyType:
+		return nil
+	}
+	now.Attempts, now.NextAttemptAt, now.LastError, now.ErrorKind = 0, nil, "", ""
+	if now.issued() {
+		at := r.Clock.Now()
+		now.RenewAt = &at
+		return nil
+	}
+	now.Status = statusPending
+	return r.sign(now, keyECDSA)
 }

@@ -102,14 +102,14 @@ func (v *resolver) resolve(ctx context.Context, name string) ([]value.Addr, erro
 
 // store keeps the answers of names that still stand for what was asked, and has the kernel take them.
 func (v *resolver) store(ctx context.Context, answers map[string][]value.Addr) error {
-	_, err := v.room.Engine.Commit(ctx, []apply.ID{apply.PacketFilter}, func(tx *db.Tx) error {
+	_, err := v.room.Engine.Commit(ctx, []apply.ID{apply.PacketFilter}, func(tx *db.Tx) ([]apply.Row, error) {
 		for name, answer := range answers {
 			if answer == nil {
 				answer = []value.Addr{}
 			}
 			tx.Queue(`UPDATE firewall_address_objects SET resolved = $2 WHERE kind = 'fqdn' AND value = $1`, name, answer)
 		}
-		return nil
+		return nil, nil
 	})
 	return err
 }

@@ -423,11 +423,17 @@ func testUnits(t *testing.T, l *lab.Lab) {
 	var names []string
 	for _, s := range states {
 		names = append(names, string(s.Unit))
+		if s.Unit == host.HAProxy { // nobody has given it a configuration
+			if s.Active != "inactive" {
+				t.Errorf("%+v", s)
+			}
+			continue
+		}
 		if s.Active != "active" || s.PID == 0 || s.Since.IsZero() {
 			t.Errorf("%+v", s)
 		}
 	}
-	if want := []string{"postgresql", "wan-time", "chrony", "gateway-api", "gateway-scheduler"}; !slices.Equal(names, want) {
+	if want := []string{"postgresql", "wan-time", "chrony", "haproxy", "gateway-api", "gateway-scheduler"}; !slices.Equal(names, want) {
 		t.Errorf("units %q, want %q", names, want)
 	}
 	if err := units.Stop(ctx, host.Chrony); err != nil {
@@ -614,7 +620,7 @@ func TestWithoutNamespaces(t *testing.T) {
 		t.Errorf("%s", body)
 	}
 	unable, err := l.Unable(t.Context())
-	if err != nil || len(unable) != 1 || unable[0].Unit != host.Chrony || unable[0].Detail != "cannot run here: "+l.Reason {
+	if err != nil || len(unable) != 2 || unable[0].Unit != host.Chrony || unable[1].Unit != host.HAProxy || unable[0].Detail != "cannot run here: "+l.Reason {
 		t.Errorf("%+v, %v", unable, err)
 	}
 	if err := l.Units().Start(t.Context(), host.Chrony); err == nil || err.Error() != "chrony cannot run here: "+l.Reason {
@@ -652,5 +658,8 @@ func TestUpSaysWhyItFails(t *testing.T) {
 	gone(t, dir, nil)
 	if _, err := lab.Up(t.Context(), lab.Options{Dir: dir, UI: "192.0.2.99:1"}); !errors.Is(err, syscall.EADDRNOTAVAIL) {
 		t.Errorf("with a foreign address: %v", err)
+	}
+	if _, err := lab.Up(t.Context(), lab.Options{Dir: dir, UI: "127.0.0.1:0", HAProxy: "no-such-program"}); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("with an HAProxy that is not there: %v", err)
 	}
 }

@@ -27,6 +27,15 @@ func isolate(p plan) error {
 	if err := mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return err
 	}
+	if p.HAProxy != "" {
+		spec, err := host.HAProxy.Spec()
+		if err != nil {
+			return err
+		}
+		if err := mount(p.HAProxy, spec.Binary, "", unix.MS_BIND, ""); err != nil {
+			return err
+		}
+	}
 	if err := mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
 		return err
 	}

@@ -41,6 +41,8 @@ type Options struct {
 	Env []string
 	// Volatile does without fsync: a lab for tests, whose data need not survive the machine.
 	Volatile bool
+	// HAProxy is a program that the lab runs instead of the machine's HAProxy, for instance one of another version.
+	HAProxy string
 	// Progress hears of each step that is done.
 	Progress func(step string)
 }
@@ -102,6 +104,14 @@ func (o *Options) complete() (err error) {
 		}
 		o.Programs = filepath.Dir(self)
 	}
+	if o.HAProxy != "" {
+		if o.HAProxy, err = filepath.Abs(o.HAProxy); err != nil {
+			return err
+		}
+		if _, err := os.Stat(o.HAProxy); err != nil {
+			return fmt.Errorf("the HAProxy to run: %w", err)
+		}
+	}
 	if o.Progress == nil {
 		o.Progress = func(string) {}
 	}
@@ -153,7 +163,7 @@ func (l *Lab) boot(ctx context.Context, opts Options) error {
 	l.UI = listener.Addr().String()
 	opts.Progress("state folder " + l.dir)
 
-	p := plan{Dir: l.dir, Programs: opts.Programs, Env: opts.Env, Volatile: opts.Volatile}
+	p := plan{Dir: l.dir, Programs: opts.Programs, Env: opts.Env, Volatile: opts.Volatile, HAProxy: opts.HAProxy}
 	err = l.startInit(ctx, p, opts.Progress)
 	var no *deniedError
 	if errors.As(err, &no) {

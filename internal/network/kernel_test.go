@@ -34,6 +34,7 @@ type kernel struct {
 	host.Units
 	host.Network
 	host.Filter
+	host.Proxy
 	memory *hosttest.Machine
 	writes atomic.Int64
 }
@@ -125,7 +126,7 @@ func onKernel(t *testing.T) gateway {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := &kernel{Files: b.Machine, Units: b.Machine, Network: system, Filter: b.Machine, memory: b.Machine}
+	k := &kernel{Files: b.Machine, Units: b.Machine, Network: system, Filter: b.Machine, Proxy: b.Machine, memory: b.Machine}
 	b.Kit = kit.New(b.DB, k, clock.Real, b.Log, b.Secrets, b.Paths, "1.0.0")
 	b.Router.SetupDone = func() bool { return true }
 	b.Router.Sessions = kittest.Roles{}
@@ -499,7 +500,7 @@ func TestRootFolderLeavesTheNetworkAlone(t *testing.T) {
 		t.Fatal(links, err)
 	}
 	b := kittest.New(t)
-	k := &kernel{Files: b.Machine, Units: b.Machine, Network: system, Filter: b.Machine, memory: b.Machine}
+	k := &kernel{Files: b.Machine, Units: b.Machine, Network: system, Filter: b.Machine, Proxy: b.Machine, memory: b.Machine}
 	b.Kit = kit.New(b.DB, k, clock.Real, b.Log, b.Secrets, b.Paths, "1.0.0")
 	b.Router.SetupDone = func() bool { return true }
 	b.Router.Sessions = kittest.Roles{}

@@ -72,7 +72,7 @@ type Backend struct {
 	HealthCheckEnabled  bool       `json:"health_check_enabled" doc:"Ask each server again and again whether it is well."`
 	HealthCheckPath     Path       `json:"health_check_path" required:"true" doc:"What to ask for."`
 	HealthCheckMethod   string     `json:"health_check_method" enum:"GET,HEAD,OPTIONS" doc:"How to ask."`
-	HealthCheckHost     value.Host `json:"health_check_host" doc:"Host name to ask for. Empty takes the address of the first server."`
+	HealthCheckHost     value.Host `json:"health_check_host" doc:"Host name to ask for. Empty takes the address of the first server, if that is a name, and localhost if not."`
 	HealthCheckExpect   StatusList `json:"health_check_expect" required:"true" doc:"Statuses that mean that it is well."`
 	HealthCheckInterval int        `json:"health_check_interval_seconds" minimum:"1" maximum:"3600" doc:"Seconds between two questions."`
 	VerifyTLS           bool       `json:"verify_tls" doc:"Refuse servers whose certificate the system does not trust."`
@@ -165,7 +165,7 @@ func (serverNameGrammar) Parse(s string) (string, error) {
 var blanks = strings.NewReplacer(" ", "_", ".", "_")
 
 // Word is the name as HAProxy and its statistics have it.
-func (n ServerName) Word() string { return blanks.Replace(n.String()) }
+func (n ServerName) Word() ServerName { return value.Must[ServerName](blanks.Replace(n.String())) }
 
 // Server is one machine of a backend.
 type Server struct {

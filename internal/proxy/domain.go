@@ -35,7 +35,13 @@ func (siteNameGrammar) Parse(s string) (string, error) {
 }
 
 // Wildcard is the domain whose names a wildcard stands for.
-func (n SiteName) Wildcard() (parent string, ok bool) { return strings.CutPrefix(n.String(), "*.") }
+func (n SiteName) Wildcard() (parent value.DomainName, ok bool) {
+	name, ok := strings.CutPrefix(n.String(), "*.")
+	if ok {
+		parent = value.Must[value.DomainName](name)
+	}
+	return parent, ok
+}
 
 // What becomes of the name with www. before it, or without it.
 const (
@@ -74,27 +80,43 @@ func (d *Domain) Validate() error {
 	var c check.List
 	if _, wildcard := d.Name.Wildcard(); wildcard {
 		c.That(d.WWWRedirect == wwwNone, "www_redirect", "must be none for a wildcard")
+	} else if d.WWWRedirect != wwwNone && !d.Name.IsZero() {
+		c.That(!d.counterpart().IsZero(), "www_redirect", "must be none: the name without www. is no full domain name")
 	}
 	c.That(!d.HSTSPreload || d.HSTSIncludeSubdomains && d.HSTSMaxAge >= 31536000, "hsts_preload", "needs hsts_include_subdomains and an hsts_max_age of at least 31536000: the lists refuse it otherwise")
 	return c.Err()
 }
 
-// counterpart is the other of the two names that a domain with a www redirect answers to.
-func (d *Domain) counterpart() (name string, ok bool) {
+// counterpart is the other of the two names that a domain with a www redirect answers to; it is empty for the others.
+func (d *Domain) counterpart() SiteName {
 	if d.WWWRedirect == wwwNone {
-		return "", false
+		return SiteName{}
 	}
+	name := "www." + d.Name.String()
 	if apex, www := strings.CutPrefix(d.Name.String(), "www."); www {
-		return apex, true
+		name = apex
 	}
-	return "www." + d.Name.String(), true
+	other, err := value.Parse[SiteName](name)
+	if err != nil {
+		return SiteName{}
+	}
+	return other
+}
+
+// canonical is the name that the site is served under, and the other one, if any, leads there.
+func (d *Domain) canonical() (name, other SiteName) {
+	other = d.counterpart()
+	if other.IsZero() || strings.HasPrefix(d.Name.String(), "www.") == (d.WWWRedirect == wwwToWWW) {
+		return d.Name, other
+	}
+	return other, d.Name
 }
 
 // names are the names that the domain answers to.
 func (d *Domain) names() []string {
 	names := []string{d.Name.String()}
-	if other, ok := d.counterpart(); ok {
-		names = append(names, other)
+	if other := d.counterpart(); !other.IsZero() {
+		names = append(names, other.String())
 	}
 	return names
 }
@@ -142,7 +164,7 @@ type HeaderName struct{ value.Text[headerNameGrammar] }
 
 type headerNameGrammar struct{}
 
-var headerToken = regexp.MustCompile(`^[A-Za-z0-9!#$&'*+.^_|~-]{1,100}$`)
+var headerToken = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9!#$&'*+.^_|~-]{0,99}$`)
 
 // framing are the headers that say where a message ends, or are for one connection: whoever sets them breaks it.
 var framing = map[string]bool{

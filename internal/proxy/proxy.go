@@ -3,8 +3,16 @@
 package proxy
 
 import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/apply"
+	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/resource"
 )
 
@@ -14,6 +22,15 @@ var feeds = []apply.ID{apply.ReverseProxy}
 type Deps struct {
 	// FQDN is the gateway's own name; it is empty before the setup.
 	FQDN func() string
+	// Flags say whether the gateway listens on IPv6, and whether every site is in maintenance.
+	Flags func() (ipv6, maintenance bool)
+	// Certificates are those that can be shown, and Default is shown where none fits.
+	Certificates func(ctx context.Context, q db.Querier) ([]Certificate, error)
+	Default      func() ([]byte, error)
+	// Renewed is a certificate before and after a change, if that is what a change is about.
+	Renewed func(row apply.Row) (was, now Certificate, ok bool)
+	// Management says who answers on the management port.
+	Management func() string
 }
 
 // Room is the reverse proxy.
@@ -25,13 +42,57 @@ type Room struct {
 	backends resource.Kind[Backend]
 	servers  resource.Child[Server]
 	rules    resource.Kind[Rule]
+
+	// reloads and changes count what HAProxy was told since the service started.
+	reloads, changes atomic.Int64
+	history          history
+
+	mu        sync.Mutex
+	capable   Features
+	capableAt time.Time
+	// shape is that of the HAProxy that runs; nil when it is not known.
+	shape *shape
 }
 
 // New builds the room.
 func New(k *kit.Kit, deps Deps) *Room {
 	r := &Room{Kit: k, deps: deps, headers: headerKind(), servers: serverKind(), rules: ruleKind()}
 	r.domains, r.backends = r.domainKind(), r.backendKind()
+	apply.Register(k.Engine, apply.Component[*Config]{
+		ID: apply.ReverseProxy, Unit: unit, Load: r.load, Render: Render, Check: r.check, Apply: r.reload, Verify: r.verify,
+		Runtime: &apply.Runtime[*Config]{Can: r.can, Do: r.change, Plan: r.plan},
+	})
 	return r
+}
+
+// Site is an active domain and the names that it answers to.
+type Site struct {
+	DomainID uuid.UUID
+	Names    []string
+	// CertificateID is the certificate that it was told to show.
+	CertificateID *uuid.UUID
+}
+
+// Sites are the active domains.
+func (r *Room) Sites(ctx context.Context, q db.Querier) ([]Site, error) {
+	domains, err := r.domains.All(ctx, q)
+	var list []Site
+	for i := range domains {
+		if d := &domains[i]; d.Active {
+			list = append(list, Site{d.ID, d.names(), d.CertificateID})
+		}
+	}
+	return list, err
+}
+
+// CertificateUsers are the domains that were told to show a certificate.
+func (r *Room) CertificateUsers(ctx context.Context, q db.Querier, id uuid.UUID) ([]resource.User, error) {
+	domains, err := r.domains.Where(ctx, q, "certificate_id = $1", id)
+	var list []resource.User
+	for i := range domains {
+		list = append(list, resource.User{Kind: r.domains.Name, ID: domains[i].ID, Name: domains[i].Label()})
+	}
+	return list, err
 }
 
 // Mount adds the room's routes.
@@ -42,5 +103,4 @@ func (r *Room) Mount() {
 	r.servers.Mount(r.Resources)
 	r.rules.Mount(r.Resources)
 	r.mountStats()
-	r.mountReload()
 }

@@ -1,10 +1,14 @@
 package proxy
 
 import (
+	"context"
+	"encoding/csv"
+	"fmt"
 	"net/http"
+	"strconv"
+	"strings"
 	"time"
 
-	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/httpd"
 )
 
@@ -71,22 +75,141 @@ type Status struct {
 	Version        string `json:"version" doc:"Version of HAProxy; empty when it is not installed."`
 	HTTP3          bool   `json:"http3" doc:"Whether it speaks HTTP/3."`
 	HTTP3Why       string `json:"http3_why" doc:"Why it does not; empty when it does."`
-	Management     string `json:"management" enum:"proxy,service" doc:"Who answers on the management port: HAProxy, or the service itself while HAProxy does not."`
-	Reloads        int    `json:"reloads" doc:"Reloads since the service started."`
-	RuntimeChanges int    `json:"runtime_changes" doc:"Changes since the service started that needed no reload."`
+	Management     string `json:"management" enum:"proxy,service,nobody" doc:"Who answers on the management port: HAProxy, or the service itself while HAProxy does not."`
+	Reloads        int64  `json:"reloads" doc:"Reloads since the service started."`
+	RuntimeChanges int64  `json:"runtime_changes" doc:"Changes since the service started that needed no reload."`
+	OldWorkers     int    `json:"old_workers" doc:"Processes that were replaced and still serve connections that they had."`
 	Error          string `json:"error" doc:"Why it could not be asked; empty when it could."`
 }
 
+// askWithin is how long a read may wait for HAProxy.
+const askWithin = 2 * time.Second
+
 func (r *Room) mountStats() {
 	httpd.Handle(r.Router, http.MethodGet, "/proxy/stats", httpd.Read.Offline(), httpd.Doc{ID: "proxy.stats", Tag: "proxy", Summary: "What the proxy has done so far"},
-		func(c *httpd.Call, _ struct{}) (Stats, error) { return Stats{}, nil })
+		func(c *httpd.Call, _ struct{}) (Stats, error) {
+			s, err := r.stats(c)
+			if err != nil {
+				s.Error = err.Error()
+			}
+			return s, nil
+		})
 	httpd.Handle(r.Router, http.MethodGet, "/proxy/stats/history", httpd.Read.Offline(), httpd.Doc{ID: "proxy.stats.history", Tag: "proxy", Summary: "The traffic of the last hour"},
-		func(c *httpd.Call, _ struct{}) (History, error) { return History{}, nil })
+		func(*httpd.Call, struct{}) (History, error) { return r.history.list(), nil })
 	httpd.Handle(r.Router, http.MethodGet, "/proxy/status", httpd.Read.Offline(), httpd.Doc{ID: "proxy.status", Tag: "proxy", Summary: "What the proxy is able to do"},
-		func(c *httpd.Call, _ struct{}) (Status, error) { return Status{}, nil })
+		func(c *httpd.Call, _ struct{}) (Status, error) { return r.status(c), nil })
 }
 
-func (r *Room) mountReload() {
-	httpd.Handle(r.Router, http.MethodPost, "/system/proxy-reload", httpd.Write.Offline(), httpd.Doc{ID: "system.proxy-reload", Tag: "system", Summary: "Reload the proxy", Audit: "system.proxy-reload"},
-		func(c *httpd.Call, _ struct{}) (apply.Status, error) { return apply.Status{}, nil })
+func (r *Room) status(ctx context.Context) Status {
+	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
+	f := r.capabilities(ctx)
+	s := Status{Version: f.Version, HTTP3: f.QUIC, Management: r.deps.Management(), Reloads: r.reloads.Load(), RuntimeChanges: r.changes.Load()}
+	switch {
+	case f.Version == "":
+		s.HTTP3Why, s.Error = "HAProxy is not installed", "HAProxy is not installed"
+	case !f.QUIC:
+		s.HTTP3Why = "HAProxy " + f.Version + " was built without QUIC"
+	}
+	if process, err := r.Host.ProxyProcess(ctx); err != nil {
+		s.Error = err.Error()
+	} else {
+		s.OldWorkers = process.OldWorkers
+	}
+	return s
+}
+
+// stats asks HAProxy. What is its own and not an operator's is left out: the way to the API and to certificates, and the
+// tables of the rate limits.
+func (r *Room) stats(ctx context.Context) (Stats, error) {
+	s := Stats{Backends: []BackendStats{}, Frontends: []FrontendStats{}}
+	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
+	answers, err := r.Host.ProxyAsk(ctx, ask("show", "stat"))
+	if err != nil {
+		return s, err
+	}
+	rows, err := table(answers[0])
+	if err != nil {
+		return s, fmt.Errorf("reading what haproxy said: %w", err)
+	}
+	down := map[string]bool{}
+	for _, x := range rows {
+		switch {
+		case x["svname"] == "FRONTEND" && (x["pxname"] == httpFrontend || x["pxname"] == httpsFrontend):
+			s.Frontends = append(s.Frontends, FrontendStats{
+				Name: x["pxname"], Sessions: x.number("scur"), MaxSessions: x.number("smax"), BytesIn: x.number("bin"), BytesOut: x.number("bout"),
+				ReqTot: x.number("req_tot"), ReqRate: x.number("req_rate"),
+				Responses2xx: x.number("hrsp_2xx"), Responses4xx: x.number("hrsp_4xx"), Responses5xx: x.number("hrsp_5xx"),
+			})
+		case strings.HasPrefix(x["pxname"], backendPrefix):
+			b := x.backend()
+			down[b.Name] = down[b.Name] || b.Server != "BACKEND" && b.Status == "DOWN"
+			if b.Server == "BACKEND" && b.Status == "UP" && down[b.Name] {
+				b.Status = "DEGRADED"
+			}
+			s.Backends = append(s.Backends, b)
+		}
+	}
+	return s, nil
+}
+
+// line is one line of HAProxy's statistics, by column.
+type line map[string]string
+
+// table reads HAProxy's statistics.
+func table(said string) ([]line, error) {
+	reader := csv.NewReader(strings.NewReader(strings.TrimPrefix(said, "# ")))
+	reader.FieldsPerRecord = -1
+	all, err := reader.ReadAll()
+	if err != nil || len(all) == 0 {
+		return nil, err
+	}
+	var rows []line
+	for _, record := range all[1:] {
+		x := line{}
+		for i, text := range record {
+			if i < len(all[0]) {
+				x[all[0][i]] = text
+			}
+		}
+		rows = append(rows, x)
+	}
+	return rows, nil
+}
+
+func (x line) number(column string) int64 {
+	n, _ := strconv.ParseInt(x[column], 10, 64) // absent where it means nothing
+	return n
+}
+
+func (x line) backend() BackendStats {
+	b := BackendStats{
+		Name: x["pxname"], BackendID: strings.TrimPrefix(x["pxname"], backendPrefix), Server: x["svname"], Status: x.state(),
+		CheckStatus: strings.TrimPrefix(x["check_status"], "* "), CheckDetail: x["last_chk"],
+		Sessions: x.number("scur"), SessionsTotal: x.number("stot"), BytesIn: x.number("bin"), BytesOut: x.number("bout"), LastChangeSeconds: x.number("lastchg"),
+		ReqTot: x.number("req_tot"), ReqRate: x.number("rate"),
+		Responses2xx: x.number("hrsp_2xx"), Responses4xx: x.number("hrsp_4xx"), Responses5xx: x.number("hrsp_5xx"), Weight: x.number("weight"),
+	}
+	if b.Server != "BACKEND" && b.ReqTot == 0 {
+		b.ReqTot = b.SessionsTotal
+	}
+	return b
+}
+
+// state is how a server or backend is, in one of the words of the API. HAProxy also says how far a change has got, such as
+// "UP 1/3".
+func (x line) state() string {
+	word, _, _ := strings.Cut(x["status"], " ")
+	switch word {
+	case "UP", "OPEN":
+		return "UP"
+	case "no":
+		return "NO CHECK"
+	case "MAINT", "DRAIN", "DOWN":
+		return word
+	case "NOLB":
+		return "DRAIN"
+	}
+	return "DOWN"
 }

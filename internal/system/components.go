@@ -11,6 +11,7 @@ import (
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/resource"
 )
 
 // renderWithin bounds a render of everything.
@@ -47,6 +48,14 @@ func (r *Room) mountComponents() {
 				out.Errors[string(id)] = why
 			}
 			return out, r.record(c, "system.render-configs", strings.Join(out.Rendered, " "), out)
+		})
+	reload := audited("system.proxy-reload", "Make the reverse proxy read its files again")
+	reload.Feeds = []string{string(apply.ReverseProxy)}
+	httpd.Handle(r.Router, http.MethodPost, "/system/proxy-reload", httpd.Write.Offline(), reload,
+		func(c *httpd.Call, _ struct{}) (apply.Status, error) {
+			s := r.Engine.Refresh(c, apply.ReverseProxy, true)
+			resource.Applied(c, apply.Outcome{apply.ReverseProxy: s.State})
+			return s, r.record(c, "system.proxy-reload", string(apply.ReverseProxy), s)
 		})
 	httpd.Handle(r.Router, http.MethodGet, "/system/config-preview", httpd.Read, doc("system.config-preview", "Render a component without writing anything"),
 		func(c *httpd.Call, in struct {

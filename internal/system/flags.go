@@ -3,7 +3,9 @@ package system
 import (
 	"net/http"
 
+	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/resource"
 )
 
 // Flag is one switch of the gateway.
@@ -18,8 +20,8 @@ type Retention struct {
 }
 
 func (r *Room) mountFlags() {
-	r.mountFlag("ipv6", "Whether the gateway listens on IPv6", func(f *Flags) *bool { return &f.IPv6 })
-	r.mountFlag("maintenance", "Whether the gateway shows a maintenance page", func(f *Flags) *bool { return &f.Maintenance })
+	r.mountFlag("ipv6", "Whether the gateway listens on IPv6", func(f *Flags) *bool { return &f.IPv6 }, apply.ReverseProxy)
+	r.mountFlag("maintenance", "Whether the gateway shows a maintenance page", func(f *Flags) *bool { return &f.Maintenance }, apply.ReverseProxy)
 	r.mountFlag("auto-update", "Whether updates are installed by themselves", func(f *Flags) *bool { return &f.AutoUpdate })
 
 	httpd.Handle(r.Router, http.MethodGet, "/system/retention", httpd.Read.Offline(), doc("system.retention.get", "How long things are kept"),
@@ -37,20 +39,28 @@ func (r *Room) mountFlags() {
 		})
 }
 
-// mountFlag gives a flag its two routes. What depends on it is rendered again.
-func (r *Room) mountFlag(name, summary string, field func(*Flags) *bool) {
+// mountFlag gives a flag its two routes. What it feeds has taken it when a change of it is answered.
+func (r *Room) mountFlag(name, summary string, field func(*Flags) *bool, feeds ...apply.ID) {
 	path, action := "/system/"+name, "system."+name
+	change := audited(action, "Set: "+summary)
+	for _, id := range feeds {
+		change.Feeds = append(change.Feeds, string(id))
+	}
 	httpd.Handle(r.Router, http.MethodGet, path, httpd.Read.Offline(), doc(action+".get", summary),
 		func(*httpd.Call, struct{}) (Flag, error) {
 			f := r.deps.Flags()
 			return Flag{*field(&f)}, nil
 		})
-	httpd.Handle(r.Router, http.MethodPost, path, httpd.Write.Offline(), audited(action, "Set: "+summary),
+	httpd.Handle(r.Router, http.MethodPost, path, httpd.Write.Offline(), change,
 		func(c *httpd.Call, in struct{ Body Flag }) (Flag, error) {
 			if err := r.deps.SetFlags(func(f *Flags) { *field(f) = in.Body.Enabled }); err != nil {
 				return Flag{}, err
 			}
-			r.Engine.Converge()
+			outcome := apply.Outcome{}
+			for _, id := range feeds {
+				outcome[id] = r.Engine.Refresh(c, id, false).State
+			}
+			resource.Applied(c, outcome)
 			return in.Body, r.record(c, action, name, in.Body)
 		})
 }

@@ -1,6 +1,7 @@
 package system
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"time"
@@ -42,8 +43,9 @@ type Outcome struct {
 
 // units are the daemons behind the names of the API. A name without one is a daemon that this gateway does not have.
 var units = map[string]host.Unit{
-	"ntp":       host.Chrony,
-	"scheduler": host.Scheduler,
+	"reverse-proxy": host.HAProxy,
+	"ntp":           host.Chrony,
+	"scheduler":     host.Scheduler,
 }
 
 func (r *Room) mountServices() {
@@ -58,7 +60,7 @@ func (r *Room) mountServices() {
 		})
 	httpd.Handle(r.Router, http.MethodPost, "/system/service-restart", httpd.Write.Offline(), audited("system.service-restart", "Restart a daemon"),
 		func(c *httpd.Call, in struct{ Body Restart }) (Outcome, error) {
-			return r.act(c, "system.service-restart", in.Body.Kind, func(u host.Unit) error { return r.Host.Restart(c, u) }, nil)
+			return r.act(c, "system.service-restart", in.Body.Kind, func(u host.Unit) error { return r.restart(c, u) }, nil)
 		})
 	httpd.Handle(r.Router, http.MethodPost, "/system/service-toggle", httpd.Write.Offline(), audited("system.service-toggle", "Switch a daemon on or off"),
 		func(c *httpd.Call, in struct{ Body Toggle }) (Outcome, error) {
@@ -72,6 +74,17 @@ func (r *Room) mountServices() {
 				return r.Host.Stop(c, u)
 			}, map[string]bool{"enabled": in.Body.Enabled})
 		})
+}
+
+// restart gives a daemon new processes. Those of the reverse proxy take over from the old ones, because the answer to whoever
+// asks may go through it; it is started where it does not run.
+func (r *Room) restart(ctx context.Context, u host.Unit) error {
+	if u == host.HAProxy {
+		if _, err := r.Host.ProxyReload(ctx); !errors.Is(err, host.ErrNotRunning) {
+			return err
+		}
+	}
+	return r.Host.Restart(ctx, u)
 }
 
 func (r *Room) packetFilter(c *httpd.Call) Service {

@@ -199,3 +199,30 @@ func TestAuditLive(t *testing.T) {
 		t.Fatalf("%s", f)
 	}
 }
+
+// The answer to whoever restarts the reverse proxy may go through it: it never stops serving.
+func TestRestartOfTheReverseProxy(t *testing.T) {
+	b := bench(t)
+	restart := func() string {
+		t.Helper()
+		return string(b.Do(t, "admin", http.MethodPost, "/system/service-restart", `{"kind":"reverse-proxy"}`).Want(t, 200).Data)
+	}
+	const done = `{"name":"reverse-proxy","active":"active","error":""}`
+	if said := restart(); said != done || b.Machine.Restarts(host.HAProxy) != 1 || b.Machine.ProxyReloads() != 0 {
+		t.Errorf("one that does not run: %s", said)
+	}
+	if said := restart(); said != done || b.Machine.Restarts(host.HAProxy) != 1 || b.Machine.ProxyReloads() != 1 {
+		t.Errorf("one that runs: %s", said)
+	}
+	b.Machine.FailProxyReload(&host.ReloadRefused{})
+	if said := restart(); !strings.Contains(said, `"active":"active","error":"haproxy refused the reload`) || b.Machine.Restarts(host.HAProxy) != 1 {
+		t.Errorf("one whose files are bad: %s", said)
+	}
+	b.Machine.Uninstall(host.HAProxy)
+	if said := restart(); said != `{"name":"reverse-proxy","active":"not_installed","error":"not installed"}` {
+		t.Errorf("one that is not there: %s", said)
+	}
+	if b.Audited(t, "system.service-restart") != 4 {
+		t.Error("not every restart is audited")
+	}
+}

@@ -75,9 +75,9 @@ func (x *toy) setSick(err error) {
 
 func (x *toy) add(t *testing.T, line string) (apply.Outcome, error) {
 	t.Helper()
-	return x.Engine.Commit(t.Context(), []apply.ID{apply.NTP, apply.PacketFilter}, func(tx *db.Tx) error {
+	return x.Engine.Commit(t.Context(), []apply.ID{apply.NTP, apply.PacketFilter}, func(tx *db.Tx) ([]apply.Row, error) {
 		_, err := tx.Exec(t.Context(), `INSERT INTO toy_lines VALUES ($1)`, line)
-		return err
+		return []apply.Row{{Kind: "toy.line", Now: &line}}, err
 	})
 }
 
@@ -213,7 +213,7 @@ func TestSameBytesTouchNothing(t *testing.T) {
 	x := newToy(t, nil)
 	x.want(t, "a", apply.Live)
 	installs, restarts, checks := x.Machine.Installs(host.ChronyDropIn), x.Machine.Restarts(host.Chrony), x.Machine.Runs(host.ChronyCheck)
-	o, err := x.Engine.Commit(t.Context(), []apply.ID{apply.NTP}, func(*db.Tx) error { return nil })
+	o, err := x.Engine.Commit(t.Context(), []apply.ID{apply.NTP}, func(*db.Tx) ([]apply.Row, error) { return nil, nil })
 	if err != nil || o[apply.NTP] != apply.Live {
 		t.Fatal(o, err)
 	}
@@ -287,8 +287,8 @@ func TestBootAfterAKillBeforeTheReload(t *testing.T) {
 func TestDamagedLastGoodIsNotTrusted(t *testing.T) {
 	x := newToy(t, nil)
 	x.want(t, "a", apply.Live)
-	eventually(t, "the configuration is kept", func() bool { _, err := os.Stat(x.Paths.State("good/ntp.json")); return err == nil })
-	if err := os.WriteFile(x.Paths.State("good/ntp.json"), []byte("[{"), 0o600); err != nil {
+	eventually(t, "the configuration is kept", func() bool { _, err := os.Stat(x.Paths.State("good/ntp/list.json")); return err == nil })
+	if err := os.WriteFile(x.Paths.State("good/ntp/list.json"), []byte("[{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	x.want(t, "b", apply.Live)
@@ -327,9 +327,9 @@ func TestRuntimePath(t *testing.T) {
 func TestPreviewLeavesNothing(t *testing.T) {
 	x := newToy(t, nil)
 	x.want(t, "a", apply.Live)
-	diffs, err := x.Engine.Preview(t.Context(), []apply.ID{apply.NTP}, func(tx *db.Tx) error {
+	diffs, err := x.Engine.Preview(t.Context(), []apply.ID{apply.NTP}, func(tx *db.Tx) ([]apply.Row, error) {
 		_, err := tx.Exec(t.Context(), `INSERT INTO toy_lines VALUES ('b')`)
-		return err
+		return nil, err
 	})
 	if err != nil || len(diffs) != 1 || !strings.Contains(diffs[0].Diff, "+b") {
 		t.Fatal(diffs, err)

@@ -63,13 +63,13 @@ func newSwitchboard(t *testing.T) *switchboard {
 
 func (x *switchboard) add(t *testing.T, lines ...string) (apply.Outcome, error) {
 	t.Helper()
-	return x.Engine.Commit(t.Context(), []apply.ID{apply.PacketFilter}, func(tx *db.Tx) error {
+	return x.Engine.Commit(t.Context(), []apply.ID{apply.PacketFilter}, func(tx *db.Tx) ([]apply.Row, error) {
 		for _, line := range lines {
 			if _, err := tx.Exec(t.Context(), `INSERT INTO toy_lines VALUES ($1)`, line); err != nil {
-				return err
+				return nil, err
 			}
 		}
-		return nil
+		return nil, nil
 	})
 }
 
@@ -152,9 +152,9 @@ func TestAtomicChangesAtOnce(t *testing.T) {
 func TestPreviewAppliesNothingAhead(t *testing.T) {
 	x := newSwitchboard(t)
 	_, applied, _ := x.counts()
-	diffs, err := x.Engine.Preview(t.Context(), []apply.ID{apply.PacketFilter}, func(tx *db.Tx) error {
+	diffs, err := x.Engine.Preview(t.Context(), []apply.ID{apply.PacketFilter}, func(tx *db.Tx) ([]apply.Row, error) {
 		_, err := tx.Exec(t.Context(), `INSERT INTO toy_lines VALUES ('a')`)
-		return err
+		return nil, err
 	})
 	if err != nil || len(diffs) != 1 {
 		t.Fatal(diffs, err)

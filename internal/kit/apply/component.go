@@ -69,9 +69,22 @@ type Component[C any] struct {
 type Runtime[C any] struct {
 	// Can says whether the typed operations can carry the change; then no checker is asked.
 	Can func(was, now C) bool
-	// Do carries it out. When it fails, the full way is taken.
+	// Do carries it out. When it fails, or the daemon is not as it should be afterwards, the full way is taken.
 	Do func(ctx context.Context, was, now C) error
+	// Plan, where there is one, finds the operations from the rows that a change touches alone, so that nothing else is read.
+	// It runs in the change's transaction, and says nil when it takes more than that. The step is taken after the commit;
+	// the files follow a moment later.
+	Plan func(ctx context.Context, tx *db.Tx, rows []Row) (Step, error)
 }
+
+// Row is what a change does to one row: pointers to it before and after, nil where there is none.
+type Row struct {
+	Kind     string
+	Was, Now any
+}
+
+// Step brings a running daemon from one revision to the next.
+type Step func(ctx context.Context) error
 
 // Partial is the error of a component that took all that it could: one bad object must not stop the rest. The component is
 // degraded, and no earlier configuration is put back, because that would take the rest away.
@@ -106,6 +119,7 @@ type erased struct {
 	verify func(ctx context.Context, c any, files []host.File) error
 	can    func(was, now any) bool
 	do     func(ctx context.Context, was, now any) error
+	plan   func(ctx context.Context, tx *db.Tx, rows []Row) (Step, error)
 }
 
 func erase[C any](c Component[C]) erased {
@@ -116,10 +130,14 @@ func erase[C any](c Component[C]) erased {
 		apply:  func(ctx context.Context, v any, files []host.File) error { return c.Apply(ctx, v.(C), files) },
 		verify: func(ctx context.Context, v any, files []host.File) error { return c.Verify(ctx, v.(C), files) },
 		can:    func(any, any) bool { return false },
+		plan:   func(context.Context, *db.Tx, []Row) (Step, error) { return nil, nil },
 	}
 	if c.Runtime != nil {
 		e.can = func(was, now any) bool { return was != nil && c.Runtime.Can(was.(C), now.(C)) }
 		e.do = func(ctx context.Context, was, now any) error { return c.Runtime.Do(ctx, was.(C), now.(C)) }
+		if c.Runtime.Plan != nil {
+			e.plan = c.Runtime.Plan
+		}
 	}
 	return e
 }

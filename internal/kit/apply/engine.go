@@ -8,15 +8,12 @@ import (
 	"io/fs"
 	"log/slog"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/aymanbagabas/go-udiff"
-	"github.com/go-json-experiment/json"
 
 	"edge.internal/gateway/internal/kit/bus"
 	"edge.internal/gateway/internal/kit/clock"
@@ -24,7 +21,6 @@ import (
 	"edge.internal/gateway/internal/kit/failpoint"
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/host"
-	"edge.internal/gateway/internal/kit/secret"
 )
 
 // answerWithin is how long a change waits for its components before it answers "pending".
@@ -96,9 +92,12 @@ func (e *Engine) fed(feeds []ID) []*lane {
 	return lanes
 }
 
+// Write is a change: it writes rows, and says which, where it knows.
+type Write func(tx *db.Tx) ([]Row, error)
+
 // Commit runs a change in one transaction, has the components it feeds consider it, commits, applies, and answers how
 // far each of them got.
-func (e *Engine) Commit(ctx context.Context, feeds []ID, write func(tx *db.Tx) error) (Outcome, error) {
+func (e *Engine) Commit(ctx context.Context, feeds []ID, write Write) (Outcome, error) {
 	lanes := e.fed(feeds)
 	revisions := make([]int64, len(lanes))
 	if err := e.store(ctx, lanes, revisions, write); err != nil {
@@ -127,21 +126,25 @@ func (e *Engine) Commit(ctx context.Context, feeds []ID, write func(tx *db.Tx) e
 }
 
 // store runs a change in a transaction and tells the lanes how that ended, however it did.
-func (e *Engine) store(ctx context.Context, lanes []*lane, revisions []int64, write func(tx *db.Tx) error) (err error) {
+func (e *Engine) store(ctx context.Context, lanes []*lane, revisions []int64, write Write) (err error) {
 	imagined := make([]*imagined, len(lanes))
 	stored := false
+	for _, l := range lanes {
+		l.writers.Add(1)
+	}
 	defer func() {
 		for i, l := range lanes {
+			l.writers.Add(-1)
 			l.decided(imagined[i], stored)
 		}
 	}()
 	err = e.db.Write(ctx, func(tx *db.Tx) error {
-		if err := e.change(ctx, tx, lanes, revisions, write); err != nil {
+		rows, err := e.change(ctx, tx, lanes, revisions, write)
+		if err != nil {
 			return err
 		}
 		for i, l := range lanes {
-			var err error
-			if imagined[i], err = l.consider(ctx, tx, revisions[i]); err != nil {
+			if imagined[i], err = l.consider(ctx, tx, revisions[i], rows); err != nil {
 				return err
 			}
 		}
@@ -151,7 +154,7 @@ func (e *Engine) store(ctx context.Context, lanes []*lane, revisions []int64, wr
 	return err
 }
 
-func (e *Engine) change(ctx context.Context, tx *db.Tx, lanes []*lane, revisions []int64, write func(tx *db.Tx) error) error {
+func (e *Engine) change(ctx context.Context, tx *db.Tx, lanes []*lane, revisions []int64, write Write) ([]Row, error) {
 	for i, l := range lanes {
 		// The row's lock makes the writers of one component queue.
 		err := tx.QueryRow(ctx, `
@@ -159,13 +162,14 @@ func (e *Engine) change(ctx context.Context, tx *db.Tx, lanes []*lane, revisions
 			ON CONFLICT (component) DO UPDATE SET revision = apply_revisions.revision + 1
 			RETURNING revision`, l.id).Scan(&revisions[i])
 		if err != nil {
-			return fmt.Errorf("counting the revision of %s: %w", l.id, err)
+			return nil, fmt.Errorf("counting the revision of %s: %w", l.id, err)
 		}
 	}
-	if err := write(tx); err != nil {
-		return err
+	rows, err := write(tx)
+	if err != nil {
+		return nil, err
 	}
-	return failpoint.Hit(failpoint.TxWritten)
+	return rows, failpoint.Hit(failpoint.TxWritten)
 }
 
 // outcome says how far the components got with these revisions; that another change waits already is not theirs.
@@ -196,11 +200,11 @@ type FileDiff struct {
 var errPreview = errors.New("preview")
 
 // Preview runs a change as Commit does, rolls it back, and answers what it would do to the files.
-func (e *Engine) Preview(ctx context.Context, feeds []ID, write func(tx *db.Tx) error) ([]FileDiff, error) {
+func (e *Engine) Preview(ctx context.Context, feeds []ID, write Write) ([]FileDiff, error) {
 	lanes := e.fed(feeds)
 	diffs := []FileDiff{}
 	err := e.db.Write(ctx, func(tx *db.Tx) error {
-		if err := e.change(ctx, tx, lanes, make([]int64, len(lanes)), write); err != nil {
+		if _, err := e.change(ctx, tx, lanes, make([]int64, len(lanes)), write); err != nil {
 			return err
 		}
 		if err := tx.Flush(ctx); err != nil {
@@ -260,10 +264,25 @@ func (e *Engine) compare(ctx context.Context, l *lane, q db.Querier) ([]Rendered
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, nil, fmt.Errorf("reading %s: %w", path, err)
 		}
-		files = append(files, RenderedFile{path, string(f.Content)})
-		diffs = append(diffs, FileDiff{path, udiff.Unified("live"+path, "new"+path, string(live), string(f.Content))})
+		was, now := string(live), string(f.Content)
+		if f.Secret {
+			was, now = redact(was, now)
+		}
+		files = append(files, RenderedFile{path, now})
+		diffs = append(diffs, FileDiff{path, udiff.Unified("live"+path, "new"+path, was, now)})
 	}
 	return files, diffs, nil
+}
+
+// redact stands for the content of a file that nobody may see, and tells only whether it changes.
+func redact(was, now string) (shownWas, shownNow string) {
+	switch {
+	case was == "":
+		return "", "<redacted>\n"
+	case was == now:
+		return "<redacted>\n", "<redacted>\n"
+	}
+	return "<redacted>\n", "<redacted, and another one>\n"
 }
 
 // Components lists what is registered, in order.
@@ -299,6 +318,23 @@ func (e *Engine) ApplyAll(ctx context.Context) (applied []ID, failed map[ID]stri
 		}
 	}
 	return applied, failed
+}
+
+// Refresh brings one component to what is stored, also outside of the database, and answers how far it got. With anew it
+// is applied even if it seems to be there already.
+func (e *Engine) Refresh(ctx context.Context, id ID, anew bool) Status {
+	l := e.lanes[id]
+	if l == nil {
+		return Status{Name: id, State: NotInstalled, LastError: "there is no such component here"}
+	}
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	select {
+	case s := <-l.kick(0, anew):
+		return s
+	case <-ctx.Done():
+		return l.snapshot()
+	}
 }
 
 // Pass brings one component to what is stored in the caller's own time, for programs that run no lanes.
@@ -339,42 +375,4 @@ func (e *Engine) Follow(ctx context.Context, send func(Status) error) error {
 			}
 		}
 	}
-}
-
-// goodFile is one file of a last known good configuration on disk.
-type goodFile struct {
-	Place   host.Place `json:"place"`
-	Content []byte     `json:"content"`
-}
-
-func (e *Engine) goodPath(id ID) string { return filepath.Join(e.dir, string(id)+".json") }
-
-// lastGood is the configuration that the daemon was last seen to run with; nil when there is none.
-func (e *Engine) lastGood(id ID) []host.File {
-	b, err := os.ReadFile(e.goodPath(id))
-	if err != nil {
-		return nil
-	}
-	var kept []goodFile
-	if err := json.Unmarshal(b, &kept); err != nil {
-		e.log.Warn("last known good configuration is unreadable", "component", id, "err", err)
-		return nil
-	}
-	files := make([]host.File, len(kept))
-	for i, f := range kept {
-		files[i] = host.File{Place: f.Place, Content: f.Content}
-	}
-	return files
-}
-
-func (e *Engine) keepGood(id ID, files []host.File) error {
-	kept := make([]goodFile, len(files))
-	for i, f := range files {
-		kept[i] = goodFile{f.Place, f.Content}
-	}
-	b, err := json.Marshal(kept)
-	if err != nil {
-		return err
-	}
-	return secret.Save(e.goodPath(id), b)
 }

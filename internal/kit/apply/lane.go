@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"edge.internal/gateway/internal/kit/db"
@@ -23,6 +24,10 @@ const (
 	retryMost  = time.Minute
 	// applyWithin bounds one pass through a daemon.
 	applyWithin = 60 * time.Second
+	// stepWithin bounds one step of a running daemon.
+	stepWithin = 5 * time.Second
+	// settleAfter is how long the files may be behind a daemon that was changed while it runs.
+	settleAfter = 500 * time.Millisecond
 )
 
 // lane brings one component to what is stored. It takes no input: an edit, the boot, a restore and the timer all do
@@ -31,6 +36,8 @@ type lane struct {
 	erased
 	engine *Engine
 	signal chan struct{}
+	// writers counts the changes that are in their transaction or wait for it.
+	writers atomic.Int32
 
 	// work is held by a pass, and by a change from its atomic apply until it is committed or not.
 	work sync.Mutex
@@ -47,13 +54,25 @@ type lane struct {
 	committed *imagined
 	// tried counts what was applied ahead of a commit.
 	tried int
-	// good is the configuration that the daemon was last seen to run with, as it is kept on disk.
-	good      []host.File
-	goodKnown bool
+	// full says that steps do not do: a whole pass is wanted.
+	full bool
+	// at is the revision that the daemon is known to have; 0 when that is not known.
+	at int64
+	// steps lead on from there.
+	steps map[int64]Step
+	// behind says since when the files are behind the daemon; filesAt is the revision that they have.
+	behind   time.Time
+	filesAt  int64
+	settling bool
 	// storedRefused remembers that what is stored fails its check already: such a state must not keep the operator from
 	// mending it.
 	storedRefused bool
 	retry         time.Duration
+
+	// good is the configuration that the daemon was last seen to run with, as it is kept on disk.
+	keeping   sync.Mutex
+	good      []host.File
+	goodKnown bool
 }
 
 type waiter struct {
@@ -65,20 +84,21 @@ type waiter struct {
 // of it can have changed when the change is committed.
 type imagined struct {
 	revision int64
-	config   any
-	files    []host.File
-	applied  bool // ahead of the commit
+	// loaded says that config and files are known. A change that others queue behind leaves that to the pass that serves
+	// them all, and one that has a step needs neither.
+	loaded  bool
+	config  any
+	files   []host.File
+	step    Step
+	applied bool // ahead of the commit
 }
 
 // run serves the lane until the context ends.
 func (l *lane) run(ctx context.Context) {
+	var settles sync.WaitGroup
+	defer settles.Wait()
 	for {
-		l.mu.Lock()
-		wait := tick
-		if l.retry > 0 {
-			wait = l.retry
-		}
-		l.mu.Unlock()
+		wait, settle := l.next()
 		timer := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
@@ -86,18 +106,125 @@ func (l *lane) run(ctx context.Context) {
 			return
 		case <-l.signal:
 			timer.Stop()
+			if l.proceed(ctx) {
+				continue
+			}
 		case <-timer.C:
+			if settle {
+				settles.Go(func() { l.settle(ctx) })
+				continue
+			}
 		}
 		l.pass(ctx)
 	}
+}
+
+// next is how long to wait for a signal, and whether the files have to follow the daemon then.
+func (l *lane) next() (wait time.Duration, settle bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.behind.IsZero() && !l.settling {
+		return max(0, settleAfter-time.Since(l.behind)), true
+	}
+	if l.retry > 0 {
+		return l.retry, false
+	}
+	return tick, false
+}
+
+// proceed takes the steps that lead on from what the daemon has. It says false when a whole pass is wanted.
+func (l *lane) proceed(ctx context.Context) bool {
+	l.work.Lock()
+	defer l.work.Unlock()
+	for {
+		l.mu.Lock()
+		revision := l.at + 1
+		step := l.steps[revision]
+		delete(l.steps, revision)
+		full := l.full
+		l.mu.Unlock()
+		if full || step == nil {
+			return !full // a step whose predecessor is not decided yet waits for its signal
+		}
+		start := l.engine.clock.Now()
+		trying, cancel := context.WithTimeout(ctx, stepWithin)
+		err := step(trying)
+		cancel()
+		if err != nil {
+			l.engine.log.Warn("a change at run time failed; the full way is taken", "component", l.id, "rev", revision, "err", err)
+			l.mu.Lock()
+			l.full, l.at, l.running = true, 0, nil
+			l.mu.Unlock()
+			return false
+		}
+		l.mu.Lock()
+		l.at, l.running = revision, nil
+		if l.behind.IsZero() {
+			l.behind = time.Now()
+		}
+		l.mu.Unlock()
+		l.report(start, 0, revision, true, nil)
+	}
+}
+
+// settle brings the files to where the daemon is already, while changes go on.
+func (l *lane) settle(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, applyWithin)
+	defer cancel()
+	l.mu.Lock()
+	l.settling, l.behind = true, time.Time{}
+	l.mu.Unlock()
+	files, err := l.follow(ctx)
+	if err == nil && files != nil {
+		err = l.keep(files)
+	}
+	l.mu.Lock()
+	l.settling = false
+	l.mu.Unlock()
+	if err != nil {
+		l.engine.log.Warn("the files are behind; the full way is taken", "component", l.id, "err", err)
+		l.kick(0, false)
+	}
+}
+
+// follow writes the files of what is stored, unless a pass has written newer ones.
+func (l *lane) follow(ctx context.Context) ([]host.File, error) {
+	now, err := l.stored(ctx, true)
+	if err != nil {
+		return nil, err
+	}
+	l.work.Lock()
+	defer l.work.Unlock()
+	l.mu.Lock()
+	late := l.at == 0 || now.revision > l.at || now.revision <= l.filesAt
+	l.mu.Unlock()
+	if late {
+		return nil, nil
+	}
+	if err := l.install(l.lastGood(), now.files); err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.filesAt = now.revision
+	if l.at == now.revision {
+		l.running = now.config
+	}
+	return now.files, nil
 }
 
 // kick asks for a pass and answers when a pass has seen the revision; with none, when a new pass is done.
 func (l *lane) kick(revision int64, force bool) <-chan Status {
 	done := make(chan Status, 1)
 	l.mu.Lock()
-	l.waiters = append(l.waiters, waiter{revision, done})
 	l.force = l.force || force
+	l.full = l.full || revision == 0 || revision > l.at && l.steps[revision] == nil
+	if revision > 0 && revision <= l.at {
+		done <- l.status // somebody else's signal has brought it about
+		l.mu.Unlock()
+		return done
+	}
+	l.waiters = append(l.waiters, waiter{revision, done})
 	if l.status.Revision < revision {
 		l.status.Revision = revision
 	}
@@ -119,7 +246,7 @@ func (l *lane) pass(ctx context.Context) {
 	defer cancel()
 	l.mu.Lock()
 	force := l.force
-	l.force = false
+	l.force, l.full = false, false
 	early := len(l.waiters)
 	l.mu.Unlock()
 
@@ -128,12 +255,31 @@ func (l *lane) pass(ctx context.Context) {
 	l.report(start, early, revision, installed != nil, err)
 	// Those who waited have their answer. A death before the file is kept costs a reload at the next start, no more.
 	if err == nil && installed != nil {
-		if err := l.engine.keepGood(l.id, installed); err != nil {
-			l.report(start, 0, revision, false, fmt.Errorf("keeping the last known good configuration: %w", err))
-			return
+		if err := l.keep(installed); err != nil {
+			l.report(start, 0, revision, false, err)
 		}
-		l.good, l.goodKnown = installed, true
 	}
+}
+
+// keep keeps the configuration that the daemon runs with.
+func (l *lane) keep(files []host.File) error {
+	l.keeping.Lock()
+	defer l.keeping.Unlock()
+	if err := l.engine.keepGood(l.id, l.good, files); err != nil {
+		return fmt.Errorf("keeping the last known good configuration: %w", err)
+	}
+	l.good, l.goodKnown = files, true
+	return nil
+}
+
+// lastGood is the configuration that the daemon was last seen to run with.
+func (l *lane) lastGood() []host.File {
+	l.keeping.Lock()
+	defer l.keeping.Unlock()
+	if !l.goodKnown {
+		l.good, l.goodKnown = l.engine.lastGood(l.id), true
+	}
+	return l.good
 }
 
 // report tells everybody how a pass ended.
@@ -156,13 +302,13 @@ func (l *lane) report(start time.Time, early int, revision int64, touched bool, 
 		l.retry = 0
 	case errors.Is(err, host.ErrNotInstalled):
 		l.status.State, l.status.LastError = NotInstalled, err.Error()
-		l.running, l.retry = nil, 0
+		l.running, l.at, l.retry = nil, 0, 0
 	case db.Away(err):
 		l.status.State, l.status.LastError = Pending, "the database is away"
 		l.retry = retryFirst
 	default:
 		l.status.State, l.status.LastError = Degraded, err.Error()
-		l.running = nil
+		l.running, l.at = nil, 0
 		l.retry = min(max(2*l.retry, retryFirst), retryMost)
 	}
 	if l.status.State == Live && l.status.AppliedRevision < l.status.Revision {
@@ -182,6 +328,7 @@ func (l *lane) report(start time.Time, early int, revision int64, touched bool, 
 		rest = append(rest, w)
 	}
 	l.waiters = rest
+	l.full = l.full && len(rest) > 0 // all who wanted a pass have seen one
 }
 
 // stored is the state that a pass brings about: the newest change, when its transaction has left it, or all of it read
@@ -194,12 +341,12 @@ func (l *lane) stored(ctx context.Context, anew bool) (*imagined, error) {
 	if anew {
 		left = nil
 	}
-	now := &imagined{}
+	now := &imagined{loaded: true}
 	err := l.engine.db.Snapshot(ctx, func(tx *db.Tx) error {
 		if err := tx.QueryRow(ctx, `SELECT coalesce(max(revision), 0) FROM apply_revisions WHERE component = $1`, l.id).Scan(&now.revision); err != nil {
 			return fmt.Errorf("loading: %w", err)
 		}
-		if left != nil && left.revision == now.revision {
+		if left != nil && left.loaded && left.revision == now.revision {
 			now = left
 			return nil
 		}
@@ -246,13 +393,10 @@ func (l *lane) bring(ctx context.Context, now *imagined, force bool) (installed 
 	if err := l.installed(ctx); err != nil {
 		return nil, err
 	}
-	if !l.goodKnown {
-		l.good, l.goodKnown = l.engine.lastGood(l.id), true
-	}
-	good := l.good
+	good := l.lastGood()
 	same := l.onDisk(files) && sameFiles(good, files)
 	if same && !force && l.verify(ctx, config, files) == nil {
-		l.remember(config)
+		l.remember(now)
 		return nil, nil
 	}
 	if !l.atomic && !sameFiles(l.agreed(), files) {
@@ -265,19 +409,20 @@ func (l *lane) bring(ctx context.Context, now *imagined, force bool) (installed 
 	l.running = nil
 	l.mu.Unlock()
 	done := now.applied || !same && !force && l.can(was, config) && l.do(ctx, was, config) == nil
-	if err = l.install(files); err == nil && !done {
-		err = l.apply(ctx, config, files)
-		if l.atomic {
-			l.mu.Lock()
-			l.storedRefused = refused(err)
-			l.mu.Unlock()
-		}
+	if err = l.install(good, files); err == nil && !done {
+		err = l.reload(ctx, config, files)
 	}
 	if err == nil {
 		err = failpoint.Hit(failpoint.ApplyReloaded)
 	}
 	if err == nil {
 		err = l.verify(ctx, config, files)
+		if _, partial := errors.AsType[*Partial](err); err != nil && !partial && done && !now.applied {
+			// It was changed while it runs, and is not what it should be: it reads its files after all.
+			if err = l.reload(ctx, config, files); err == nil {
+				err = l.verify(ctx, config, files)
+			}
+		}
 	}
 	if err != nil {
 		return nil, l.fallBack(ctx, config, good, files, err)
@@ -285,8 +430,19 @@ func (l *lane) bring(ctx context.Context, now *imagined, force bool) (installed 
 	if err := failpoint.Hit(failpoint.ApplyVerified); err != nil {
 		return nil, err
 	}
-	l.remember(config)
+	l.remember(now)
 	return files, nil
+}
+
+// reload makes the daemon take its files.
+func (l *lane) reload(ctx context.Context, config any, files []host.File) error {
+	err := l.apply(ctx, config, files)
+	if l.atomic {
+		l.mu.Lock()
+		l.storedRefused = refused(err)
+		l.mu.Unlock()
+	}
+	return err
 }
 
 // installed complains when there is no such daemon.
@@ -304,10 +460,16 @@ func (l *lane) installed(ctx context.Context) error {
 	return nil
 }
 
-func (l *lane) remember(config any) {
+// remember notes what the daemon and its files are known to have.
+func (l *lane) remember(now *imagined) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.running = config
+	l.running, l.at, l.filesAt = now.config, now.revision, now.revision
+	for revision := range l.steps {
+		if revision <= now.revision {
+			delete(l.steps, revision)
+		}
+	}
 }
 
 func (l *lane) agreed() []host.File {
@@ -332,14 +494,27 @@ func (l *lane) ask(ctx context.Context, files []host.File) error {
 // consider looks at a change in its transaction, before it is committed. It refuses what the daemon would refuse, and
 // lets everything else through: a checker that cannot run, or a stored state that is broken already, must not lock the
 // operator out of the fix. Whatever it answers, decided has to hear of the commit.
-func (l *lane) consider(ctx context.Context, tx *db.Tx, revision int64) (*imagined, error) {
+func (l *lane) consider(ctx context.Context, tx *db.Tx, revision int64, rows []Row) (*imagined, error) {
+	l.mu.Lock()
+	was, known := l.running, l.at > 0
+	l.mu.Unlock()
+	if known && len(rows) > 0 {
+		step, err := l.plan(ctx, tx, rows)
+		if err != nil {
+			return nil, fmt.Errorf("planning for %s: %w", l.id, err)
+		}
+		if step != nil {
+			return &imagined{revision: revision, step: step}, nil
+		}
+	}
+	if l.writers.Load() > 1 && !l.atomic {
+		// Others wait for this one. One pass loads, checks and applies for all of them.
+		return &imagined{revision: revision}, nil
+	}
 	x, err := l.imagine(ctx, tx, revision)
 	if err != nil {
 		return nil, err
 	}
-	l.mu.Lock()
-	was := l.running
-	l.mu.Unlock()
 	switch {
 	case l.can(was, x.config), sameFiles(l.agreed(), x.files), l.onDisk(x.files):
 		return x, nil
@@ -381,7 +556,7 @@ func (l *lane) imagine(ctx context.Context, tx *db.Tx, revision int64) (*imagine
 	if err != nil {
 		return nil, fmt.Errorf("rendering %s: %w", l.id, err)
 	}
-	return &imagined{revision: revision, config: config, files: files}, nil
+	return &imagined{revision: revision, loaded: true, config: config, files: files}, nil
 }
 
 // judge says whether a change is refused because of what the checker said.
@@ -404,6 +579,11 @@ func (l *lane) decided(x *imagined, committed bool) {
 	}
 	l.mu.Lock()
 	switch {
+	case committed && x.step != nil:
+		if l.steps == nil {
+			l.steps = map[int64]Step{}
+		}
+		l.steps[x.revision] = x.step
 	case committed:
 		l.committed = x
 	case x.applied:
@@ -424,7 +604,7 @@ func (l *lane) fallBack(ctx context.Context, config any, good, tried []host.File
 	if partial || errors.Is(cause, host.ErrNotInstalled) || len(good) == 0 || sameFiles(good, tried) {
 		return cause
 	}
-	if err := l.install(good); err != nil {
+	if err := l.install(tried, good); err != nil {
 		return fmt.Errorf("%w; and the last known good configuration could not be put back: %w", cause, err)
 	}
 	if err := l.apply(ctx, config, good); err != nil {
@@ -436,14 +616,24 @@ func (l *lane) fallBack(ctx context.Context, config any, good, tried []host.File
 	return fmt.Errorf("%w; the last known good configuration runs", cause)
 }
 
-// install writes the files that differ from what is on disk.
-func (l *lane) install(files []host.File) error {
+// install writes the files that differ from what is on disk, and removes those that the daemon had before and no longer
+// has.
+func (l *lane) install(was, files []host.File) error {
+	wanted := map[host.Place]bool{}
 	for _, f := range files {
+		wanted[f.Place] = true
 		if live, err := l.engine.host.Read(f.Place); err == nil && bytes.Equal(live, f.Content) {
 			continue
 		}
 		if err := l.engine.host.Install(f.Place, f.Content); err != nil {
 			return fmt.Errorf("installing %s: %w", l.engine.host.Path(f.Place), err)
+		}
+	}
+	for _, f := range was {
+		if !wanted[f.Place] {
+			if err := l.engine.host.Remove(f.Place); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -7,10 +7,15 @@ package conf
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"hash"
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/google/uuid"
 
 	"edge.internal/gateway/internal/kit/value"
 )
@@ -19,16 +24,41 @@ import (
 type constant string
 
 // Arg is one argument of a directive.
-type Arg struct{ text string }
+type Arg struct {
+	text     string
+	constant bool // a word of the program, which a grammar with quotes does not quote
+}
 
 // Word is a constant argument.
-func Word(w constant) Arg { return Arg{string(w)} }
+func Word(w constant) Arg { return Arg{string(w), true} }
 
 // Int is a number.
-func Int(n int) Arg { return Arg{strconv.Itoa(n)} }
+func Int(n int) Arg { return Int64(int64(n)) }
+
+// Int64 is a number.
+func Int64(n int64) Arg { return Arg{strconv.FormatInt(n, 10), true} }
+
+// ID is the id of a row.
+func ID(id uuid.UUID) Arg { return Arg{id.String(), true} }
+
+// Hex is bytes in hex.
+func Hex(b []byte) Arg { return Arg{hex.EncodeToString(b), true} }
 
 // Value is a parsed value in its canonical form.
-func Value(v value.Parsed) Arg { return Arg{v.String()} }
+func Value(v value.Parsed) Arg { return Arg{text: v.String()} }
+
+// Joined is several arguments as one word, which is as safe as they are: one that is not constant makes all of it a value.
+func Joined(args ...Arg) Arg {
+	whole := Arg{constant: true}
+	for _, a := range args {
+		whole.text += a.text
+		whole.constant = whole.constant && a.constant
+	}
+	return whole
+}
+
+// String is the text of the argument, for those who speak to a daemon while it runs.
+func (a Arg) String() string { return a.text }
 
 // Grammar prints one directive, or refuses it.
 type Grammar interface {
@@ -40,11 +70,13 @@ type Writer struct {
 	grammar Grammar
 	buf     bytes.Buffer
 	err     error
+	digest  hash.Hash
+	aside   bool
 }
 
 // New makes a writer with a comment on top, so that nobody edits the file by hand and wonders.
 func New(g Grammar) *Writer {
-	w := &Writer{grammar: g}
+	w := &Writer{grammar: g, digest: sha256.New()}
 	w.Comment("Written by the gateway from its database. Changes made here are lost.")
 	return w
 }
@@ -62,9 +94,23 @@ func (w *Writer) Line(directive constant, args ...Arg) {
 		w.err = fmt.Errorf("directive %s: %w", directive, err)
 		return
 	}
+	start := w.buf.Len()
 	w.buf.WriteString(line)
 	w.buf.WriteByte('\n')
+	if !w.aside {
+		w.digest.Write(w.buf.Bytes()[start:])
+	}
 }
+
+// Aside writes directives that do not count for Digest.
+func (w *Writer) Aside(write func()) {
+	w.aside = true
+	write()
+	w.aside = false
+}
+
+// Digest names the directives so far.
+func (w *Writer) Digest() []byte { return w.digest.Sum(nil)[:16] }
 
 // Bytes is the file, or the first refusal.
 func (w *Writer) Bytes() ([]byte, error) { return w.buf.Bytes(), w.err }

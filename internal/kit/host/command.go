@@ -28,6 +28,9 @@ const (
 
 	NftCheck Command = "nft.check" // would the kernel take the staged PacketFilterTable?
 	NftLoad  Command = "nft.load"  // load the staged PacketFilterTable, in one transaction
+
+	HAProxyCheck   Command = "haproxy.check"   // is the staged ProxyConfig good, with the staged files that it names?
+	HAProxyVersion Command = "haproxy.version" // which version it is, and what is built in
 )
 
 // commandSpec is the program, its constant arguments, and how long it may take. An argument {place} stands for the path of the
@@ -47,12 +50,15 @@ var commands = map[Command]commandSpec{
 	ChronyMakestep: {argv: []string{chronyc, "-n", "makestep"}, timeout: 5 * time.Second, asks: string(Chrony)},
 	NftCheck:       {argv: []string{nft, "-c", "-f", "{packet-filter.table}"}, timeout: 30 * time.Second, asks: packetFilter},
 	NftLoad:        {argv: []string{nft, "-f", "{packet-filter.table}"}, timeout: 30 * time.Second, asks: packetFilter},
+	HAProxyCheck:   {argv: []string{haproxy, "-c", "-f", "{haproxy.config}"}, timeout: time.Minute},
+	HAProxyVersion: {argv: []string{haproxy, "-vv"}, timeout: 5 * time.Second},
 }
 
 const (
 	chronyd = "/usr/sbin/chronyd"
 	chronyc = "/usr/bin/chronyc"
 	nft     = "/usr/sbin/nft"
+	haproxy = "/usr/sbin/haproxy"
 )
 
 // Program is the name of the command's program, for messages.
@@ -107,7 +113,7 @@ func (s *System) Run(ctx context.Context, c Command, in Input) (Output, error) {
 func (spec commandSpec) resolve(staging string, staged []File) ([]string, error) {
 	paths := map[string]string{}
 	for _, f := range staged {
-		paths["{"+string(f.Place)+"}"] = filepath.Join(staging, places[f.Place].path)
+		paths["{"+string(f.Place)+"}"] = filepath.Join(staging, f.Place.Path())
 	}
 	argv := make([]string, len(spec.argv))
 	for i, arg := range spec.argv {
@@ -217,7 +223,7 @@ var timestamp = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ `)
 
 // Error gives the operator the first lines of what the program said.
 func (e *ExitError) Error() string {
-	said := firstLines(e.Output.Stderr)
+	said := firstLines(alerts(e.Output.Stderr))
 	if said == "" {
 		said = firstLines(e.Output.Stdout)
 	}

@@ -69,7 +69,7 @@ func (s *System) readMachineID() string {
 	id := make([]byte, 16)
 	rand.Read(id)
 	text := hex.EncodeToString(id)
-	err := makeFolder(filepath.Dir(own))
+	err := makeFolder(filepath.Dir(own), 0o755)
 	if err == nil {
 		err = renameio.WriteFile(own, []byte(text+"\n"), 0o644)
 	}

@@ -47,10 +47,11 @@ func (s *System) install(path string, spec placeSpec, content []byte) error {
 		return err
 	}
 	dir := filepath.Dir(path)
-	if err := makeFolder(dir); err != nil {
+	// What others may not read, they may not list either.
+	if err := makeFolder(dir, folderMode(spec.mode)); err != nil {
 		return err
 	}
-	if err := sweepStaged(path); err != nil {
+	if err := s.sweep(dir); err != nil {
 		return err
 	}
 	f, err := renameio.NewPendingFile(path, renameio.WithTempDir(dir), renameio.WithStaticPermissions(spec.mode))
@@ -76,22 +77,27 @@ func (s *System) install(path string, spec placeSpec, content []byte) error {
 	return syncFolder(dir)
 }
 
-// sweepStaged removes what a process that died while installing has left beside the path.
-func sweepStaged(path string) error {
-	dir, base := filepath.Split(path)
+// sweep removes what a process that died while installing has left in a folder. It is done once: as long as this one lives, nobody
+// else installs.
+func (s *System) sweep(dir string) error {
+	if s.swept[dir] {
+		return nil
+	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
-		number, staged := strings.CutPrefix(e.Name(), "."+base)
-		if _, err := strconv.ParseUint(number, 10, 64); !staged || err != nil {
+		hidden, ok := strings.CutPrefix(e.Name(), ".")
+		base := strings.TrimRight(hidden, "0123456789") // renameio adds a number
+		if !ok || base == hidden || !isPlace(strings.TrimPrefix(filepath.Join(dir, base), s.root)) {
 			continue
 		}
 		if err := os.Remove(filepath.Join(dir, e.Name())); err != nil {
 			return err
 		}
 	}
+	s.swept[dir] = true
 	return nil
 }
 
@@ -136,16 +142,24 @@ func LookupOwner(name, group string) (uid, gid int, err error) {
 	return uid, gid, err
 }
 
+// folderMode is the mode of a folder that is made for a file.
+func folderMode(file fs.FileMode) fs.FileMode {
+	if file&0o077 == 0 {
+		return 0o700
+	}
+	return 0o755
+}
+
 // makeFolder creates a folder with its parents; each new name survives a power cut.
-func makeFolder(dir string) error {
+func makeFolder(dir string, mode fs.FileMode) error {
 	if _, err := os.Stat(dir); err == nil {
 		return nil
 	}
 	parent := filepath.Dir(dir)
-	if err := makeFolder(parent); err != nil {
+	if err := makeFolder(parent, 0o755); err != nil {
 		return err
 	}
-	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := os.Mkdir(dir, mode); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	return syncFolder(parent)

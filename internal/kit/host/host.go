@@ -14,12 +14,16 @@ import (
 // ErrNotInstalled says that the program behind a unit or a command is not on this machine.
 var ErrNotInstalled = errors.New("not installed")
 
+// ErrNotRunning says that a daemon that was asked something does not run.
+var ErrNotRunning = errors.New("not running")
+
 // Machine is all that a room may ask of the machine. System is the real one; hosttest has one in memory.
 type Machine interface {
 	Files
 	Units
 	Network
 	Filter
+	Proxy
 	// Run runs one command of the closed list. A command that ends with a non-zero status is an *ExitError; a command
 	// whose program is missing is ErrNotInstalled.
 	Run(ctx context.Context, c Command, in Input) (Output, error)
@@ -79,6 +83,8 @@ type Input struct {
 type File struct {
 	Place   Place
 	Content []byte
+	// Secret content is not shown to people.
+	Secret bool
 }
 
 // Output is what a command printed.

@@ -3,9 +3,12 @@ package host
 import (
 	"fmt"
 	"io/fs"
+	"strings"
+
+	"github.com/google/uuid"
 )
 
-// Place is one file that the gateway writes on the machine.
+// Place is one file that the gateway writes on the machine: one of the list, or one of a family whose members have an id.
 type Place string
 
 // The places, by daemon.
@@ -19,6 +22,30 @@ const (
 
 	PacketFilterTable Place = "packet-filter.table" // the kernel's table as nft reads it
 )
+
+// The places of the reverse proxy. Paths in its configuration are relative to the folder of ProxyConfig, so that a staged copy
+// of all of them can be checked.
+const (
+	ProxyConfig             Place = "haproxy.config"
+	ProxyHosts              Place = "haproxy.map.hosts"
+	ProxyWildcards          Place = "haproxy.map.wildcards"
+	ProxyRoutes             Place = "haproxy.map.routes"
+	ProxyHeaders            Place = "haproxy.map.headers"
+	ProxySwitches           Place = "haproxy.map.switches"
+	ProxyMaintenancePage    Place = "haproxy.page.maintenance"
+	ProxyCertificateList    Place = "haproxy.certificates"
+	ProxyManagementList     Place = "haproxy.management"
+	ProxyDefaultCertificate Place = "haproxy.certificate.default"
+)
+
+// proxyCertificate is how the places of ProxyCertificate begin.
+const proxyCertificate = "haproxy.certificate/"
+
+// certificateFolder is where they are.
+const certificateFolder = "/etc/haproxy/certificates/"
+
+// ProxyCertificate is a certificate of the reverse proxy with its key.
+func ProxyCertificate(id uuid.UUID) Place { return Place(proxyCertificate + id.String()) }
 
 // placeSpec is all that the machine must know about a place.
 type placeSpec struct {
@@ -35,15 +62,49 @@ var places = map[Place]placeSpec{
 	RouteProtocols:    {"/etc/iproute2/rt_protos.d/gateway.conf", 0o644, "root", "root"},
 	NetworkState:      {"/var/lib/gateway/network.json", 0o644, "root", "root"},
 	PacketFilterTable: {"/var/lib/gateway/packet-filter.nft", 0o600, "root", "root"},
+
+	// HAProxy reads its files as root. The values of headers are nobody else's business.
+	ProxyConfig:             {"/etc/haproxy/haproxy.cfg", 0o640, "root", "root"},
+	ProxyHosts:              {"/etc/haproxy/maps/hosts.map", 0o640, "root", "root"},
+	ProxyWildcards:          {"/etc/haproxy/maps/wildcards.map", 0o640, "root", "root"},
+	ProxyRoutes:             {"/etc/haproxy/maps/routes.map", 0o640, "root", "root"},
+	ProxyHeaders:            {"/etc/haproxy/maps/headers.map", 0o640, "root", "root"},
+	ProxySwitches:           {"/etc/haproxy/maps/switches.map", 0o640, "root", "root"},
+	ProxyMaintenancePage:    {"/etc/haproxy/pages/maintenance.html", 0o644, "root", "root"},
+	ProxyCertificateList:    {"/etc/haproxy/certificates.list", 0o640, "root", "root"},
+	ProxyManagementList:     {"/etc/haproxy/management.list", 0o640, "root", "root"},
+	ProxyDefaultCertificate: {certificateFolder + "default.pem", 0o600, "root", "root"},
 }
 
 // Path tells where the place is on a real gateway; it is empty for a place that is not in the list.
-func (p Place) Path() string { return places[p].path }
+func (p Place) Path() string {
+	spec, _ := p.spec()
+	return spec.path
+}
 
 func (p Place) spec() (placeSpec, error) {
-	s, ok := places[p]
-	if !ok {
-		return placeSpec{}, fmt.Errorf("no place %q in the list", string(p))
+	if s, ok := places[p]; ok {
+		return s, nil
 	}
-	return s, nil
+	if text, ok := strings.CutPrefix(string(p), proxyCertificate); ok {
+		if id, err := uuid.Parse(text); err == nil && p == ProxyCertificate(id) {
+			return placeSpec{certificateFolder + text + ".pem", 0o600, "root", "root"}, nil
+		}
+	}
+	return placeSpec{}, fmt.Errorf("no place %q in the list", string(p))
+}
+
+// isPlace tells whether a path is that of a place.
+func isPlace(path string) bool {
+	if name, ok := strings.CutPrefix(path, certificateFolder); ok {
+		if id, err := uuid.Parse(strings.TrimSuffix(name, ".pem")); err == nil && ProxyCertificate(id).Path() == path {
+			return true
+		}
+	}
+	for _, spec := range places {
+		if spec.path == path {
+			return true
+		}
+	}
+	return false
 }

@@ -17,6 +17,7 @@ const (
 	API       Unit = "gateway-api"
 	Scheduler Unit = "gateway-scheduler"
 	Chrony    Unit = "chrony"
+	HAProxy   Unit = "haproxy"
 )
 
 // UnitSpec is how a unit is run: by systemd under its service name, or by the lab's supervisor as a plain process.
@@ -77,6 +78,21 @@ var units = []UnitSpec{
 		},
 		Ready: "/run/chrony/chronyd.sock",
 		Stop:  syscall.SIGTERM, Grace: 5 * time.Second,
+	},
+	{
+		Unit: HAProxy, Service: "haproxy.service", Binary: haproxy,
+		Argv: []string{haproxy, "-W", "-S", proxyMaster, "-p", proxyPID, "-f", "/etc/haproxy/haproxy.cfg"},
+		Folders: []Folder{
+			{"/etc/haproxy", 0o755, "root", "root"},
+			{"/etc/haproxy/maps", 0o755, "root", "root"},
+			{"/etc/haproxy/pages", 0o755, "root", "root"},
+			{"/etc/haproxy/certificates", 0o700, "root", "root"},
+			{"/var/lib/haproxy", 0o755, "root", "root"},
+			{"/run/haproxy", 0o755, "root", "root"},
+		},
+		Ready: proxyAdmin,
+		// The signal that ends it at once; there is another one that waits for its clients.
+		Stop: syscall.SIGTERM, Grace: 5 * time.Second,
 	},
 }
 

@@ -315,7 +315,7 @@ func TestListeners(t *testing.T) {
 	r, _ := router(t)
 	dir := t.TempDir()
 	cert := &httpd.SelfSigned{Path: filepath.Join(dir, "cert.pem"), Names: func() []string { return []string{"gateway.example.net", "127.0.0.1"} }}
-	proxied, err := httpd.ListenProxied(filepath.Join(dir, "api.sock"), 0o660, cert.Config())
+	proxied, err := httpd.ListenProxied(filepath.Join(dir, "api.sock"), 0o660, "", cert.Config())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -350,6 +350,9 @@ func TestListeners(t *testing.T) {
 		defer res.Body.Close()
 		b, _ := io.ReadAll(res.Body)
 		return string(b)
+	}
+	if better, err := (&httpd.SelfSigned{Better: func() *tls.Certificate { return &tls.Certificate{OCSPStaple: []byte("x")} }}).Config().GetCertificate(nil); err != nil || better.OCSPStaple == nil {
+		t.Errorf("a better certificate is not shown: %v", err)
 	}
 	header := "PROXY TCP4 192.0.2.7 198.51.100.1 4711 443\r\n"
 	for _, secure := range []bool{false, true} {

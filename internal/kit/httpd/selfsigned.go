@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"math/big"
 	"net"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -23,6 +24,9 @@ import (
 type SelfSigned struct {
 	Path  string
 	Names func() []string
+	// Better is the better one; nil when there is none.
+	Better func() *tls.Certificate
+
 	mu    sync.Mutex
 	cert  *tls.Certificate
 	names []string
@@ -31,10 +35,25 @@ type SelfSigned struct {
 // Config is how the gateway speaks TLS.
 func (s *SelfSigned) Config() *tls.Config {
 	return &tls.Config{
-		MinVersion:     tls.VersionTLS12,
-		NextProtos:     []string{"http/1.1"},
-		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return s.certificate() },
+		MinVersion: tls.VersionTLS12,
+		NextProtos: []string{"http/1.1"},
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+			if s.Better != nil {
+				if better := s.Better(); better != nil {
+					return better, nil
+				}
+			}
+			return s.certificate()
+		},
 	}
+}
+
+// PEM is the certificate followed by its key.
+func (s *SelfSigned) PEM() ([]byte, error) {
+	if _, err := s.certificate(); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(s.Path)
 }
 
 func (s *SelfSigned) certificate() (*tls.Certificate, error) {

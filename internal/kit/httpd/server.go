@@ -10,7 +10,9 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/user"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/pires/go-proxyproto"
@@ -61,8 +63,9 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 	return group.Wait()
 }
 
-// ListenUnix listens on a unix socket that replaces what an earlier run left. The folder is made when it is missing.
-func ListenUnix(path string, mode os.FileMode) (net.Listener, error) {
+// ListenUnix listens on a unix socket that replaces what an earlier run left. The folder is made when it is missing. The socket is
+// given to the group, if one is named and the machine has it.
+func ListenUnix(path string, mode os.FileMode, group string) (net.Listener, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, err
 	}
@@ -73,13 +76,25 @@ func ListenUnix(path string, mode os.FileMode) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	return l, os.Chmod(path, mode)
+	return l, errors.Join(give(path, group), os.Chmod(path, mode))
+}
+
+func give(path, group string) error {
+	g, err := user.LookupGroup(group)
+	if err != nil || os.Geteuid() != 0 {
+		return nil // the group comes with the daemon's package: not there, not needed
+	}
+	gid, err := strconv.Atoi(g.Gid)
+	if err != nil {
+		return err
+	}
+	return os.Chown(path, -1, gid)
 }
 
 // ListenProxied listens on a unix socket whose clients say in a PROXY header for whom they speak. What follows is TLS
 // or plain HTTP: a forwarder passes the browser's TLS through, HAProxy has ended it already.
-func ListenProxied(path string, mode os.FileMode, cfg *tls.Config) (net.Listener, error) {
-	l, err := ListenUnix(path, mode)
+func ListenProxied(path string, mode os.FileMode, group string, cfg *tls.Config) (net.Listener, error) {
+	l, err := ListenUnix(path, mode, group)
 	if err != nil {
 		return nil, err
 	}

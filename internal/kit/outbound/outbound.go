@@ -4,6 +4,8 @@ package outbound
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -35,10 +37,16 @@ func (e *Refused) Error() string { return e.why }
 var management = []uint16{3443, 8443, 9464, 5432, 6379}
 
 // Door leads outside.
-type Door struct{ machine host.Machine }
+type Door struct {
+	machine host.Machine
+	roots   *x509.CertPool // nil for those of the system
+}
 
 // New makes the door of a machine.
-func New(m host.Machine) *Door { return &Door{m} }
+func New(m host.Machine) *Door { return &Door{machine: m} }
+
+// Trusting is the door of the same machine for places that these authorities vouch for.
+func (d *Door) Trusting(roots *x509.CertPool) *Door { return &Door{machine: d.machine, roots: roots} }
 
 // Client makes requests to public and private networks. With internal it also takes plain HTTP, and reaches the machine
 // itself. The address is looked at when the connection is made, so that neither the DNS nor a redirect leads elsewhere.
@@ -56,6 +64,7 @@ func (d *Door) Client(internal bool) *http.Client {
 	transport := &http.Transport{
 		DialContext: dialer.DialContext, TLSHandshakeTimeout: dialWithin, ForceAttemptHTTP2: true,
 		MaxIdleConnsPerHost: 2, IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: 64 << 10,
+		TLSClientConfig: &tls.Config{RootCAs: d.roots},
 	}
 	return &http.Client{
 		Transport: limited{transport, internal}, Timeout: answerWithin,

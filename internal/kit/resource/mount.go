@@ -261,13 +261,13 @@ func (k *Kind[T]) mountReorder(r *Registry) {
 	httpd.Handle(r.Router, http.MethodPost, k.Path+"/reorder", httpd.Write, x.doc("reorder", "Put every "+k.Title+" into order"),
 		func(c *httpd.Call, in struct{ Body Order }) ([]T, error) {
 			var list []T
-			outcome, err := r.Engine.Commit(c, k.Feeds, func(tx *db.Tx) error {
+			outcome, err := r.Engine.Commit(c, k.Feeds, func(tx *db.Tx) ([]apply.Row, error) {
 				if err := k.reorder(c, r, tx, in.Body.IDs); err != nil {
-					return err
+					return nil, err
 				}
 				var err error
 				list, err = k.shown(c, tx, "")
-				return err
+				return nil, err
 			})
 			if err == nil {
 				Applied(c, outcome)

@@ -79,6 +79,7 @@ type Change struct {
 	After  wire.Raw `json:"after" doc:"The row after; null when it is gone."`
 	label  string
 	fields map[string][2]wire.Raw // what differs
+	row    apply.Row
 }
 
 // handler runs operations on rows of one kind.
@@ -109,10 +110,7 @@ func (r *Registry) Commit(ctx context.Context, set Set) ([]Change, apply.Outcome
 			return nil, nil, err
 		}
 	}
-	outcome, err := r.Engine.Commit(ctx, feeds, func(tx *db.Tx) error {
-		changes, err = r.run(ctx, tx, set)
-		return err
-	})
+	outcome, err := r.Engine.Commit(ctx, feeds, r.write(ctx, set, &changes))
 	return changes, outcome, err
 }
 
@@ -123,11 +121,23 @@ func (r *Registry) Preview(ctx context.Context, set Set) ([]Change, []apply.File
 	if err != nil {
 		return nil, nil, err
 	}
-	files, err := r.Engine.Preview(ctx, feeds, func(tx *db.Tx) error {
-		changes, err = r.run(ctx, tx, set)
-		return err
-	})
+	files, err := r.Engine.Preview(ctx, feeds, r.write(ctx, set, &changes))
 	return changes, files, err
+}
+
+// write is a change set as the engine runs it.
+func (r *Registry) write(ctx context.Context, set Set, changes *[]Change) apply.Write {
+	return func(tx *db.Tx) ([]apply.Row, error) {
+		var err error
+		if *changes, err = r.run(ctx, tx, set); err != nil {
+			return nil, err
+		}
+		rows := make([]apply.Row, len(*changes))
+		for i, c := range *changes {
+			rows[i] = c.row
+		}
+		return rows, nil
+	}
 }
 
 // Suppose runs a change set, looks at what would be stored, and rolls it back. No component is asked.
@@ -338,6 +348,7 @@ func (k *Kind[T]) store(ctx context.Context, r *Registry, tx *db.Tx, was, now *T
 		tx.Queue(sql, args...)
 	}
 	change.ID, change.label = m.ID.String(), labelOf(now)
+	change.row = rowOf(k.Name, was, now)
 	if change.After, err = k.encode(ctx, tx, now); err != nil {
 		return Change{}, err
 	}
@@ -356,6 +367,7 @@ func (k *Kind[T]) remove(ctx context.Context, tx *db.Tx, op Operation) (Change, 
 		}
 	}
 	tx.Queue(k.codec.del, metaOf(was).ID)
+	change.row = rowOf(k.Name, was, nil)
 	change.fields, err = k.differences(was, nil)
 	return change, err
 }
@@ -381,6 +393,18 @@ func (k *Kind[T]) stored(ctx context.Context, tx *db.Tx, op Operation) (*T, Chan
 		err = httpd.Match(op.ifMatch, httpd.ETag(change.Before))
 	}
 	return was, change, err
+}
+
+// rowOf is what the engine hears of a change. A row that is not there is nil, and not a nil pointer to a T.
+func rowOf[T any](kind string, was, now *T) apply.Row {
+	row := apply.Row{Kind: kind}
+	if was != nil {
+		row.Was = was
+	}
+	if now != nil {
+		row.Now = now
+	}
+	return row
 }
 
 // encode is a row as it is shown.

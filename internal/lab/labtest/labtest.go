@@ -94,7 +94,7 @@ func Up(t testing.TB, opts lab.Options) *Lab {
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			for _, u := range []host.Unit{host.API, host.Chrony} {
+			for _, u := range []host.Unit{host.API, host.Chrony, host.HAProxy} {
 				log, _ := os.ReadFile(l.Log(u))
 				t.Logf("%s:\n%s", u, log[max(0, len(log)-4000):])
 			}

@@ -584,7 +584,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Find out whether an order would succeed */
+        /** Find out whether an order would succeed, without ordering: DNS, CAA, port 80, the certificate authority, and the DNS provider by a record that is set and removed */
         post: operations["certificate.preflight"];
         delete?: never;
         options?: never;
@@ -601,7 +601,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Order every certificate that is due */
+        /** Order every certificate that is due, and ask the certificate authority whether others are */
         post: operations["certificate.renew-due"];
         delete?: never;
         options?: never;
@@ -654,7 +654,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Order a certificate anew */
+        /** Order a certificate anew, or sign it anew; the order goes on after the answer */
         post: operations["certificate.renew"];
         delete?: never;
         options?: never;
@@ -1830,7 +1830,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Reload the proxy */
+        /** Make the reverse proxy read its files again */
         post: operations["system.proxy-reload"];
         delete?: never;
         options?: never;
@@ -2521,12 +2521,12 @@ export interface components {
              * @description Orders that failed since the last that did not.
              */
             readonly attempts: number;
-            /** @description Made because a domain, or the gateway, needs it; it goes when nobody does. */
+            /** @description Made because a domain, or the gateway itself, needs it. It follows the names of the domain, and goes when nobody needs it; one that is deleted before is ordered anew. */
             readonly automatic: boolean;
-            /** @description The certificate and the chain behind it. */
+            /** @description The certificate in PEM, followed by the one that signed it, and so on. It is brought with an uploaded one, and read of the others. */
             certificate_pem: string;
             /**
-             * @description How the certificate authority is shown that the names are ours: by a file that the proxy serves, or by a DNS record, which wildcards need.
+             * @description How the certificate authority is shown that the names are ours: by a file that the proxy serves on port 80, or by a DNS record, which wildcards need.
              * @enum {string}
              */
             challenge: "http-01" | "dns-01";
@@ -2535,12 +2535,12 @@ export interface components {
              * @description When it was created.
              */
             readonly created_at: string;
-            /** @description Who sets the DNS record. None takes the first provider whose zones have the name. */
+            /** @description Who sets the DNS record. None takes the provider whose zones fit the name best. */
             dns_provider_id: string;
             /** @description Domain that it was made for; none for the gateway's own and for those that serve several. */
             domain_id: string;
             /**
-             * @description What the last order failed of.
+             * @description What the last order failed of: dns is the DNS or its provider, connection the way from the certificate authority to port 80, caa a CAA record that forbids it, rate_limit too many orders, account the account at the certificate authority or the way there, refused a name that it does not issue for, not_live a certificate that is issued and that the proxy does not show.
              * @enum {string}
              */
             readonly error_kind: "" | "dns" | "connection" | "caa" | "rate_limit" | "account" | "refused" | "not_live" | "other";
@@ -2556,22 +2556,22 @@ export interface components {
             /** @description Who issued it. */
             readonly issuer: string;
             /**
-             * @description Kind of the key that is made for it.
+             * @description Kind of the key that is made for it. An uploaded one has its own.
              * @enum {string}
              */
             key_type: "ecdsa-p256" | "rsa-2048";
-            /** @description Why the last order failed; empty when it did not. */
+            /** @description Why the last order failed, and what to do; empty when it did not. */
             readonly last_error: string;
             /**
              * Format: date-time
-             * @description When the proxy was last seen to show a new one.
+             * @description When the proxy was last seen to show a new one, by a TLS handshake.
              */
             readonly last_renewed_at: string | null;
-            /** @description Names that it is for. Those of an uploaded one are read from it. */
+            /** @description Names that it is for, at most 100. Those of an uploaded one are read from it. */
             names: string[];
             /**
              * Format: date-time
-             * @description When it is ordered again.
+             * @description When it is ordered again after a failure.
              */
             readonly next_attempt_at: string | null;
             /**
@@ -2581,16 +2581,16 @@ export interface components {
             readonly not_before: string | null;
             /**
              * Format: date-time
-             * @description When it is due; the certificate authority may have named the time.
+             * @description When it is due. The certificate authority may have named the time (ARI); otherwise a third of its lifetime is left then.
              */
             readonly renew_at: string | null;
             /**
-             * @description Whether a certificate authority issues it by ACME, an operator brought it, or the gateway signed it.
+             * @description Whether a certificate authority issues it by ACME, an operator brought it, or the gateway signs it. It cannot be changed.
              * @enum {string}
              */
             source: "acme" | "uploaded" | "self-signed";
             /**
-             * @description Where it stands. One that could not be renewed is valid as long as it is, and last_error says why.
+             * @description Where it stands: pending and error have not been issued yet, and show one that the gateway signed; expiring has less than 14 days left. One that could not be renewed is valid as long as it is, and last_error says why.
              * @enum {string}
              */
             readonly status: "pending" | "valid" | "expiring" | "expired" | "error";
@@ -2602,55 +2602,55 @@ export interface components {
         };
         CertificateACME: {
             /**
-             * @description The certificate authority. Empty stands for Let's Encrypt.
+             * @description Directory of the certificate authority. Empty stands for Let's Encrypt. One of your own, whose certificate no public authority vouches for, is trusted when its root is in /etc/gateway/acme-ca.pem.
              * @example https://acme.example.net/directory
              */
             directory_url: string;
             /**
-             * @description Whom the certificate authority may write to.
+             * @description Whom the certificate authority may write to. A change is told to it with the next order.
              * @example admin@example.net
              */
             email: string;
-            /** @description Whether certificates are ordered. */
+            /** @description Whether certificates are ordered and renewed by themselves. Off, those that are there are shown as long as they last. */
             enabled: boolean;
         };
         CertificateACMEUpdate: {
             /**
-             * @description The certificate authority. Empty stands for Let's Encrypt.
+             * @description Directory of the certificate authority. Empty stands for Let's Encrypt. One of your own, whose certificate no public authority vouches for, is trusted when its root is in /etc/gateway/acme-ca.pem.
              * @example https://acme.example.net/directory
              */
             directory_url?: string;
             /**
-             * @description Whom the certificate authority may write to.
+             * @description Whom the certificate authority may write to. A change is told to it with the next order.
              * @example admin@example.net
              */
             email?: string;
-            /** @description Whether certificates are ordered. */
+            /** @description Whether certificates are ordered and renewed by themselves. Off, those that are there are shown as long as they last. */
             enabled?: boolean;
         };
         CertificateCreate: {
-            /** @description The certificate and the chain behind it. */
+            /** @description The certificate in PEM, followed by the one that signed it, and so on. It is brought with an uploaded one, and read of the others. */
             certificate_pem?: string;
             /**
-             * @description How the certificate authority is shown that the names are ours: by a file that the proxy serves, or by a DNS record, which wildcards need.
+             * @description How the certificate authority is shown that the names are ours: by a file that the proxy serves on port 80, or by a DNS record, which wildcards need.
              * @enum {string}
              */
             challenge?: "http-01" | "dns-01";
-            /** @description Who sets the DNS record. None takes the first provider whose zones have the name. */
+            /** @description Who sets the DNS record. None takes the provider whose zones fit the name best. */
             dns_provider_id?: string;
             /** @description Domain that it was made for; none for the gateway's own and for those that serve several. */
             domain_id?: string;
             /**
-             * @description Kind of the key that is made for it.
+             * @description Kind of the key that is made for it. An uploaded one has its own.
              * @enum {string}
              */
             key_type?: "ecdsa-p256" | "rsa-2048";
-            /** @description Names that it is for. Those of an uploaded one are read from it. */
+            /** @description Names that it is for, at most 100. Those of an uploaded one are read from it. */
             names?: string[];
-            /** @description The key of an uploaded certificate. */
+            /** @description The key of an uploaded certificate in PEM, without a passphrase. Left out of a change, the stored one stays, and must be the one of the certificate. */
             private_key_pem?: string;
             /**
-             * @description Whether a certificate authority issues it by ACME, an operator brought it, or the gateway signed it.
+             * @description Whether a certificate authority issues it by ACME, an operator brought it, or the gateway signs it. It cannot be changed.
              * @enum {string}
              */
             source?: "acme" | "uploaded" | "self-signed";
@@ -2674,7 +2674,7 @@ export interface components {
             /** @description Id, made by the service. */
             readonly id: string;
             /**
-             * @description Which service, or which protocol: rfc2136 is dynamic update with TSIG, httpreq is a web service of your own.
+             * @description Which service, or which protocol: rfc2136 is dynamic update with TSIG, which most name servers of your own take; httpreq is a web service of your own, which gets POST /present and POST /cleanup with fqdn and value.
              * @enum {string}
              */
             kind: "rfc2136" | "cloudflare" | "desec" | "digitalocean" | "hetzner" | "httpreq";
@@ -2685,14 +2685,14 @@ export interface components {
             name: string;
             /** @description Whether there is a secret. */
             readonly secret_configured: boolean;
-            /** @description For rfc2136: the name server, with a port if it is not 53. */
+            /** @description For rfc2136: the primary name server, by name or address, with a port if it is not 53. */
             server: string;
             /**
              * Format: date-time
              * @description When it was last changed.
              */
             readonly updated_at: string;
-            /** @description For rfc2136 the name of the TSIG key, for httpreq the user. */
+            /** @description For rfc2136 the name of the TSIG key, for httpreq the user, if it wants one. */
             username: string;
             /** @description Zones that it serves. None stands for all. */
             zones: string[];
@@ -2709,7 +2709,7 @@ export interface components {
              */
             endpoint?: string;
             /**
-             * @description Which service, or which protocol: rfc2136 is dynamic update with TSIG, httpreq is a web service of your own.
+             * @description Which service, or which protocol: rfc2136 is dynamic update with TSIG, which most name servers of your own take; httpreq is a web service of your own, which gets POST /present and POST /cleanup with fqdn and value.
              * @enum {string}
              */
             kind: "rfc2136" | "cloudflare" | "desec" | "digitalocean" | "hetzner" | "httpreq";
@@ -2720,9 +2720,9 @@ export interface components {
             name: string;
             /** @description The TSIG key in base64, the API token, or the password. */
             secret?: string;
-            /** @description For rfc2136: the name server, with a port if it is not 53. */
+            /** @description For rfc2136: the primary name server, by name or address, with a port if it is not 53. */
             server?: string;
-            /** @description For rfc2136 the name of the TSIG key, for httpreq the user. */
+            /** @description For rfc2136 the name of the TSIG key, for httpreq the user, if it wants one. */
             username?: string;
             /** @description Zones that it serves. None stands for all. */
             zones?: string[];
@@ -2739,7 +2739,7 @@ export interface components {
              */
             endpoint?: string;
             /**
-             * @description Which service, or which protocol: rfc2136 is dynamic update with TSIG, httpreq is a web service of your own.
+             * @description Which service, or which protocol: rfc2136 is dynamic update with TSIG, which most name servers of your own take; httpreq is a web service of your own, which gets POST /present and POST /cleanup with fqdn and value.
              * @enum {string}
              */
             kind?: "rfc2136" | "cloudflare" | "desec" | "digitalocean" | "hetzner" | "httpreq";
@@ -2750,9 +2750,9 @@ export interface components {
             name?: string;
             /** @description The TSIG key in base64, the API token, or the password. */
             secret?: string;
-            /** @description For rfc2136: the name server, with a port if it is not 53. */
+            /** @description For rfc2136: the primary name server, by name or address, with a port if it is not 53. */
             server?: string;
-            /** @description For rfc2136 the name of the TSIG key, for httpreq the user. */
+            /** @description For rfc2136 the name of the TSIG key, for httpreq the user, if it wants one. */
             username?: string;
             /** @description Zones that it serves. None stands for all. */
             zones?: string[];
@@ -2760,7 +2760,7 @@ export interface components {
         CertificateDue: {
             /**
              * Format: int64
-             * @description Certificates that are ordered now.
+             * @description Certificates that are due, and ordered now.
              */
             ordered: number;
         };
@@ -2774,7 +2774,7 @@ export interface components {
             detail: string;
             /** @description The name; empty for what concerns all. */
             name: string;
-            /** @description Whether it is as it must be. */
+            /** @description Whether it is as it must be, as far as the gateway can see. */
             ok: boolean;
         };
         CertificateFindings: {
@@ -2789,7 +2789,7 @@ export interface components {
              * @enum {string}
              */
             challenge?: "http-01" | "dns-01";
-            /** @description Who sets the DNS record. */
+            /** @description Who sets the DNS record. None takes the provider whose zones fit the name best. */
             dns_provider_id?: string;
             /** @description Names that the certificate is for. */
             names: string[];
@@ -2797,7 +2797,7 @@ export interface components {
         CertificateSummary: {
             /**
              * Format: int64
-             * @description Those whose last order failed.
+             * @description Those whose last order failed, or that cannot be shown.
              */
             errors: number;
             /**
@@ -2817,28 +2817,28 @@ export interface components {
             total: number;
         };
         CertificateUpdate: {
-            /** @description The certificate and the chain behind it. */
+            /** @description The certificate in PEM, followed by the one that signed it, and so on. It is brought with an uploaded one, and read of the others. */
             certificate_pem?: string;
             /**
-             * @description How the certificate authority is shown that the names are ours: by a file that the proxy serves, or by a DNS record, which wildcards need.
+             * @description How the certificate authority is shown that the names are ours: by a file that the proxy serves on port 80, or by a DNS record, which wildcards need.
              * @enum {string}
              */
             challenge?: "http-01" | "dns-01";
-            /** @description Who sets the DNS record. None takes the first provider whose zones have the name. */
+            /** @description Who sets the DNS record. None takes the provider whose zones fit the name best. */
             dns_provider_id?: string;
             /** @description Domain that it was made for; none for the gateway's own and for those that serve several. */
             domain_id?: string;
             /**
-             * @description Kind of the key that is made for it.
+             * @description Kind of the key that is made for it. An uploaded one has its own.
              * @enum {string}
              */
             key_type?: "ecdsa-p256" | "rsa-2048";
-            /** @description Names that it is for. Those of an uploaded one are read from it. */
+            /** @description Names that it is for, at most 100. Those of an uploaded one are read from it. */
             names?: string[];
-            /** @description The key of an uploaded certificate. */
+            /** @description The key of an uploaded certificate in PEM, without a passphrase. Left out of a change, the stored one stays, and must be the one of the certificate. */
             private_key_pem?: string;
             /**
-             * @description Whether a certificate authority issues it by ACME, an operator brought it, or the gateway signed it.
+             * @description Whether a certificate authority issues it by ACME, an operator brought it, or the gateway signs it. It cannot be changed.
              * @enum {string}
              */
             source?: "acme" | "uploaded" | "self-signed";
@@ -4553,7 +4553,7 @@ export interface components {
              */
             health_check_expect: string;
             /**
-             * @description Host name to ask for. Empty takes the address of the first server.
+             * @description Host name to ask for. Empty takes the address of the first server, if that is a name, and localhost if not.
              * @example ntp.example.net
              */
             health_check_host: string;
@@ -4614,7 +4614,7 @@ export interface components {
              */
             health_check_expect: string;
             /**
-             * @description Host name to ask for. Empty takes the address of the first server.
+             * @description Host name to ask for. Empty takes the address of the first server, if that is a name, and localhost if not.
              * @example ntp.example.net
              */
             health_check_host?: string;
@@ -4738,7 +4738,7 @@ export interface components {
              */
             health_check_expect?: string;
             /**
-             * @description Host name to ask for. Empty takes the address of the first server.
+             * @description Host name to ask for. Empty takes the address of the first server, if that is a name, and localhost if not.
              * @example ntp.example.net
              */
             health_check_host?: string;
@@ -5269,7 +5269,12 @@ export interface components {
              * @description Who answers on the management port: HAProxy, or the service itself while HAProxy does not.
              * @enum {string}
              */
-            management: "proxy" | "service";
+            management: "proxy" | "service" | "nobody";
+            /**
+             * Format: int64
+             * @description Processes that were replaced and still serve connections that they had.
+             */
+            old_workers: number;
             /**
              * Format: int64
              * @description Reloads since the service started.

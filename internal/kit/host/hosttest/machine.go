@@ -24,6 +24,7 @@ type Machine struct {
 	resources host.Resources
 	network   network
 	filter    filter
+	proxy     proxy
 }
 
 type verb struct {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -99,5 +100,32 @@ func TestFilter(t *testing.T) {
 	cancel()
 	if err := <-done; !errors.Is(err, context.Canceled) || m.LogPackets() {
 		t.Errorf("log: %v", err)
+	}
+}
+
+func TestProxyRunsWithItsUnit(t *testing.T) {
+	m := hosttest.New()
+	show := host.ProxyQuestion{Words: strings.Fields("show info")}
+	if _, err := m.ProxyAsk(t.Context(), show); !errors.Is(err, host.ErrNotRunning) {
+		t.Errorf("before the start: %v", err)
+	}
+	if err := m.Start(t.Context(), host.HAProxy); err != nil {
+		t.Fatal(err)
+	}
+	m.AnswerProxy(func(q host.ProxyQuestion) (string, error) { return "to " + strings.Join(q.Words, " "), nil })
+	if said, err := m.ProxyAsk(t.Context(), show, show); err != nil || len(said) != 2 || said[1] != "to show info" || len(m.ProxyAsked()) != 2 {
+		t.Errorf("%q, %v", said, err)
+	}
+	was, _ := m.ProxyProcess(t.Context())
+	refused := &host.ReloadRefused{}
+	m.FailProxyReload(refused)
+	if _, err := m.ProxyReload(t.Context()); !errors.Is(err, refused) {
+		t.Errorf("the reload was not refused: %v", err)
+	}
+	if now, err := m.ProxyProcess(t.Context()); err != nil || now.PID != was.PID {
+		t.Errorf("%+v, %v; it was %+v", now, err, was)
+	}
+	if now, err := m.ProxyReload(t.Context()); err != nil || now.PID == was.PID || m.ProxyReloads() != 2 {
+		t.Errorf("%+v, %v", now, err)
 	}
 }

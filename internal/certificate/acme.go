@@ -1,0 +1,311 @@
+package certificate
+
+import (
+	"context"
+	"crypto"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"os"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/go-acme/lego/v5/acme"
+	"github.com/go-acme/lego/v5/acme/api"
+	"github.com/go-acme/lego/v5/certificate"
+	"github.com/go-acme/lego/v5/challenge/dns01"
+	"github.com/go-acme/lego/v5/lego"
+	"github.com/go-acme/lego/v5/registration"
+	"github.com/go-json-experiment/json"
+
+	"edge.internal/gateway/internal/kit/secret"
+)
+
+const (
+	// orderWithin bounds one order, the wait for name servers included.
+	orderWithin = 5 * time.Minute
+	// askWithin bounds one request to a certificate authority or a DNS service: some work before they answer.
+	askWithin = 30 * time.Second
+)
+
+// account is the gateway's account at one certificate authority, as it is kept in a file.
+type account struct {
+	Directory    string                `json:"directory"`
+	Email        string                `json:"email"`
+	Key          string                `json:"key"`
+	Registration *acme.ExtendedAccount `json:"registration"`
+	key          crypto.Signer
+}
+
+// GetEmail is whom the certificate authority may write to.
+func (a *account) GetEmail() string { return a.Email }
+
+// GetRegistration is what the certificate authority said about the account; nil before there is one.
+func (a *account) GetRegistration() *acme.ExtendedAccount { return a.Registration }
+
+// GetPrivateKey is the key that proves who the account is.
+func (a *account) GetPrivateKey() crypto.Signer { return a.key }
+
+func (r *Room) directory() string {
+	if u := r.deps.ACME().DirectoryURL.String(); u != "" {
+		return u
+	}
+	return lego.DirectoryURLLetsEncrypt
+}
+
+// accountPath is the file of the account at a directory: the host for people, and a part of a hash, because one host may have
+// several directories.
+func (r *Room) accountPath(directory string) string {
+	sum := sha256.Sum256([]byte(directory))
+	host := "ca"
+	if u, err := url.Parse(directory); err == nil {
+		host = strings.NewReplacer(":", "_", "[", "", "]", "").Replace(u.Host)
+	}
+	return r.Paths.State("acme/" + host + "-" + hex.EncodeToString(sum[:4]) + ".json")
+}
+
+func (r *Room) loadAccount(directory string) (*account, error) {
+	b, err := os.ReadFile(r.accountPath(directory))
+	if errors.Is(err, fs.ErrNotExist) {
+		key, err := newKey(keyECDSA)
+		if err != nil {
+			return nil, err
+		}
+		text, err := keyText(key)
+		return &account{Directory: directory, Key: text, key: key}, err
+	}
+	if err != nil {
+		return nil, err
+	}
+	var a account
+	if err := json.Unmarshal(b, &a); err != nil {
+		return nil, fmt.Errorf("reading %s: %w", r.accountPath(directory), err)
+	}
+	a.key, err = parseKey(a.Key)
+	return &a, err
+}
+
+func (r *Room) saveAccount(a *account) error {
+	b, err := json.Marshal(a)
+	if err != nil {
+		return err
+	}
+	return secret.Save(r.accountPath(a.Directory), b)
+}
+
+// outside makes requests to the certificate authority and to DNS services. A root in the gateway's folder is trusted besides
+// those of the system.
+func (r *Room) outside() (*http.Client, error) {
+	door := r.Outbound
+	path := r.Paths.Config("acme-ca.pem")
+	own, err := os.ReadFile(path)
+	switch {
+	case err == nil:
+		roots, err := x509.SystemCertPool()
+		if err != nil {
+			roots = x509.NewCertPool()
+		}
+		if !roots.AppendCertsFromPEM(own) {
+			return nil, failed(failedAccount, "%s has no certificate in it", path)
+		}
+		door = door.Trusting(roots)
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	}
+	client := door.Client(false)
+	client.Timeout = askWithin
+	return client, nil
+}
+
+// login is a client of the certificate authority with an account there, made if there is none. One at a time does so, or the
+// first two orders would make two accounts.
+func (r *Room) login(ctx context.Context) (*lego.Client, error) {
+	r.accounts.Lock()
+	defer r.accounts.Unlock()
+	a, err := r.loadAccount(r.directory())
+	if err != nil {
+		return nil, failed(failedAccount, "the account cannot be read: %v", err)
+	}
+	client, err := r.client(a)
+	if err != nil {
+		return nil, err
+	}
+	email := r.deps.ACME().Email.String()
+	if a.Registration != nil && a.Email == email {
+		return client, nil
+	}
+	known := a.Registration != nil
+	a.Email = email
+	if known {
+		a.Registration, err = client.Registration.UpdateRegistration(ctx, agreed)
+	}
+	// A certificate authority that was set up anew does not know the account any more.
+	if !known || unknownAccount(err) {
+		a.Registration = nil
+		if client, err = r.client(a); err != nil {
+			return nil, err
+		}
+		a.Registration, err = client.Registration.Register(ctx, agreed)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := r.saveAccount(a); err != nil {
+		return nil, failed(failedAccount, "the account cannot be kept: %v", err)
+	}
+	return client, nil
+}
+
+// agreed: whoever orders agrees to the terms of the certificate authority.
+var agreed = registration.RegisterOptions{TermsOfServiceAgreed: true}
+
+func unknownAccount(err error) bool {
+	p, ok := errors.AsType[*acme.ProblemDetails](err)
+	return ok && p.Type == acme.AccountDoesNotExistErrorType
+}
+
+// forget has the account registered anew with the next order; its key stays.
+func (r *Room) forget() error {
+	r.accounts.Lock()
+	defer r.accounts.Unlock()
+	a, err := r.loadAccount(r.directory())
+	if err != nil {
+		return err
+	}
+	a.Registration = nil
+	return r.saveAccount(a)
+}
+
+func (r *Room) client(a *account) (*lego.Client, error) {
+	outside, err := r.outside()
+	if err != nil {
+		return nil, err
+	}
+	config := lego.NewConfig(a)
+	config.CADirURL, config.HTTPClient, config.UserAgent = a.Directory, outside, "gateway/"+r.Version
+	return lego.NewClient(config)
+}
+
+// issue is what a certificate authority issued.
+type issue struct {
+	chain   chain
+	key     crypto.Signer
+	renewAt time.Time
+}
+
+// obtain orders a certificate. The library that does it does not always notice that the context has ended, so it is left
+// behind then.
+func (r *Room) obtain(ctx context.Context, row *Certificate) (*issue, error) {
+	type result struct {
+		issue *issue
+		err   error
+	}
+	done := make(chan result, 1)
+	go func() {
+		defer func() {
+			if p := recover(); p != nil {
+				r.Log.Error("an order failed in a way that nobody expected", "certificate", row.Label(), "err", p, "stack", string(debug.Stack()))
+				done <- result{err: failed(failedOther, "the order failed in a way that nobody expected; the gateway's log has more")}
+			}
+		}()
+		i, err := r.order(ctx, row)
+		if unknownAccount(err) {
+			if err = r.forget(); err == nil {
+				i, err = r.order(ctx, row)
+			}
+		}
+		done <- result{i, err}
+	}()
+	select {
+	case out := <-done:
+		return out.issue, out.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (r *Room) order(ctx context.Context, row *Certificate) (*issue, error) {
+	solver, err := r.solver(ctx, row)
+	if err != nil {
+		return nil, err
+	}
+	client, err := r.login(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !row.issued() {
+		if err := r.cheapPreflight(ctx, row, client.GetServerMetadata().CaaIdentities); err != nil {
+			return nil, err
+		}
+	}
+	if row.Challenge == challengeDNS {
+		err = client.Challenge.SetDNS01Provider(solver, dns01.WrapPreCheck(solver.propagated))
+	} else {
+		err = client.Challenge.SetHTTP01Provider(&r.responder)
+	}
+	if err != nil {
+		return nil, err
+	}
+	key, err := newKey(row.KeyType)
+	if err != nil {
+		return nil, err
+	}
+	got, err := client.Certificate.Obtain(ctx, certificate.ObtainRequest{Domains: texts(row.Names), PrivateKey: key, Bundle: true, ReplacesCertID: replaces(row)})
+	if err != nil {
+		return nil, err
+	}
+	certs, err := parseChain(string(got.Certificate))
+	if err != nil {
+		return nil, failed(failedOther, "the certificate authority sent something that %v", err)
+	}
+	if !matches(certs.leaf(), key) {
+		return nil, failed(failedOther, "the certificate authority sent a certificate for another key")
+	}
+	return &issue{certs, key, r.due(ctx, client, certs.leaf())}, nil
+}
+
+// replaces names the certificate that a new one is to replace, in the form of the protocol. An authority that knows where
+// a renewal comes from does not count it against its limits.
+func replaces(row *Certificate) string {
+	if !row.issued() {
+		return ""
+	}
+	certs, err := parseChain(row.CertificatePEM)
+	if err != nil {
+		return ""
+	}
+	id, err := api.MakeARICertID(certs.leaf())
+	if err != nil {
+		return ""
+	}
+	return id
+}
+
+// due is when a certificate is to be renewed: when the certificate authority says so (ARI), or when a third of its lifetime
+// is left. Somewhere in the time from then on, so that those who were issued together do not all come back together.
+func (r *Room) due(ctx context.Context, client *lego.Client, leaf *x509.Certificate) time.Time {
+	from, spread := *third(&leaf.NotBefore, &leaf.NotAfter), leaf.NotAfter.Sub(leaf.NotBefore)/30
+	info, err := client.Certificate.GetRenewalInfo(ctx, leaf)
+	switch {
+	case err == nil && info.SuggestedWindow.End.After(info.SuggestedWindow.Start):
+		from, spread = info.SuggestedWindow.Start, info.SuggestedWindow.End.Sub(info.SuggestedWindow.Start)
+	case err != nil && !errors.Is(err, api.ErrNoARI):
+		r.Log.Warn("the certificate authority did not say when to renew", "err", err)
+	}
+	return from.Add(rand.N(spread + 1)).UTC().Truncate(time.Second)
+}
+
+// warnings passes on of a library's log what an operator needs to know.
+type warnings struct{ slog.Handler }
+
+func (w warnings) Enabled(ctx context.Context, level slog.Level) bool {
+	return level >= slog.LevelWarn && w.Handler.Enabled(ctx, level)
+}

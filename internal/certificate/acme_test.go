@@ -1,0 +1,531 @@
+package certificate_test
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/miekg/dns"
+
+	"edge.internal/gateway/internal/certificate"
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/resource"
+	"edge.internal/gateway/internal/kit/value"
+)
+
+func leafOf(t *testing.T, text string) *x509.Certificate {
+	t.Helper()
+	block, _ := pem.Decode([]byte(text))
+	if block == nil {
+		t.Fatalf("no certificate in %q", text)
+	}
+	leaf, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return leaf
+}
+
+func (h *house) pairs(t *testing.T) map[string]certificate.Pair {
+	t.Helper()
+	list, err := h.room.Pairs(t.Context(), h.DB)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := map[string]certificate.Pair{}
+	for _, p := range list {
+		m[p.ID.String()] = p
+	}
+	return m
+}
+
+// What is wanted is self-signed until it is issued, and counts as renewed when the listener shows it.
+func TestOrderByHTTP(t *testing.T) {
+	w := newWorld(t, nil)
+	c := w.create(t, map[string]any{"names": []string{"www.example.net", "shop.example.net"}, "key_type": "rsa-2048"})
+	if c.Status != "pending" || c.Automatic || !sameNames(leafOf(t, c.PEM).DNSNames, "www.example.net", "shop.example.net") {
+		t.Errorf("an order does not begin with a self-signed certificate: %+v", c)
+	}
+	if p := w.pairs(t)[c.ID]; p.Trusted || p.Fingerprint != c.Fingerprint || !sameNames(p.Names, "www.example.net", "shop.example.net") {
+		t.Errorf("the proxy gets %+v", p)
+	}
+	w.want(certificate.Wanted{Names: []string{fqdn}})
+	if w.room.Own() != nil {
+		t.Error("the gateway has a certificate before it was ordered")
+	}
+	w.run(t)
+	issued := w.until(t, c.ID, func(c row) bool { return c.LastRenewedAt != nil })
+	leaf := leafOf(t, issued.PEM)
+	if issued.Status != "valid" || issued.LastError != "" || issued.ErrorKind != "" || issued.Attempts != 0 || issued.Fingerprint == c.Fingerprint || !strings.Contains(issued.Issuer, "Pebble") {
+		t.Errorf("%+v", issued)
+	}
+	if leaf.PublicKeyAlgorithm != x509.RSA || !sameNames(leaf.DNSNames, "shop.example.net", "www.example.net") {
+		t.Errorf("issued: %v %v", leaf.PublicKeyAlgorithm, leaf.DNSNames)
+	}
+	// A third of the lifetime is left, less the jitter.
+	if left := issued.ExpiresAt.Sub(*issued.RenewAt) * 100 / issued.ExpiresAt.Sub(*issued.NotBefore); left < 29 || left > 34 {
+		t.Errorf("it is renewed with %d%% of its lifetime left", left)
+	}
+	if p := w.pairs(t)[c.ID]; !p.Trusted || p.Fingerprint != issued.Fingerprint || !strings.HasSuffix(string(p.PEM), "-----END PRIVATE KEY-----\n") {
+		t.Errorf("the proxy gets %v %s", p.Trusted, p.Fingerprint)
+	}
+	eventually(t, "the gateway has its own certificate", func() bool { return w.room.Own() != nil })
+	if err := w.room.Own().Leaf.VerifyHostname(fqdn); err != nil {
+		t.Error(err)
+	}
+	for _, own := range w.all(t) {
+		if own.ID != c.ID && (!own.Automatic || own.DomainID != nil || own.Challenge != "http-01" || !sameNames(own.Names, fqdn)) {
+			t.Errorf("the gateway's own: %+v", own)
+		}
+	}
+	if n := w.Audited(t, "certificate.issued"); n != 2 {
+		t.Errorf("%d orders are in the audit log", n)
+	}
+	files, _ := filepath.Glob(w.Paths.State("acme/*.json"))
+	if len(files) != 1 {
+		t.Fatalf("accounts: %v", files)
+	}
+	if info, err := os.Stat(files[0]); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the account's file: %v %v", info.Mode(), err)
+	}
+}
+
+// Names by DNS: a wildcard beside its parent, and a name whose record is delegated to another zone.
+func TestOrderByDNS(t *testing.T) {
+	w := newWorld(t, nil)
+	w.provider(t, map[string]any{"zones": []string{"example.net", "delegated.example"}, "server": dnsAddr + ":53"})
+	w.dns.add("_acme-challenge.cust.example.org. 60 IN CNAME cust.delegated.example.")
+	w.run(t)
+	for _, names := range [][]string{{"*.example.net", "example.net"}, {"cust.example.org"}} {
+		c := w.create(t, map[string]any{"names": names, "challenge": "dns-01"})
+		issued := w.until(t, c.ID, func(c row) bool { return c.Status == "valid" || c.LastError != "" })
+		if issued.Status != "valid" || issued.LastError != "" {
+			t.Fatalf("%v: %+v", names, issued)
+		}
+		if left, updates := w.dns.texts(); left != 0 || updates < 2 {
+			t.Errorf("%v: %d records are left after %d updates", names, left, updates)
+		}
+	}
+	if w.dns.refused != 0 {
+		t.Errorf("%d updates were not signed as they must be", w.dns.refused)
+	}
+}
+
+// A wildcard domain orders by DNS, says so when it cannot, and goes on by itself when there is a provider.
+func TestWildcardDomainWaitsForAProvider(t *testing.T) {
+	w := newWorld(t, nil)
+	w.want(certificate.Wanted{DomainID: w.domain(t, "*.example.net"), Names: []string{"*.example.net"}})
+	w.run(t)
+	eventually(t, "there is a row", func() bool { return len(w.all(t)) == 1 })
+	c := w.until(t, w.all(t)[0].ID, func(c row) bool { return c.LastError != "" })
+	if c.Challenge != "dns-01" || c.Status != "error" || c.ErrorKind != "dns" || !strings.Contains(c.LastError, "add one under DNS providers") {
+		t.Errorf("%+v", c)
+	}
+	w.provider(t, nil)
+	w.until(t, c.ID, func(c row) bool { return c.LastRenewedAt != nil && c.LastError == "" })
+}
+
+// domain makes a domain, for what refers to it.
+func (h *house) domain(t *testing.T, name string) uuid.UUID {
+	t.Helper()
+	id, backend := uuid.New(), uuid.New()
+	err := h.DB.QueryRow(t.Context(), `WITH b AS (
+			INSERT INTO proxy_backends VALUES ($1, now(), now(), $1::uuid::text, 'http', 'roundrobin', false, false, true, false, '/', 'GET', '', '200-399', 5, false) RETURNING id)
+		INSERT INTO proxy_domains (id, created_at, updated_at, name, backend_id, active, http_to_https, disable_h3, hsts_enabled, hsts_max_age, hsts_include_subdomains,
+			hsts_preload, rate_limit_enabled, rate_limit_requests, rate_limit_period_seconds, maintenance, max_body_size_bytes, www_redirect, notes)
+		SELECT $2, now(), now(), $3, id, true, true, false, false, 0, false, false, false, 1, 1, false, 0, 'none', '' FROM b RETURNING id`, backend, id, name).Scan(&id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+// What the domains need is made, follows their names, and goes with them.
+func TestWantedIsFollowed(t *testing.T) {
+	w := newWorld(t, nil)
+	w.dns.add("example.net. 60 IN A " + gatewayAddr)
+	shop, www := w.domain(t, "shop.example.net"), w.domain(t, "www.example.net")
+	w.want(certificate.Wanted{DomainID: shop, Names: []string{"shop.example.net"}}, certificate.Wanted{DomainID: www, Names: []string{"www.example.net"}})
+	w.run(t)
+	of := func(domain uuid.UUID) (c row) {
+		for _, c := range w.all(t) {
+			if c.DomainID != nil && *c.DomainID == domain.String() {
+				return c
+			}
+		}
+		return row{}
+	}
+	eventually(t, "both are issued", func() bool { return of(shop).LastRenewedAt != nil && of(www).LastRenewedAt != nil })
+	before := of(www)
+
+	// It is not for operators to change; what else they choose they may.
+	w.Do(t, "admin", "PUT", "/certificates/"+before.ID, map[string]any{"names": []string{"a.example.net"}}).WantField(t, "names")
+	w.Do(t, "admin", "PUT", "/certificates/"+before.ID, map[string]any{"domain_id": shop}).WantField(t, "domain_id")
+
+	// The www redirect is switched on: the same row, ordered anew, and what was issued is shown until then.
+	w.want(certificate.Wanted{DomainID: shop, Names: []string{"shop.example.net"}}, certificate.Wanted{DomainID: www, Names: []string{"www.example.net", "example.net"}})
+	after := w.until(t, before.ID, func(c row) bool { return c.Fingerprint != before.Fingerprint })
+	if !sameNames(after.Names, "www.example.net", "example.net") || len(leafOf(t, after.PEM).DNSNames) != 2 {
+		t.Errorf("%+v", after)
+	}
+
+	// One that is deleted is ordered anew.
+	w.Do(t, "admin", "DELETE", "/certificates/"+before.ID, nil).Want(t, 200)
+	eventually(t, "another one is ordered", func() bool { c := of(www); return c.ID != "" && c.ID != before.ID && c.LastRenewedAt != nil })
+
+	// An operator brings one for both names: the automatic one is not needed any more.
+	ca, key := newAuthority(t, "operator's", nil), ecKey(t)
+	uploaded := w.create(t, map[string]any{"source": "uploaded", "certificate_pem": pemOf(ca.issue(t, key.Public(), nil, "*.example.net", "example.net")), "private_key_pem": pemKey(t, key)})
+	eventually(t, "the automatic ones go", func() bool { return len(w.all(t)) == 1 })
+
+	// Told to show it, a domain keeps it from being deleted.
+	w.mu.Lock()
+	w.users[uuid.MustParse(uploaded.ID)] = []resource.User{{Kind: "proxy.domain", ID: www, Name: "www.example.net"}}
+	w.mu.Unlock()
+	a := w.Do(t, "admin", "DELETE", "/certificates/"+uploaded.ID, nil).Want(t, 409)
+	if !strings.Contains(string(a.Body), "used_by") || !strings.Contains(string(a.Body), "www.example.net") {
+		t.Errorf("%s", a.Body)
+	}
+	w.mu.Lock()
+	clear(w.users)
+	w.mu.Unlock()
+	w.Do(t, "admin", "DELETE", "/certificates/"+uploaded.ID, nil).Want(t, 200)
+	eventually(t, "they are ordered again", func() bool { return of(www).LastRenewedAt != nil && of(shop).LastRenewedAt != nil })
+
+	// Nobody wants them any more; one is in use all the same.
+	kept := of(shop)
+	w.mu.Lock()
+	w.users[uuid.MustParse(kept.ID)] = []resource.User{{Kind: "proxy.domain", ID: shop, Name: "shop.example.net"}}
+	w.mu.Unlock()
+	w.want()
+	eventually(t, "the other one goes", func() bool { list := w.all(t); return len(list) == 1 && list[0].ID == kept.ID })
+}
+
+// Every cause has its name, and nothing that is shown is lost.
+func TestFailuresAreNamed(t *testing.T) {
+	w := newWorld(t, nil)
+	stranger := &http.Server{Handler: http.NotFoundHandler(), ReadHeaderTimeout: time.Second}
+	l, err := net.Listen("tcp", strangeAddr+":80")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = stranger.Serve(l) }()
+	t.Cleanup(func() { stranger.Close() })
+	w.dns.add("closed.example.net. 60 IN A " + caAddr)
+	w.dns.add("strange.example.net. 60 IN A " + strangeAddr)
+	w.dns.add("forbidden.example.net. 60 IN A " + gatewayAddr)
+	w.dns.add("forbidden.example.net. 60 IN CAA 0 issue \";\"")
+	w.provider(t, map[string]any{"name": "wrong key", "secret": "d3Jvbmc=", "zones": []string{"delegated.example"}})
+	w.run(t)
+	for _, c := range []struct {
+		name, challenge, kind, says string
+	}{
+		{"nowhere.example.net", "http-01", "dns", "has no address in the DNS"},
+		{"closed.example.net", "http-01", "connection", "could not reach the gateway on port 80"},
+		{"strange.example.net", "http-01", "connection", "reached another server than this gateway"},
+		{"forbidden.example.net", "http-01", "caa", "let nobody issue"},
+		{"*.example.net", "dns-01", "dns", "no DNS provider serves the zone"},
+		{"*.delegated.example", "dns-01", "dns", "the DNS provider wrong key did not set the record"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			made := w.create(t, map[string]any{"names": []string{c.name}, "challenge": c.challenge})
+			failed := w.until(t, made.ID, func(c row) bool { return c.LastError != "" })
+			if failed.ErrorKind != c.kind || !strings.Contains(failed.LastError, c.says) {
+				t.Errorf("%s: %s", failed.ErrorKind, failed.LastError)
+			}
+			if failed.Status != "error" || failed.Attempts != 1 || failed.NextAttemptAt == nil || failed.Fingerprint != made.Fingerprint {
+				t.Errorf("%+v", failed)
+			}
+			w.Do(t, "admin", "DELETE", "/certificates/"+made.ID, nil).Want(t, 200)
+		})
+	}
+	if w.dns.refused == 0 {
+		t.Error("the update with the wrong key was not refused by the name server")
+	}
+	if left, _ := w.dns.texts(); left != 0 {
+		t.Errorf("%d records are left", left)
+	}
+	if n := w.Audited(t, "certificate.failed"); n != 6 {
+		t.Errorf("%d failures are in the audit log", n)
+	}
+	var sum certificate.Summary
+	w.Get(t, "/certificates/summary").Want(t, 200).Into(t, &sum)
+	if sum != (certificate.Summary{}) {
+		t.Errorf("%+v", sum)
+	}
+}
+
+// What the certificate authority says about requests is passed on, and when it wants to be asked again is kept to.
+func TestRefusalsOfTheAuthority(t *testing.T) {
+	for _, c := range []struct {
+		name, endpoint, problem string
+		status                  int
+		kind                    string
+		wait                    time.Duration
+	}{
+		{"rate limit", "newOrder", "rateLimited", 429, "rate_limit", 3 * time.Hour},
+		{"name", "newOrder", "rejectedIdentifier", 400, "refused", 0},
+		{"account is locked", "newOrder", "unauthorized", 403, "account", 0},
+		{"account needs a contract", "newAccount", "externalAccountRequired", 403, "account", 0},
+		{"trouble", "newOrder", "serverInternal", 500, "other", 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t, nil)
+			w.front(t, func(base string, directory map[string]any) { directory[c.endpoint] = base + "/refuse" })
+			w.fronts.HandleFunc("POST /refuse", func(res http.ResponseWriter, _ *http.Request) {
+				res.Header().Set("Content-Type", "application/problem+json")
+				res.Header().Set("Retry-After", fmt.Sprint(int(c.wait.Seconds())))
+				res.WriteHeader(c.status)
+				_ = json.NewEncoder(res).Encode(map[string]any{"type": "urn:ietf:params:acme:error:" + c.problem, "detail": "said the authority"})
+			})
+			made := w.create(t, map[string]any{"names": []string{"www.example.net"}})
+			w.run(t)
+			failed := w.until(t, made.ID, func(c row) bool { return c.LastError != "" })
+			if failed.ErrorKind != c.kind || !strings.Contains(failed.LastError, "said the authority") {
+				t.Errorf("%s: %s", failed.ErrorKind, failed.LastError)
+			}
+			if left := time.Until(*failed.NextAttemptAt); c.wait > 0 && left < c.wait-time.Minute {
+				t.Errorf("it is ordered again in %s", left)
+			}
+		})
+	}
+}
+
+// An account is made once, its e-mail address follows the settings, and one that the authority has lost is made anew.
+func TestAccount(t *testing.T) {
+	w := newWorld(t, nil)
+	w.run(t)
+	kept := func() (a struct {
+		Email, Key   string
+		Registration struct {
+			Location string   `json:"location"`
+			Contact  []string `json:"contact"`
+		}
+	}) {
+		files, _ := filepath.Glob(w.Paths.State("acme/*.json"))
+		if len(files) != 1 {
+			t.Fatalf("accounts: %v", files)
+		}
+		b, err := os.ReadFile(files[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(b, &a); err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	c := w.create(t, map[string]any{"names": []string{"www.example.net"}})
+	w.until(t, c.ID, func(c row) bool { return c.LastRenewedAt != nil })
+	first := kept()
+	again := func() row {
+		before := w.get(t, c.ID)
+		w.Do(t, "admin", "POST", "/certificates/"+c.ID+"/renew", nil).Want(t, 200)
+		return w.until(t, c.ID, func(c row) bool {
+			return c.Fingerprint != before.Fingerprint && c.LastRenewedAt.After(*before.LastRenewedAt)
+		})
+	}
+	again()
+	if fmt.Sprint(kept()) != fmt.Sprint(first) {
+		t.Errorf("the second order changed the account: %+v, %+v", first, kept())
+	}
+	w.Do(t, "admin", "PUT", "/certificates/acme", map[string]any{"email": "ops@example.net"}).Want(t, 200)
+	again()
+	if second := kept(); second.Registration.Location != first.Registration.Location || second.Email != "ops@example.net" || fmt.Sprint(second.Registration.Contact) != "[mailto:ops@example.net]" {
+		t.Errorf("%+v", second)
+	}
+	w.ca.stop()
+	w.ca.start(t) // it remembers nothing
+	again()
+	if third := kept(); third.Key != first.Key {
+		t.Error("the account has another key")
+	}
+	if w.Audited(t, "certificate.renew") != 3 || w.Audited(t, "certificate.acme") != 1 {
+		t.Error("it is not in the audit log")
+	}
+}
+
+// A renewal that fails leaves what is shown and its status, and says why.
+func TestFailedRenewalKeepsWhatIsShown(t *testing.T) {
+	w := newWorld(t, nil)
+	w.run(t)
+	c := w.create(t, map[string]any{"names": []string{"www.example.net"}})
+	issued := w.until(t, c.ID, func(c row) bool { return c.LastRenewedAt != nil })
+	w.dns.remove("www.example.net", dns.TypeA)
+	w.dns.add("www.example.net. 60 IN A " + caAddr)
+	var now row
+	w.Do(t, "admin", "POST", "/certificates/"+c.ID+"/renew", nil).Want(t, 200).Into(t, &now)
+	if now.ID != c.ID || now.Status != "valid" {
+		t.Errorf("the answer is %+v", now)
+	}
+	failed := w.until(t, c.ID, func(c row) bool { return c.LastError != "" })
+	if failed.Status != "valid" || failed.Fingerprint != issued.Fingerprint || failed.ErrorKind != "connection" || failed.Attempts != 1 || !failed.LastRenewedAt.Equal(*issued.LastRenewedAt) {
+		t.Errorf("%+v", failed)
+	}
+	var sum certificate.Summary
+	w.Get(t, "/certificates/summary").Want(t, 200).Into(t, &sum)
+	if sum != (certificate.Summary{Total: 1, Errors: 1}) {
+		t.Errorf("%+v", sum)
+	}
+	w.dns.remove("www.example.net", dns.TypeA)
+	w.dns.add("www.example.net. 60 IN A " + gatewayAddr)
+	w.Do(t, "admin", "POST", "/certificates/"+c.ID+"/renew", nil).Want(t, 200)
+	fixed := w.until(t, c.ID, func(c row) bool {
+		return c.Fingerprint != issued.Fingerprint && c.LastRenewedAt.After(*issued.LastRenewedAt)
+	})
+	if fixed.LastError != "" || fixed.ErrorKind != "" || fixed.Attempts != 0 || fixed.NextAttemptAt != nil {
+		t.Errorf("%+v", fixed)
+	}
+}
+
+// What is issued and not shown is not renewed, until the proxy shows it.
+func TestNotLive(t *testing.T) {
+	w := newWorld(t, nil)
+	w.hide = true
+	w.run(t)
+	c := w.create(t, map[string]any{"names": []string{"www.example.net"}})
+	hidden := w.until(t, c.ID, func(c row) bool { return c.ErrorKind == "not_live" })
+	if hidden.Status != "valid" || hidden.LastRenewedAt != nil || !strings.Contains(hidden.LastError, "www.example.net") {
+		t.Errorf("%+v", hidden)
+	}
+	w.mu.Lock()
+	w.hide = false
+	w.mu.Unlock()
+	w.room.Wake()
+	shown := w.until(t, c.ID, func(c row) bool { return c.LastRenewedAt != nil })
+	if shown.ErrorKind != "" || shown.LastError != "" || shown.Fingerprint != hidden.Fingerprint {
+		t.Errorf("%+v", shown)
+	}
+}
+
+// The authority says when to renew (ARI), and may change its mind. Debian's pebble 2.4.0 does not have it, so a directory
+// before it adds it.
+func TestRenewalInformation(t *testing.T) {
+	w := newWorld(t, nil)
+	start := time.Now().Add(48 * time.Hour).UTC().Truncate(time.Second)
+	asked := make(chan string, 100)
+	w.front(t, func(base string, directory map[string]any) { directory["renewalInfo"] = base + "/renewal" })
+	w.renewal(&start, asked)
+	w.run(t)
+	c := w.create(t, map[string]any{"names": []string{"www.example.net"}})
+	issued := w.until(t, c.ID, func(c row) bool { return c.LastRenewedAt != nil })
+	if issued.RenewAt.Before(start) || issued.RenewAt.After(start.Add(time.Hour)) {
+		t.Errorf("it is renewed at %s instead of at %s", issued.RenewAt, start)
+	}
+	if id := <-asked; !strings.Contains(id, ".") {
+		t.Errorf("asked for %q", id)
+	}
+	w.mu.Lock()
+	start = time.Now().Add(-2 * time.Hour).UTC().Truncate(time.Second) // it is to be revoked: renew now
+	w.mu.Unlock()
+	w.Do(t, "admin", "POST", "/certificates/renew-due", nil).Want(t, 200)
+	w.until(t, c.ID, func(c row) bool { return c.Fingerprint != issued.Fingerprint })
+}
+
+// renewal answers at the front when to renew.
+func (w *world) renewal(start *time.Time, asked chan<- string) {
+	w.fronts.HandleFunc("GET /renewal/{id}", func(res http.ResponseWriter, req *http.Request) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		asked <- req.PathValue("id")
+		res.Header().Set("Retry-After", "1")
+		_ = json.NewEncoder(res).Encode(map[string]any{"suggestedWindow": map[string]any{"start": start, "end": start.Add(time.Hour)}})
+	})
+}
+
+// Only what was asked for in an order is answered.
+func TestChallenges(t *testing.T) {
+	h := newHouse(t, nil)
+	for _, c := range []struct{ method, path string }{
+		{"GET", "/"}, {"GET", "/.well-known/acme-challenge/"}, {"GET", "/.well-known/acme-challenge/x"}, {"GET", "/.well-known/acme-challenge/../x"}, {"POST", "/.well-known/acme-challenge/x"},
+	} {
+		res := httptest.NewRecorder()
+		h.room.Challenges().ServeHTTP(res, httptest.NewRequestWithContext(context.Background(), c.method, c.path, nil))
+		if res.Code != 404 {
+			t.Errorf("%s %s: %d", c.method, c.path, res.Code)
+		}
+	}
+}
+
+func TestPreflight(t *testing.T) {
+	w := newWorld(t, nil)
+	w.Machine.SetLinks(host.Link{Name: "wan0", Addrs: []host.LinkAddr{{Family: "inet", Local: gatewayAddr, PrefixLen: 24}}})
+	w.dns.add("elsewhere.example.net. 60 IN A " + caAddr)
+	w.dns.add("both.example.net. 60 IN A " + gatewayAddr)
+	w.dns.add("both.example.net. 60 IN A " + strangeAddr)
+	w.dns.add("forbidden.example.net. 60 IN A " + gatewayAddr)
+	w.dns.add("forbidden.example.net. 60 IN CAA 0 issue \"ca.example.org\"")
+	w.dns.add("allowed.example.net. 60 IN A " + gatewayAddr)
+	w.dns.add("allowed.example.net. 60 IN CAA 0 issue \"pebble.example; accounturi=x\"")
+	w.dns.add("allowed.example.net. 60 IN CAA 0 issuewild \";\"")
+	w.front(t, func(_ string, directory map[string]any) {
+		directory["meta"].(map[string]any)["caaIdentities"] = []string{"pebble.example"}
+	})
+	w.provider(t, nil)
+	check := func(names []string, challenge string) (out certificate.Findings) {
+		t.Helper()
+		w.Do(t, "admin", "POST", "/certificates/preflight", map[string]any{"names": names, "challenge": challenge}).Want(t, 200).Into(t, &out)
+		return out
+	}
+	find := func(f certificate.Findings, name, what string) certificate.Finding {
+		t.Helper()
+		for _, x := range f.Findings {
+			if x.Name == name && x.Check == what {
+				return x
+			}
+		}
+		t.Fatalf("nothing was found about %s of %s: %+v", what, name, f)
+		return certificate.Finding{}
+	}
+	good := check([]string{"www.example.net", "allowed.example.net"}, "http-01")
+	if !good.OK || len(good.Findings) != 8 || !strings.Contains(find(good, "www.example.net", "connection").Detail, "answered by this gateway") || !strings.Contains(find(good, "", "account").Detail, "terms") {
+		t.Errorf("%+v", good)
+	}
+	for _, c := range []struct {
+		name, challenge, check string
+		ok                     bool
+		says                   string
+	}{
+		{"nowhere.example.net", "http-01", "dns", false, "no A or AAAA record"},
+		{"elsewhere.example.net", "http-01", "dns", true, "which this gateway does not have itself"},
+		{"elsewhere.example.net", "http-01", "connection", true, "could not check from inside"},
+		{"both.example.net", "http-01", "dns", false, "and elsewhere"},
+		{"forbidden.example.net", "http-01", "caa", false, "add one for pebble.example"},
+		{"allowed.example.net", "dns-01", "provider", true, "sets and removes records"},
+		{"*.allowed.example.net", "dns-01", "caa", false, "let nobody issue"},
+		{"www.example.org", "dns-01", "", false, "no DNS provider serves"},
+	} {
+		f := check([]string{c.name}, c.challenge)
+		name, what := c.name, c.check
+		if what == "" {
+			name, what = "", "provider"
+		}
+		if x := find(f, name, what); x.OK != c.ok || !strings.Contains(x.Detail, c.says) || !c.ok && f.OK {
+			t.Errorf("%s: %+v", c.name, f)
+		}
+	}
+	if left, updates := w.dns.texts(); left != 0 || updates != 4 {
+		t.Errorf("%d records are left after %d updates", left, updates)
+	}
+	w.mu.Lock()
+	w.acme.DirectoryURL = value.Must[value.URL]("https://127.0.0.1:14000/dir")
+	w.mu.Unlock()
+	if x := find(check([]string{"www.example.net"}, "http-01"), "", "directory"); x.OK || !strings.Contains(x.Detail, "is this machine itself") {
+		t.Errorf("%+v", x)
+	}
+	w.Do(t, "admin", "POST", "/certificates/preflight", map[string]any{"names": []string{"*.example.net"}, "challenge": "http-01"}).WantField(t, "challenge")
+	if len(w.all(t)) != 0 || w.Audited(t, "certificate.preflight") == 0 {
+		t.Error("a preflight orders, or is not in the audit log")
+	}
+}

@@ -1,0 +1,129 @@
+package certificate
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"edge.internal/gateway/internal/kit/apply"
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/secret"
+)
+
+// Pair is a certificate that can be shown.
+type Pair struct {
+	ID uuid.UUID
+	// DomainID is the domain that it was made for, if it was made for one.
+	DomainID *uuid.UUID
+	// Names are those in the certificate, which may not yet be all that were ordered.
+	Names []string
+	// PEM is the chain followed by the key.
+	PEM []byte
+	// Trusted is false for one that the gateway signed itself.
+	Trusted     bool
+	Fingerprint string
+	NotAfter    time.Time
+}
+
+// opened keeps what was opened, by the certificate's fingerprint: opening thousands of keys takes longer than all else.
+type opened struct {
+	mu    sync.Mutex
+	pairs map[uuid.UUID]Pair
+}
+
+// Pairs lists every certificate that can be shown. One whose key cannot be opened is left out. What the pairs refer to is
+// shared: whoever gets them changes none of it.
+func (r *Room) Pairs(ctx context.Context, q db.Querier) ([]Pair, error) {
+	rows, err := r.certificates.All(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	r.opened.mu.Lock()
+	kept := r.opened.pairs
+	r.opened.mu.Unlock()
+	fresh := make(map[uuid.UUID]Pair, len(rows))
+	pairs := make([]Pair, 0, len(rows))
+	for i := range rows {
+		row := &rows[i]
+		p, there := kept[row.ID]
+		if !there || p.Fingerprint != row.FingerprintSHA256 {
+			if p, err = r.open(row); err != nil {
+				if !errors.Is(err, secret.ErrOtherKey) {
+					r.Log.Warn("a certificate cannot be shown", "certificate", row.Label(), "err", err)
+				}
+				continue
+			}
+		}
+		p.DomainID, p.Trusted = row.DomainID, row.trusted()
+		fresh[p.ID] = p
+		pairs = append(pairs, p)
+	}
+	r.opened.mu.Lock()
+	r.opened.pairs = fresh
+	r.opened.mu.Unlock()
+	return pairs, nil
+}
+
+// Renewed is a certificate before and after a change, if a change is about one that can be shown.
+func (r *Room) Renewed(row apply.Row) (was, now Pair, ok bool) {
+	before, there := row.Was.(*Certificate)
+	after, stays := row.Now.(*Certificate)
+	if !there || !stays {
+		return was, now, false
+	}
+	was, err1 := r.open(before)
+	now, err2 := r.open(after)
+	was.Trusted, now.Trusted = before.trusted(), after.trusted()
+	return was, now, err1 == nil && err2 == nil
+}
+
+func (r *Room) open(row *Certificate) (Pair, error) {
+	key, err := row.PrivateKeyPEM.Open(r.Secrets, table, keyColumn, row.ID.String())
+	if err != nil {
+		return Pair{}, err
+	}
+	certs, err := parseChain(row.CertificatePEM)
+	if err != nil {
+		return Pair{}, err
+	}
+	return Pair{
+		ID: row.ID, Names: texts(certs.names()), PEM: []byte(row.CertificatePEM + key),
+		Fingerprint: row.FingerprintSHA256, NotAfter: certs.leaf().NotAfter,
+	}, nil
+}
+
+// Own is the certificate of the gateway's own name, as the last pass found it; nil while none is issued.
+func (r *Room) Own() *tls.Certificate { return r.own.Load() }
+
+// findOwn chooses among all certificates the one to show for the gateway's own name.
+func (r *Room) findOwn(pairs []Pair) {
+	name, now := r.deps.FQDN(), r.Clock.Now()
+	var best *Pair
+	for i := range pairs {
+		p := &pairs[i]
+		if name == "" || !p.Trusted || !now.Before(p.NotAfter) || !slices.ContainsFunc(p.Names, func(n string) bool { return covers(n, name) }) {
+			continue
+		}
+		if best == nil || p.NotAfter.After(best.NotAfter) {
+			best = p
+		}
+	}
+	if best == nil {
+		r.own.Store(nil)
+		return
+	}
+	if shown := r.own.Load(); shown != nil && fingerprint(shown.Leaf) == best.Fingerprint {
+		return
+	}
+	cert, err := tls.X509KeyPair(best.PEM, best.PEM)
+	if err != nil {
+		r.Log.Warn("the gateway's own certificate cannot be used", "err", err)
+		return
+	}
+	r.own.Store(&cert)
+}

@@ -1,0 +1,274 @@
+package certificate
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha256"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/hex"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"slices"
+	"strings"
+	"time"
+
+	"edge.internal/gateway/internal/kit/value"
+)
+
+const (
+	// maxChain is how many certificates an upload may have.
+	maxChain = 10
+	// selfSignedFor is how long a certificate that the gateway signs is valid: the longest that every client takes.
+	selfSignedFor = 825 * 24 * time.Hour
+	selfSignedBy  = "Gateway (self-signed)"
+)
+
+// chain is a certificate, and behind it those that vouch for it.
+type chain []*x509.Certificate
+
+func (c chain) leaf() *x509.Certificate { return c[0] }
+
+// text is the chain as it is stored: what was parsed, and nothing of what stood around it.
+func (c chain) text() string {
+	var b bytes.Buffer
+	for _, cert := range c {
+		_ = pem.Encode(&b, &pem.Block{Type: "CERTIFICATE", Bytes: cert.Raw}) // to memory, without headers: cannot fail
+	}
+	return b.String()
+}
+
+// names are the names of the certificate that the proxy can have.
+func (c chain) names() []Name {
+	var names []Name
+	for _, text := range c.leaf().DNSNames {
+		if n, err := value.Parse[Name](text); err == nil && !slices.Contains(names, n) {
+			names = append(names, n)
+		}
+	}
+	return names
+}
+
+func fingerprint(leaf *x509.Certificate) string {
+	sum := sha256.Sum256(leaf.Raw)
+	return hex.EncodeToString(sum[:])
+}
+
+// issuer is who issued a certificate, in the words that people know.
+func issuer(leaf *x509.Certificate) string {
+	from := leaf.Issuer
+	switch {
+	case len(from.Organization) > 0 && from.CommonName != "" && from.Organization[0] != from.CommonName:
+		return from.Organization[0] + " " + from.CommonName
+	case from.CommonName != "":
+		return from.CommonName
+	case len(from.Organization) > 0:
+		return from.Organization[0]
+	}
+	return from.String()
+}
+
+// parseChain reads a certificate and the chain behind it. The errors are sentences for the person who brought it.
+func parseChain(text string) (chain, error) {
+	var list chain
+	for rest := []byte(text); ; {
+		block, after := pem.Decode(rest)
+		if block == nil {
+			if bytes.Contains(rest, []byte("-----BEGIN")) {
+				return nil, errors.New("has a PEM block that is damaged: copy all of it, from -----BEGIN to the end of the END line")
+			}
+			break
+		}
+		rest = after
+		switch {
+		case strings.Contains(block.Type, "PRIVATE KEY"):
+			return nil, errors.New("holds a private key, which everybody who may read certificates would see: it belongs into private_key_pem")
+		case block.Type != "CERTIFICATE":
+			return nil, fmt.Errorf("holds a %s: only certificates belong here", printable(block.Type))
+		case len(list) == maxChain:
+			return nil, fmt.Errorf("has more than %d certificates: bring the one of the site and those that vouch for it", maxChain)
+		}
+		cert, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, fmt.Errorf("certificate %d cannot be read: %w", len(list)+1, err)
+		}
+		list = append(list, cert)
+	}
+	if len(list) == 0 {
+		return nil, errors.New("has no certificate: it must be PEM, which begins with -----BEGIN CERTIFICATE-----")
+	}
+	return list, nil
+}
+
+// printable keeps the words of strangers short and on one line.
+func printable(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r == '\u2028' || r == '\u2029' {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(s, ""))
+	if len(s) > 500 {
+		s = strings.ToValidUTF8(s[:500], "") + "…"
+	}
+	return s
+}
+
+// check complains about a chain that clients would not take.
+func (c chain) check(now time.Time) error {
+	leaf := c.leaf()
+	if leaf.IsCA && len(c) > 1 {
+		return fmt.Errorf("begins with the certificate of an authority (%s): the one of the site comes first, then the one that signed it, and so on", who(leaf))
+	}
+	for i, cert := range c {
+		switch {
+		case now.After(cert.NotAfter):
+			return fmt.Errorf("certificate %d (%s) has expired on %s: bring one that is valid", i+1, who(cert), cert.NotAfter.UTC().Format(time.DateOnly))
+		case now.Before(cert.NotBefore):
+			return fmt.Errorf("certificate %d (%s) is not valid before %s", i+1, who(cert), cert.NotBefore.UTC().Format(time.RFC3339))
+		}
+		if i == 0 {
+			continue
+		}
+		if err := c[i-1].CheckSignatureFrom(cert); err != nil {
+			return fmt.Errorf("certificate %d (%s) did not sign certificate %d (%s): each must be followed by the one that signed it, and by no other", i+1, who(cert), i, who(c[i-1]))
+		}
+	}
+	if len(leaf.ExtKeyUsage) > 0 && !slices.Contains(leaf.ExtKeyUsage, x509.ExtKeyUsageServerAuth) && !slices.Contains(leaf.ExtKeyUsage, x509.ExtKeyUsageAny) {
+		return errors.New("is not meant for servers: its extended key usage has no server authentication")
+	}
+	if len(c.names()) == 0 {
+		return errors.New("has no domain name among its subject alternative names, and clients look nowhere else: have it issued with one")
+	}
+	return strongEnough(leaf.PublicKey)
+}
+
+func who(cert *x509.Certificate) string {
+	if name := cert.Subject.CommonName; name != "" {
+		return printable(name)
+	}
+	return printable(cert.Subject.String())
+}
+
+func strongEnough(public crypto.PublicKey) error {
+	switch k := public.(type) {
+	case *rsa.PublicKey:
+		if k.N.BitLen() < 2048 {
+			return fmt.Errorf("has an RSA key of %d bits: 2048 are the least that clients take", k.N.BitLen())
+		}
+		if k.N.BitLen() > 8192 {
+			return fmt.Errorf("has an RSA key of %d bits, which would take too long at every connection: have at most 8192", k.N.BitLen())
+		}
+		return nil
+	case *ecdsa.PublicKey:
+		if k.Curve == elliptic.P256() || k.Curve == elliptic.P384() {
+			return nil
+		}
+	}
+	return errors.New("has a kind of key that browsers do not take: use RSA with at least 2048 bits, or ECDSA with P-256 or P-384")
+}
+
+// parseKey reads a private key. The errors say nothing of what is in it.
+func parseKey(text string) (crypto.Signer, error) {
+	var key crypto.Signer
+	for rest := []byte(text); ; {
+		block, after := pem.Decode(rest)
+		if block == nil {
+			break
+		}
+		rest = after
+		if block.Type == "EC PARAMETERS" {
+			continue
+		}
+		if strings.Contains(block.Type, "ENCRYPTED") || block.Headers["DEK-Info"] != "" {
+			return nil, errors.New("is protected by a passphrase: bring it without (openssl pkey takes it off)")
+		}
+		if key != nil {
+			return nil, errors.New("has more than one PEM block: bring the key alone")
+		}
+		var parsed any
+		var err error
+		switch block.Type {
+		case "PRIVATE KEY":
+			parsed, err = x509.ParsePKCS8PrivateKey(block.Bytes)
+		case "RSA PRIVATE KEY":
+			parsed, err = x509.ParsePKCS1PrivateKey(block.Bytes)
+		case "EC PRIVATE KEY":
+			parsed, err = x509.ParseECPrivateKey(block.Bytes)
+		default:
+			return nil, errors.New("holds something else than a private key: bring the key alone")
+		}
+		signer, ok := parsed.(crypto.Signer)
+		if err != nil || !ok {
+			return nil, errors.New("cannot be read: it must be an RSA or ECDSA key")
+		}
+		key = signer
+	}
+	if key == nil {
+		return nil, errors.New("has no key: it must be PEM, which begins with -----BEGIN PRIVATE KEY-----")
+	}
+	return key, nil
+}
+
+func keyText(key crypto.Signer) (string, error) {
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return "", fmt.Errorf("encoding a key: %w", err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})), nil
+}
+
+// matches tells whether the key is the certificate's.
+func matches(leaf *x509.Certificate, key crypto.Signer) bool {
+	public, ok := leaf.PublicKey.(interface{ Equal(crypto.PublicKey) bool })
+	return ok && public.Equal(key.Public())
+}
+
+func newKey(kind string) (crypto.Signer, error) {
+	if kind == keyRSA {
+		return rsa.GenerateKey(rand.Reader, 2048)
+	}
+	return ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+}
+
+// selfSign makes a certificate that nobody vouches for.
+func selfSign(names []Name, keyType string, now time.Time) (chain, crypto.Signer, error) {
+	key, err := newKey(keyType)
+	if err != nil {
+		return nil, nil, fmt.Errorf("making a key: %w", err)
+	}
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+	if err != nil {
+		return nil, nil, err
+	}
+	template := &x509.Certificate{
+		SerialNumber: serial, Subject: pkix.Name{Organization: []string{selfSignedBy}},
+		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(selfSignedFor),
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, BasicConstraintsValid: true,
+	}
+	for _, n := range names {
+		template.DNSNames = append(template.DNSNames, n.String())
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		return nil, nil, fmt.Errorf("signing a certificate: %w", err)
+	}
+	cert, err := x509.ParseCertificate(der)
+	return chain{cert}, key, err
+}
+
+// covers tells whether a name of a certificate stands for a name, or for all that a wildcard stands for.
+func covers(certificate, name string) bool {
+	if certificate == name {
+		return true
+	}
+	parent, wildcard := strings.CutPrefix(certificate, "*.")
+	_, rest, dot := strings.Cut(name, ".")
+	return wildcard && dot && rest == parent && !strings.HasPrefix(name, "*.")
+}

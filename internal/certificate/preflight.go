@@ -1,0 +1,319 @@
+package certificate
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-acme/lego/v5/challenge/http01"
+	"github.com/go-acme/lego/v5/lego"
+	"github.com/google/uuid"
+	"github.com/miekg/dns"
+
+	"edge.internal/gateway/internal/kit/httpd"
+)
+
+// preflightWithin bounds a whole preflight.
+const preflightWithin = 45 * time.Second
+
+// Preflight asks whether an order would succeed.
+type Preflight struct {
+	Names         []Name     `json:"names" required:"true" doc:"Names that the certificate is for."`
+	Challenge     string     `json:"challenge" enum:"http-01,dns-01" doc:"How to show that they are ours."`
+	DNSProviderID *uuid.UUID `json:"dns_provider_id" doc:"Who sets the DNS record. None takes the provider whose zones fit the name best."`
+}
+
+// Validate complains as the certificate would.
+func (p *Preflight) Validate() error { return p.order().Validate() }
+
+func (p *Preflight) order() *Certificate {
+	return &Certificate{Source: sourceACME, Status: statusPending, Names: p.Names, Challenge: p.Challenge, DNSProviderID: p.DNSProviderID, KeyType: keyECDSA}
+}
+
+// Finding is what a preflight found about a name.
+type Finding struct {
+	Name   string `json:"name" doc:"The name; empty for what concerns all."`
+	Check  string `json:"check" enum:"directory,account,dns,caa,connection,provider" doc:"What was looked at."`
+	OK     bool   `json:"ok" doc:"Whether it is as it must be, as far as the gateway can see."`
+	Detail string `json:"detail" doc:"What was found, and what to do about it."`
+}
+
+// Findings is what a preflight found.
+type Findings struct {
+	OK       bool      `json:"ok" doc:"Whether an order should succeed."`
+	Findings []Finding `json:"findings" doc:"What was looked at."`
+}
+
+func (f *Findings) add(name, check string, ok bool, format string, args ...any) {
+	f.Findings = append(f.Findings, Finding{name, check, ok, printable(fmt.Sprintf(format, args...))})
+	f.OK = f.OK && ok
+}
+
+func (r *Room) mountPreflight() {
+	httpd.Handle(r.Router, http.MethodPost, "/certificates/preflight", httpd.Write,
+		audited("certificate.preflight", "Find out whether an order would succeed, without ordering: DNS, CAA, port 80, the certificate authority, and the DNS provider by a record that is set and removed"),
+		func(c *httpd.Call, in struct{ Body Preflight }) (Findings, error) {
+			ctx, cancel := context.WithTimeout(c, preflightWithin)
+			defer cancel()
+			order := in.Body.order()
+			found := r.preflight(ctx, order)
+			return found, r.Audit.Record(c, "certificate.preflight", order.Label(), map[string]any{"ok": found.OK})
+		})
+}
+
+func (r *Room) preflight(ctx context.Context, order *Certificate) Findings {
+	found := Findings{OK: true}
+	var identities []string
+	client, err := r.login(ctx)
+	switch {
+	case err == nil:
+		identities = client.GetServerMetadata().CaaIdentities
+		found.add("", "directory", true, "the certificate authority answers")
+		found.add("", "account", true, "%s", accountDetail(client))
+	case len(problems(err)) > 0:
+		found.add("", "directory", true, "the certificate authority answers")
+		found.add("", "account", false, "%s", explain(err, order.Challenge).sentence)
+	default:
+		found.add("", "directory", false, "%s", explain(err, order.Challenge).sentence)
+	}
+	for _, n := range order.Names {
+		r.preflightCAA(ctx, &found, n, identities)
+		if order.Challenge == challengeHTTP {
+			r.preflightHTTP(ctx, &found, n.String())
+		}
+	}
+	if order.Challenge == challengeDNS {
+		r.preflightProvider(ctx, &found, order)
+	}
+	return found
+}
+
+func accountDetail(client *lego.Client) string {
+	if terms := client.GetServerMetadata().TermsOfService; terms != "" {
+		return "there is an account, with which the terms of service are accepted: " + terms
+	}
+	return "there is an account"
+}
+
+// cheapPreflight looks at what costs nothing before the first order: certificate authorities count the orders that fail. That
+// nobody answers is not a reason: they ask elsewhere.
+func (r *Room) cheapPreflight(ctx context.Context, order *Certificate, identities []string) error {
+	for _, n := range order.Names {
+		if order.Challenge == challengeHTTP {
+			if _, err := r.addresses(ctx, n.String()); errors.Is(err, errNoName) {
+				return failed(failedDNS, "%s has no address in the DNS: add an A or AAAA record that leads to this gateway. Nothing was ordered", n)
+			}
+		}
+		if ok, why, err := r.permitted(ctx, n, identities); err == nil && !ok {
+			return failed(failedCAA, "%s. Nothing was ordered for %s", why, n)
+		}
+	}
+	return nil
+}
+
+// preflightHTTP looks whether a name leads to this gateway, and whether port 80 there is its own.
+func (r *Room) preflightHTTP(ctx context.Context, found *Findings, name string) {
+	list, err := r.addresses(ctx, name)
+	switch {
+	case errors.Is(err, errNoName):
+		found.add(name, "dns", false, "there is no A or AAAA record: add one that leads to this gateway")
+		return
+	case err != nil:
+		found.add(name, "dns", false, "the name servers of this machine do not answer: %v", err)
+		return
+	}
+	own, err := r.ownAddresses(ctx)
+	if err != nil {
+		found.add(name, "dns", false, "the addresses of this machine cannot be read: %v", err)
+		return
+	}
+	ours, others := split(list, own)
+	switch {
+	case len(others) == 0:
+		found.add(name, "dns", true, "leads to this gateway (%s)", join(ours))
+	case len(ours) == 0:
+		found.add(name, "dns", true, "leads to %s, which this gateway does not have itself: right if a router before it forwards port 80 to it", join(others))
+	default:
+		found.add(name, "dns", false, "leads to this gateway (%s) and elsewhere (%s): the certificate authority may ask either; remove what is not the gateway", join(ours), join(others))
+	}
+	r.preflightConnection(ctx, found, name, list, len(ours) > 0)
+}
+
+func split(list []netip.Addr, own map[netip.Addr]bool) (ours, others []netip.Addr) {
+	for _, ip := range list {
+		if own[ip] {
+			ours = append(ours, ip)
+		} else {
+			others = append(others, ip)
+		}
+	}
+	return ours, others
+}
+
+func join(list []netip.Addr) string {
+	texts := make([]string, len(list))
+	for i, ip := range list {
+		texts[i] = ip.String()
+	}
+	return strings.Join(texts, ", ")
+}
+
+func (r *Room) ownAddresses(ctx context.Context) (map[netip.Addr]bool, error) {
+	links, err := r.Host.Links(ctx)
+	if err != nil {
+		return nil, err
+	}
+	own := map[netip.Addr]bool{}
+	for _, l := range links {
+		for _, a := range l.Addrs {
+			if ip, err := netip.ParseAddr(a.Local); err == nil {
+				own[ip.Unmap().WithZone("")] = true
+			}
+		}
+	}
+	return own, nil
+}
+
+// preflightConnection asks for a token by the name, as the certificate authority will.
+func (r *Room) preflightConnection(ctx context.Context, found *Findings, name string, at []netip.Addr, ours bool) {
+	token, answer := rand.Text(), rand.Text()
+	_ = r.responder.Present(ctx, name, token, answer) // neither fails
+	defer func() { _ = r.responder.CleanUp(ctx, name, token, answer) }()
+	for _, ip := range at {
+		got, err := fetch(ctx, name, ip, token)
+		switch {
+		case err == nil && got == answer:
+			continue
+		case err == nil:
+			found.add(name, "connection", false, "port 80 of %s is answered by another server than this gateway", ip)
+		case ours:
+			found.add(name, "connection", false, "port 80 of %s does not answer: %v", ip, err)
+		default:
+			found.add(name, "connection", true, "could not check from inside: %s is not an address of this gateway, and does not answer from here (%v). Routers often do not lead their own network to their outer address; see from outside whether port 80 answers", ip, err)
+		}
+		return
+	}
+	found.add(name, "connection", true, "port 80 is answered by this gateway")
+}
+
+// fetch asks one address for a token. It goes to the machine itself as a rule, so the door for strangers' addresses is of no use;
+// what is learnt is whether the answer is our own.
+func fetch(ctx context.Context, name string, ip netip.Addr, token string) (string, error) {
+	dialer := &net.Dialer{Timeout: 3 * time.Second}
+	client := &http.Client{
+		Timeout: 5 * time.Second,
+		Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return dialer.DialContext(ctx, network, net.JoinHostPort(ip.String(), "80"))
+		}},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+name+http01.ChallengePath(token), http.NoBody)
+	if err != nil {
+		return "", err
+	}
+	res, err := client.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(io.LimitReader(res.Body, 256))
+	return string(b), err
+}
+
+// preflightCAA looks whether the domain lets the certificate authority issue.
+func (r *Room) preflightCAA(ctx context.Context, found *Findings, n Name, identities []string) {
+	permit, why, err := r.permitted(ctx, n, identities)
+	if err != nil {
+		found.add(n.String(), "caa", false, "the CAA records cannot be read, and the certificate authority will not issue without: %v", err)
+		return
+	}
+	found.add(n.String(), "caa", permit, "%s", why)
+}
+
+// permitted tells whether the CAA records let an authority with these identities issue for a name (RFC 8659).
+func (r *Room) permitted(ctx context.Context, n Name, identities []string) (ok bool, why string, err error) {
+	records, at, err := r.caa(ctx, strings.TrimPrefix(n.String(), "*."))
+	if err != nil {
+		return false, "", err
+	}
+	allowed := issuers(records, n.wildcard())
+	some := slices.DeleteFunc(slices.Clone(allowed), func(a string) bool { return a == "" })
+	switch {
+	case len(records) == 0:
+		return true, "there is no CAA record: every certificate authority may issue", nil
+	case allowed == nil:
+		return true, fmt.Sprintf("the CAA records of %s do not say who may issue", at), nil
+	case len(some) == 0:
+		return false, fmt.Sprintf("the CAA records of %s let nobody issue: add one for the certificate authority", at), nil
+	case len(identities) == 0:
+		return true, fmt.Sprintf("the CAA records of %s let %s issue; the certificate authority does not say whether that is its name", at, strings.Join(some, ", ")), nil
+	case slices.ContainsFunc(some, func(a string) bool { return slices.Contains(identities, a) }):
+		return true, fmt.Sprintf("the CAA records of %s let this certificate authority issue", at), nil
+	}
+	return false, fmt.Sprintf("the CAA records of %s let only %s issue: add one for %s", at, strings.Join(some, ", "), identities[0]), nil
+}
+
+// caa finds the records that hold for a name: its own, or those of the closest name above that has some.
+func (r *Room) caa(ctx context.Context, name string) (records []*dns.CAA, at string, err error) {
+	for at = name; ; {
+		answer, err := ask(ctx, r.deps.Resolvers(), at, dns.TypeCAA)
+		if err != nil && !errors.Is(err, errNoName) {
+			return nil, at, err
+		}
+		for _, rr := range answer {
+			if c, ok := rr.(*dns.CAA); ok {
+				records = append(records, c)
+			}
+		}
+		_, parent, more := strings.Cut(at, ".")
+		if len(records) > 0 || !more {
+			return records, at, nil
+		}
+		at = parent
+	}
+}
+
+// issuers are those that CAA records name; nil when they do not restrict this kind of certificate. The empty name is nobody.
+func issuers(records []*dns.CAA, wildcard bool) []string {
+	tag := "issue"
+	if wildcard && slices.ContainsFunc(records, func(c *dns.CAA) bool { return strings.EqualFold(c.Tag, "issuewild") }) {
+		tag = "issuewild"
+	}
+	var names []string
+	for _, c := range records {
+		if strings.EqualFold(c.Tag, tag) {
+			name, _, _ := strings.Cut(c.Value, ";")
+			names = append(names, strings.ToLower(strings.TrimSpace(name)))
+		}
+	}
+	return names
+}
+
+// preflightProvider sets a record for each name, and removes it.
+func (r *Room) preflightProvider(ctx context.Context, found *Findings, order *Certificate) {
+	s, err := r.solver(ctx, order)
+	if err != nil {
+		found.add("", "provider", false, "%s", explain(err, challengeDNS).sentence)
+		return
+	}
+	for _, n := range order.Names {
+		name, value := strings.TrimPrefix(n.String(), "*."), rand.Text()
+		if err := s.Present(ctx, name, "", value); err != nil {
+			found.add(n.String(), "provider", false, "%v", err)
+			continue
+		}
+		if err := s.CleanUp(ctx, name, "", value); err != nil {
+			found.add(n.String(), "provider", false, "the DNS provider %s set a record, but did not remove it: %s", s.chosen[name].name, withoutBody(err))
+			continue
+		}
+		found.add(n.String(), "provider", true, "the DNS provider %s sets and removes records", s.chosen[name].name)
+	}
+}

@@ -1,0 +1,119 @@
+package certificate
+
+import (
+	"context"
+	"encoding/base64"
+	"net"
+	"strconv"
+
+	"edge.internal/gateway/internal/kit/check"
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/resource"
+	"edge.internal/gateway/internal/kit/secret"
+	"edge.internal/gateway/internal/kit/value"
+)
+
+const (
+	providerTable = "certificate_dns_providers"
+
+	kindRFC2136      = "rfc2136"
+	kindCloudflare   = "cloudflare"
+	kindDeSEC        = "desec"
+	kindDigitalOcean = "digitalocean"
+	kindHetzner      = "hetzner"
+	kindHTTPReq      = "httpreq"
+)
+
+// DNSProvider is a DNS service at which the gateway may set records, to show that names are ours.
+type DNSProvider struct {
+	resource.Meta
+	Name             value.Line         `json:"name" required:"true" maxLength:"120" doc:"Name of the provider."`
+	Kind             string             `json:"kind" required:"true" enum:"rfc2136,cloudflare,desec,digitalocean,hetzner,httpreq" doc:"Which service, or which protocol: rfc2136 is dynamic update with TSIG, which most name servers of your own take; httpreq is a web service of your own, which gets POST /present and POST /cleanup with fqdn and value."`
+	Zones            []value.DomainName `json:"zones" doc:"Zones that it serves. None stands for all."`
+	Server           string             `json:"server" maxLength:"300" doc:"For rfc2136: the primary name server, by name or address, with a port if it is not 53."`
+	Endpoint         value.URL          `json:"endpoint" doc:"For httpreq: where the web service is."`
+	Username         string             `json:"username" maxLength:"255" doc:"For rfc2136 the name of the TSIG key, for httpreq the user, if it wants one."`
+	Algorithm        string             `json:"algorithm" enum:"hmac-sha256,hmac-sha384,hmac-sha512" doc:"For rfc2136: the algorithm of the TSIG key."`
+	Secret           secret.Text        `json:"secret,omitzero" doc:"The TSIG key in base64, the API token, or the password."`
+	SecretConfigured bool               `json:"secret_configured" readOnly:"true" db:"-" doc:"Whether there is a secret."`
+}
+
+// Label is how people know it.
+func (p *DNSProvider) Label() string { return p.Name.String() }
+
+// Validate complains about what the kind lacks, and about what it does not take.
+func (p *DNSProvider) Validate() error {
+	var c check.List
+	rfc2136, httpreq := p.Kind == kindRFC2136, p.Kind == kindHTTPReq
+	for i, z := range p.Zones {
+		for _, other := range p.Zones[:i] {
+			c.That(z != other, "zones", "has %s twice", z)
+		}
+	}
+	if rfc2136 {
+		c.That(p.Server != "", "server", "is required for rfc2136")
+		if _, err := serverAddress(p.Server); p.Server != "" && err != nil {
+			c.Add("server", "%v", err)
+		}
+		_, err := value.Parse[value.Host](p.Username)
+		c.That(err == nil, "username", "must be the name of the TSIG key, such as gateway or gateway.example.net")
+		if plain, fresh := p.Secret.Fresh(); fresh {
+			_, err := base64.StdEncoding.DecodeString(plain)
+			c.That(err == nil, "secret", "must be the TSIG key in base64, as the name server's configuration has it")
+		}
+	}
+	c.That(rfc2136 || p.Server == "", "server", "has a meaning for rfc2136 alone")
+	c.That(!httpreq || !p.Endpoint.IsZero(), "endpoint", "is required for httpreq")
+	c.That(httpreq || p.Endpoint.IsZero(), "endpoint", "has a meaning for httpreq alone")
+	c.That(rfc2136 || httpreq || p.Username == "", "username", "has a meaning for rfc2136 and httpreq alone")
+	c.That(httpreq && p.Username == "" || p.Secret.Set(), "secret", "is required")
+	return c.Err()
+}
+
+// serverAddress is a name server with its port.
+func serverAddress(text string) (string, error) {
+	host, port := text, "53"
+	if h, p, err := net.SplitHostPort(text); err == nil {
+		host, port = h, p
+	}
+	if _, err := value.Parse[value.Host](host); err != nil {
+		return "", fault.New(fault.Invalid, "must be a host name or an IP address, with a port if it is not 53")
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+		return "", fault.New(fault.Invalid, "must have a port between 1 and 65535, or none")
+	}
+	return net.JoinHostPort(host, port), nil
+}
+
+func (r *Room) providerKind() resource.Kind[DNSProvider] {
+	return resource.Kind[DNSProvider]{
+		Name: "certificate.dns-provider", Title: "DNS provider", Path: "/dns-providers", Table: providerTable, Order: "name",
+		New:   func() DNSProvider { return DNSProvider{Algorithm: "hmac-sha256"} },
+		Check: r.checkProvider,
+		View:  func(p *DNSProvider) { p.SecretConfigured = p.Secret.Set() },
+	}
+}
+
+// checkProvider keeps the secret from going where it was not meant for, and has what waits for a provider ordered again.
+func (r *Room) checkProvider(ctx context.Context, tx *db.Tx, was, now *DNSProvider) error {
+	if now == nil {
+		users, err := r.certificates.Where(ctx, tx, "dns_provider_id = $1", was.ID)
+		if err != nil {
+			return err
+		}
+		var list []resource.User
+		for i := range users {
+			list = append(list, resource.User{Kind: r.certificates.Name, ID: users[i].ID, Name: users[i].Label()})
+		}
+		return resource.InUse("the DNS provider", list)
+	}
+	if was != nil && (was.Kind != now.Kind || was.Server != now.Server || was.Endpoint != now.Endpoint) {
+		if _, fresh := now.Secret.Fresh(); now.Secret.Set() && !fresh {
+			return fault.Field("secret", "must be entered again when the service changes: the stored one was meant for another")
+		}
+	}
+	tx.Queue("UPDATE certificates SET next_attempt_at = NULL WHERE source = 'acme' AND challenge = 'dns-01' AND next_attempt_at IS NOT NULL")
+	tx.AfterCommit(r.Wake)
+	return nil
+}

@@ -1,0 +1,136 @@
+package apply_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"edge.internal/gateway/internal/kit/apply"
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/host"
+)
+
+// stepping is a toy whose daemon takes single lines while it runs.
+type stepping struct {
+	*toy
+	mu    sync.Mutex
+	took  []string
+	fails string
+}
+
+func newStepping(t *testing.T) *stepping {
+	s := &stepping{}
+	s.toy = newToy(t, func(x *toy) {
+		x.runtime = &apply.Runtime[[]string]{
+			Can: func(_, _ []string) bool { return false },
+			Plan: func(_ context.Context, _ *db.Tx, rows []apply.Row) (apply.Step, error) {
+				line := *rows[0].Now.(*string)
+				if line == "structure" {
+					return nil, nil
+				}
+				return func(context.Context) error {
+					s.mu.Lock()
+					defer s.mu.Unlock()
+					if line == s.fails {
+						return errors.New("not while it runs")
+					}
+					s.took = append(s.took, line)
+					return nil
+				}, nil
+			},
+		}
+	})
+	s.want(t, "first", apply.Live) // nothing is known about the daemon before
+	return s
+}
+
+func (s *stepping) steps() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.took)
+}
+
+func TestStepsNeedNoReloadAndFilesFollow(t *testing.T) {
+	s := newStepping(t)
+	restarts, checks := s.Machine.Restarts(host.Chrony), s.Machine.Runs(host.ChronyCheck)
+	for i := range 20 {
+		s.want(t, fmt.Sprintf("line %02d", i), apply.Live)
+	}
+	if got := s.steps(); len(got) != 20 || !slices.IsSorted(got) {
+		t.Fatalf("steps %q", got)
+	}
+	eventually(t, "the files follow", func() bool {
+		lines, _ := s.load(t.Context(), s.DB)
+		f, _ := render(lines)
+		return s.file(t) == string(f[0].Content)
+	})
+	if s.Machine.Restarts(host.Chrony) != restarts || s.Machine.Runs(host.ChronyCheck) != checks {
+		t.Fatal("a step took the full way")
+	}
+	if st := s.status(); st.AppliedRevision != 21 || st.State != apply.Live {
+		t.Fatalf("%+v", st)
+	}
+}
+
+func TestStepThatFailsTakesTheFullWay(t *testing.T) {
+	s := newStepping(t)
+	restarts := s.Machine.Restarts(host.Chrony)
+	s.fails = "stubborn"
+	s.want(t, "stubborn", apply.Live)
+	if s.Machine.Restarts(host.Chrony) != restarts+1 || s.file(t) != "first\nstubborn\n" {
+		t.Fatalf("%d restarts, file %q", s.Machine.Restarts(host.Chrony)-restarts, s.file(t))
+	}
+	s.want(t, "after", apply.Live)
+	if got := s.steps(); !slices.Equal(got, []string{"after"}) {
+		t.Fatalf("steps %q", got)
+	}
+}
+
+func TestStepsAndPassesMixed(t *testing.T) {
+	s := newStepping(t)
+	var group sync.WaitGroup
+	for i := range 40 {
+		group.Go(func() {
+			line := fmt.Sprintf("line %02d", i)
+			if i%4 == 0 {
+				line = "structure"
+			}
+			if o, err := s.add(t, line); err != nil || o[apply.NTP] != apply.Live {
+				t.Errorf("%s: %v, %v", line, o, err)
+			}
+		})
+	}
+	group.Wait()
+	eventually(t, "the files follow", func() bool {
+		lines, _ := s.load(t.Context(), s.DB)
+		f, _ := render(lines)
+		return s.file(t) == string(f[0].Content)
+	})
+	if st := s.status(); st.AppliedRevision != 41 || st.State != apply.Live {
+		t.Fatalf("%+v", st)
+	}
+}
+
+// Changes that queue are loaded, checked and applied together.
+func TestChangesThatQueueShareAPass(t *testing.T) {
+	x := newToy(t, nil)
+	x.want(t, "first", apply.Live)
+	restarts, checks := x.Machine.Restarts(host.Chrony), x.Machine.Runs(host.ChronyCheck)
+	var group sync.WaitGroup
+	for i := range 100 {
+		group.Go(func() {
+			if o, err := x.add(t, fmt.Sprintf("line %03d", i)); err != nil || o[apply.NTP] != apply.Live {
+				t.Errorf("%v, %v", o, err)
+			}
+		})
+	}
+	group.Wait()
+	r, c := x.Machine.Restarts(host.Chrony)-restarts, x.Machine.Runs(host.ChronyCheck)-checks
+	if r >= 50 || c >= 50 {
+		t.Fatalf("%d restarts and %d checks for 100 changes", r, c)
+	}
+	t.Logf("%d restarts and %d checks for 100 changes", r, c)
+}

@@ -1,0 +1,125 @@
+// Package proxytest runs a real HAProxy below a folder, for tests: the root folder of a host.System.
+package proxytest
+
+import (
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"edge.internal/gateway/internal/kit/host/child"
+)
+
+// Own is the machine's HAProxy.
+const Own = "/usr/sbin/haproxy"
+
+// Next is the HAProxy of the next Debian, which speaks HTTP/3. A test that needs it fails without it.
+func Next(t testing.TB) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for ; ; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			break
+		}
+		if dir == "/" {
+			t.Fatal("no go.mod above the test")
+		}
+	}
+	path := filepath.Join(dir, ".cache", "haproxy3", "haproxy")
+	if _, err := os.Stat(path); err != nil {
+		t.Fatalf("%v: run make test-packages first", err)
+	}
+	return path
+}
+
+// Root makes a folder that an HAProxy can run below. Its user can reach it, and its path leaves room for sockets.
+func Root(t testing.TB) string {
+	t.Helper()
+	root, err := os.MkdirTemp("", "haproxy-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(root) })
+	if err := os.Chmod(root, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{"run/haproxy", "run/gateway", "etc/haproxy"} {
+		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
+}
+
+// Address is one on loopback that nobody listens on.
+func Address(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// AdminSocket is where the worker of an HAProxy below a root answers. Its configuration must say so.
+func AdminSocket(root string) string { return filepath.Join(root, "run/haproxy/admin.sock") }
+
+// Process is a running HAProxy.
+type Process struct {
+	cmd   *exec.Cmd
+	ended <-chan error
+	gone  bool
+}
+
+// Start runs an HAProxy with the configuration at its usual place below the root, and returns when it serves. It ends with the
+// test.
+func Start(t testing.TB, program, root string) *Process {
+	t.Helper()
+	log, err := os.Create(filepath.Join(root, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	if err := os.Remove(AdminSocket(root)); err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(program, "-W", "-S", filepath.Join(root, "run/haproxy-master.sock"), "-p", filepath.Join(root, "run/haproxy.pid"),
+		"-f", filepath.Join(root, "etc/haproxy/haproxy.cfg"))
+	cmd.Stdout, cmd.Stderr = log, log
+	ended, err := child.Start(cmd, syscall.SIGKILL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Process{cmd: cmd, ended: ended}
+	t.Cleanup(func() {
+		p.Stop(syscall.SIGTERM)
+		if t.Failed() {
+			said, _ := os.ReadFile(log.Name())
+			t.Logf("haproxy said:\n%s", said)
+		}
+	})
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		if _, err := os.Stat(AdminSocket(root)); err == nil {
+			return p
+		} else if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Stop ends it with a signal, and returns when it is gone.
+func (p *Process) Stop(signal syscall.Signal) {
+	if p.gone {
+		return
+	}
+	p.gone = true
+	_ = p.cmd.Process.Signal(signal)
+	<-p.ended
+}

@@ -1,0 +1,181 @@
+package httpd
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// letGo is how long clients that have begun to connect have for it when a port is released. It is shorter than a second, after
+// which a client repeats an attempt to connect that got no answer.
+const letGo = 500 * time.Millisecond
+
+// Port is a TCP port that is held at times, and left to somebody else at others. Both may hold it at once, if the other one
+// allows it too, so that there is no moment without anybody. For a server it is one listener all the time.
+type Port struct {
+	address  string
+	accepted chan accepted
+	closed   chan struct{}
+	work     sync.WaitGroup
+
+	mu   sync.Mutex
+	held *net.TCPListener // nil while it is left to others
+}
+
+type accepted struct {
+	conn net.Conn
+	err  error
+}
+
+// NewPort returns the port, which is not held yet.
+func NewPort(address string) *Port {
+	return &Port{address: address, accepted: make(chan accepted), closed: make(chan struct{})}
+}
+
+// Hold begins to listen, unless it does already.
+func (p *Port) Hold(ctx context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.held != nil || p.isClosed() {
+		return nil
+	}
+	shared := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
+		return control(c, func(fd int) error { return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1) })
+	}}
+	shared.SetMultipathTCP(false) // whose sockets take no filter, see Release
+	l, err := shared.Listen(ctx, "tcp", p.address)
+	if err != nil {
+		return err
+	}
+	p.held = l.(*net.TCPListener)
+	p.work.Go(func() { p.accept(l) })
+	return nil
+}
+
+// Release stops listening, if it does. Connections go on, and those that are about to be made are served too.
+func (p *Port) Release() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l := p.held
+	if l == nil {
+		return nil
+	}
+	p.held = nil
+	// The kernel resets what is under way when a listener closes. So the listener first turns deaf to new clients: they try
+	// again, and find the other one.
+	raw, err := l.SyscallConn()
+	if err == nil {
+		err = control(raw, func(fd int) error {
+			return unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: uint16(len(deaf)), Filter: &deaf[0]})
+		})
+	}
+	p.work.Go(func() {
+		select {
+		case <-p.closed:
+		case <-time.After(letGo):
+		}
+		_ = l.Close()
+	})
+	if err != nil {
+		return fmt.Errorf("releasing %s: %w", p.address, err)
+	}
+	return nil
+}
+
+// deaf drops the first packet of a connection: SYN without ACK, in byte 13 of the TCP header.
+var deaf = []unix.SockFilter{
+	{Code: unix.BPF_LD | unix.BPF_B | unix.BPF_ABS, K: 13},
+	{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: 0x12},
+	{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jf: 1, K: 0x02},
+	{Code: unix.BPF_RET | unix.BPF_K, K: 0},
+	{Code: unix.BPF_RET | unix.BPF_K, K: 0xffffffff},
+}
+
+// control calls do with the descriptor of a socket.
+func control(c syscall.RawConn, do func(fd int) error) error {
+	var failed error
+	if err := c.Control(func(fd uintptr) { failed = do(int(fd)) }); err != nil {
+		return err
+	}
+	return failed
+}
+
+// accept hands on what comes until the listener is closed.
+func (p *Port) accept(l net.Listener) {
+	for {
+		conn, err := l.Accept()
+		if err != nil && p.left(l) {
+			return
+		}
+		select {
+		case p.accepted <- accepted{conn, err}:
+		case <-p.closed:
+			if err == nil {
+				conn.Close()
+			}
+			return
+		}
+	}
+}
+
+// left tells whether the listener is one that was released, or closed with the port.
+func (p *Port) left(l net.Listener) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.held != l || p.isClosed()
+}
+
+// Accept waits for the next connection.
+func (p *Port) Accept() (net.Conn, error) {
+	select {
+	case a := <-p.accepted:
+		return a.conn, a.err
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close releases the port for good.
+func (p *Port) Close() error {
+	p.mu.Lock()
+	defer p.work.Wait()
+	defer p.mu.Unlock()
+	if p.isClosed() {
+		return nil
+	}
+	close(p.closed)
+	if p.held == nil {
+		return nil
+	}
+	return p.held.Close()
+}
+
+func (p *Port) isClosed() bool {
+	select {
+	case <-p.closed:
+		return true
+	default:
+		return false
+	}
+}
+
+// Addr is the address of the port.
+func (p *Port) Addr() net.Addr {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.held != nil {
+		return p.held.Addr()
+	}
+	return portAddr(p.address)
+}
+
+// portAddr is the address of a port that is not held.
+type portAddr string
+
+func (portAddr) Network() string  { return "tcp" }
+func (a portAddr) String() string { return string(a) }

@@ -1,0 +1,165 @@
+package httpd_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"edge.internal/gateway/internal/kit/httpd"
+)
+
+// neighbour listens where a Port does, and answers with its name.
+func neighbour(t *testing.T, address, name string) {
+	t.Helper()
+	shared := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
+		return c.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, 1) })
+	}}
+	l, err := shared.Listen(t.Context(), "tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	serve(t, l, name)
+}
+
+// serve answers with a name, and after a pause if it is asked for one.
+func serve(t *testing.T, l net.Listener, name string) {
+	t.Helper()
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/slow" {
+			io.WriteString(w, "slow ")
+			w.(http.Flusher).Flush()
+			time.Sleep(2 * letGo)
+		}
+		io.WriteString(w, name)
+	})}
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(l) }()
+	t.Cleanup(func() {
+		server.Close()
+		if err := <-done; !errors.Is(err, http.ErrServerClosed) {
+			t.Error(err)
+		}
+	})
+}
+
+// letGo is longer than a released port goes on listening.
+const letGo = 700 * time.Millisecond
+
+func ask(ctx context.Context, client *http.Client, url string) (string, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return "", err
+	}
+	res, err := client.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	return string(b), err
+}
+
+// TestPortChangesHands has clients connect all the time while the port goes to a neighbour and back. None may notice.
+func TestPortChangesHands(t *testing.T) {
+	reserved, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := reserved.Addr().String()
+	reserved.Close()
+	port := httpd.NewPort(address)
+	serve(t, port, "port")
+	hold := func() {
+		t.Helper()
+		for range 2 {
+			if err := port.Hold(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	release := func() {
+		t.Helper()
+		for range 2 {
+			if err := port.Release(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	url := "http://" + address
+	if _, err := ask(t.Context(), client, url); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Fatalf("it listens before it is told to: %v", err)
+	}
+	hold()
+	ctx, cancel := context.WithCancel(t.Context())
+	var asked, port1, port2 atomic.Int64
+	failed := make(chan error, 100)
+	var clients [4]chan struct{}
+	for i := range clients {
+		clients[i] = make(chan struct{})
+		go func() {
+			defer close(clients[i])
+			for ctx.Err() == nil {
+				who, err := ask(t.Context(), client, url)
+				asked.Add(1)
+				switch {
+				case err != nil:
+					failed <- err
+					return
+				case who == "port":
+					port1.Add(1)
+				default:
+					port2.Add(1)
+				}
+			}
+		}()
+	}
+	slow := make(chan string, 1)
+	go func() {
+		said, err := ask(t.Context(), client, url+"/slow")
+		if err != nil {
+			said = err.Error()
+		}
+		slow <- said
+	}()
+	for port1.Load() < 100 {
+		time.Sleep(time.Millisecond)
+	}
+	neighbour(t, address, "neighbour")
+	for range 3 {
+		release()
+		time.Sleep(letGo)
+		before := port1.Load()
+		time.Sleep(50 * time.Millisecond)
+		if port1.Load() != before {
+			t.Error("a released port is served")
+		}
+		hold()
+		for port1.Load() < before+20 && len(failed) == 0 {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	cancel()
+	for _, done := range clients {
+		<-done
+	}
+	close(failed)
+	for err := range failed {
+		t.Error(err)
+	}
+	if port2.Load() == 0 {
+		t.Error("the neighbour was never asked")
+	}
+	if said := <-slow; said != "slow port" {
+		t.Errorf("what was under way ended with %q", said)
+	}
+	t.Logf("%d connections, %d to the neighbour", asked.Load(), port2.Load())
+}

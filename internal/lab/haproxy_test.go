@@ -1,0 +1,100 @@
+package lab_test
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/proxytest"
+	"edge.internal/gateway/internal/lab"
+)
+
+// smallProxy answers on the ports of the gateway.
+const smallProxy = `global
+	stats socket /run/haproxy/admin.sock mode 600 level admin
+	chroot /var/lib/haproxy
+	user haproxy
+	group haproxy
+defaults
+	mode http
+	timeout connect 1s
+	timeout client 5s
+	timeout server 5s
+frontend web
+	bind :80
+	bind :443
+	bind :3443
+	http-request return status 200
+`
+
+// TestHAProxy runs an HAProxy that is not the machine's, from a configuration that is not the machine's either.
+func TestHAProxy(t *testing.T) {
+	l := up(t, lab.Options{HAProxy: proxytest.Next(t)})
+	units := l.Units()
+	if err := units.Start(t.Context(), host.HAProxy); err == nil {
+		t.Fatal("it starts with the configuration of the machine's package")
+	}
+	if err := os.WriteFile(l.Path("/etc/haproxy/haproxy.cfg"), []byte(smallProxy), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := units.Start(t.Context(), host.HAProxy); err != nil {
+		t.Fatal(err)
+	}
+	wan := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, address string) (conn net.Conn, err error) {
+		within := l.Within(lab.Wan, func() error {
+			conn, err = new(net.Dialer).DialContext(ctx, network, address)
+			return nil
+		})
+		if within != nil {
+			return nil, within
+		}
+		return conn, err
+	}}}
+	serves := func() {
+		t.Helper()
+		for _, address := range []string{"198.51.100.1:80", "198.51.100.1:443", "198.51.100.1:3443"} {
+			res, err := wan.Get("http://" + address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			res.Body.Close()
+			if res.StatusCode != 200 {
+				t.Errorf("%s: %s", address, res.Status)
+			}
+		}
+	}
+	serves()
+	machine, err := host.New(host.Options{Root: strings.TrimSuffix(l.Path("/"), "/"), Units: units})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now, err := machine.ProxyProcess(t.Context())
+	if err != nil || !strings.HasPrefix(now.Version, "3.") {
+		t.Errorf("%+v, %v", now, err)
+	}
+	if err := units.Restart(t.Context(), host.HAProxy); err != nil {
+		t.Fatal(err)
+	}
+	serves()
+	// Workers go with their master, however it goes, and leave the ports and sockets to the next ones.
+	state, err := units.State(t.Context(), host.HAProxy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sh(t, l, lab.Gateway, "kill", "-9", strconv.Itoa(state.PID))
+	for deadline := time.Now().Add(10 * time.Second); sh(t, l, lab.Gateway, "sh", "-c", "pgrep -x haproxy || true") != ""; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("its workers live on")
+		}
+	}
+	if err := units.Start(t.Context(), host.HAProxy); err != nil {
+		t.Fatal(err)
+	}
+	serves()
+}

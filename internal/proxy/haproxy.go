@@ -1,0 +1,182 @@
+package proxy
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	"edge.internal/gateway/internal/kit/host"
+)
+
+// unit is the daemon behind the room.
+const unit = host.HAProxy
+
+// capableFor is how long the answer to what HAProxy is able to do is believed: a package may bring another one.
+const capableFor = time.Minute
+
+// capabilities are what the installed HAProxy is able to do; nothing, when there is none.
+func (r *Room) capabilities(ctx context.Context) Features {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if now := r.Clock.Now(); now.Sub(r.capableAt) > capableFor || r.capable.Version == "" {
+		out, err := r.Host.Run(ctx, host.HAProxyVersion, host.Input{})
+		if err != nil {
+			return r.capable
+		}
+		r.capable, r.capableAt = features(out.Stdout), now
+	}
+	return r.capable
+}
+
+// check asks HAProxy whether it can read the staged files.
+func (r *Room) check(ctx context.Context, files []host.File) error {
+	_, err := r.Host.Run(ctx, host.HAProxyCheck, host.Input{Staged: files})
+	return err
+}
+
+// reload makes HAProxy read its files. It goes on serving meanwhile, and with what it had when it refuses them.
+func (r *Room) reload(ctx context.Context, _ *Config, _ []host.File) error {
+	r.reloads.Add(1)
+	_, err := r.Host.ProxyReload(ctx)
+	if errors.Is(err, host.ErrNotRunning) {
+		return r.Host.Restart(ctx, unit)
+	}
+	return err
+}
+
+// verify says whether HAProxy runs with the configuration: its shape by the mark, and all that may change while it runs
+// by what it has.
+func (r *Room) verify(ctx context.Context, c *Config, _ []host.File) error {
+	m := c.model()
+	main, err := m.main()
+	if err != nil {
+		return err
+	}
+	questions := []host.ProxyQuestion{ask("show", "info"), ask("show", "servers", "state"), ask("show", "ssl", "crt-list", "-n", certificateList)}
+	for _, place := range mapPlaces {
+		questions = append(questions, ask("show", "map", mapName(place)))
+	}
+	answers, err := r.Host.ProxyAsk(ctx, questions...)
+	if err != nil {
+		return fmt.Errorf("haproxy does not answer: %w", err)
+	}
+	if has := described(answers[0]); has != hex.EncodeToString(main.mark) {
+		return fmt.Errorf("haproxy runs with another configuration (%s)", has)
+	}
+	if err := m.compareServers(answers[1]); err != nil {
+		return err
+	}
+	if err := m.compareCertificates(answers[2]); err != nil {
+		return err
+	}
+	for i, place := range mapPlaces {
+		if err := compareMap(place, m.files()[place], answers[3+i]); err != nil {
+			return err
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.shape = &m.shape
+	return nil
+}
+
+// described is the mark of the configuration that HAProxy runs with.
+func described(info string) string {
+	for line := range strings.Lines(info) {
+		if mark, ok := strings.CutPrefix(line, "description: "); ok {
+			return strings.TrimSpace(mark)
+		}
+	}
+	return "unmarked"
+}
+
+// compareMap complains when a running map is not what it should be.
+func compareMap(place host.Place, want entries, said string) error {
+	count := 0
+	for line := range strings.Lines(said) {
+		// Each line has a reference, a key and a value.
+		_, line, ok := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		key, text, _ := strings.Cut(line, " ")
+		if !ok {
+			continue
+		}
+		count++
+		if e, known := want[key]; !known || e.value(separator(place)) != text {
+			return fmt.Errorf("haproxy has another entry for %s in its %s", key, mapName(place))
+		}
+	}
+	if count != len(want) {
+		return fmt.Errorf("haproxy has %d entries in its %s instead of %d", count, mapName(place), len(want))
+	}
+	return nil
+}
+
+// compareCertificates complains when other certificates are listed than should be.
+func (m *model) compareCertificates(said string) error {
+	want := map[string]string{defaultCertificate: "default.invalid"}
+	for _, x := range m.certificates {
+		want[certificateFile(x.Certificate).String()] = x.nameList()
+	}
+	for line := range strings.Lines(said) {
+		file, names, _ := strings.Cut(strings.TrimSpace(line), " ")
+		file, _, _ = strings.Cut(file, ":") // behind it stands the number of the line
+		if file == "#" || file == "" {
+			continue
+		}
+		if expected, ok := want[file]; !ok || expected != names {
+			return fmt.Errorf("haproxy shows %s for other names (%s)", file, names)
+		}
+		delete(want, file)
+	}
+	for file := range maps.Keys(want) {
+		return fmt.Errorf("haproxy does not show %s", file)
+	}
+	return nil
+}
+
+// Columns of "show servers state".
+const (
+	stateBackend = 1
+	stateName    = 3
+	stateAddress = 4
+	stateAdmin   = 6
+	stateWeight  = 7
+	statePort    = 18
+	stateColumns = 19
+)
+
+// maintenanceBit of the administrative state is an operator's, set here or in the file.
+const maintenanceBit = 0x01
+
+// compareServers complains when a running server is not what it should be.
+func (m *model) compareServers(said string) error {
+	want := map[string]*Server{}
+	for _, p := range m.backends {
+		for i := range p.servers {
+			want[serverKey(p.ID, &p.servers[i])] = &p.servers[i]
+		}
+	}
+	for line := range strings.Lines(said) {
+		f := strings.Fields(line)
+		if len(f) < stateColumns || f[0] == "#" || !strings.HasPrefix(f[stateBackend], backendPrefix) {
+			continue
+		}
+		key := f[stateBackend] + "/" + f[stateName]
+		s := want[key]
+		if s == nil {
+			return fmt.Errorf("haproxy has a server %s that is not stored", key)
+		}
+		delete(want, key)
+		if err := s.is(f); err != nil {
+			return fmt.Errorf("server %s of haproxy: %w", key, err)
+		}
+	}
+	for key := range maps.Keys(want) {
+		return fmt.Errorf("haproxy has no server %s", key)
+	}
+	return nil
+}

@@ -1,0 +1,390 @@
+package proxy
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/google/uuid"
+
+	"edge.internal/gateway/internal/kit/conf"
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/value"
+)
+
+// model is a configuration in HAProxy's terms. What hangs on one domain is an entry of a map, so that neither a request nor a
+// change costs more when there are many; what HAProxy must know when it starts is the shape.
+type model struct {
+	shape
+	hosts, wildcards, routes, headers, switches entries
+	backends                                    []pool
+	certificates                                []shown
+	// management are the certificates of the management port.
+	management []shown
+	// main is haproxy.cfg, made once.
+	main func() (mainFile, error)
+}
+
+// entry is one line of a map.
+type entry struct {
+	key    conf.Arg
+	fields []conf.Arg
+}
+
+// entries are the lines of a map, by key.
+type entries map[string]entry
+
+func (m entries) put(e entry) { m[e.key.String()] = e }
+
+// value is what HAProxy has for the entry.
+func (e entry) value(separator string) string {
+	texts := make([]string, len(e.fields))
+	for i, f := range e.fields {
+		texts[i] = f.String()
+	}
+	return strings.Join(texts, separator)
+}
+
+// shape is what entries of maps refer to, and HAProxy must know when it starts.
+type shape struct {
+	// slots are the header operations that any domain uses; each has its field in a domain's entry.
+	slots []slot
+	// periods of the rate limits have a table each.
+	periods []int
+	// strips are the lengths of prefixes that are taken off.
+	strips []int
+	// active are the backends.
+	active map[uuid.UUID]bool
+}
+
+// slot is one header operation. Of those that add, a domain may have several for one name.
+type slot struct {
+	operation string
+	name      string // in lower case
+	nth       int
+	written   HeaderName
+}
+
+// pool is a backend with its servers.
+type pool struct {
+	Backend
+	servers []Server
+}
+
+// shown is a certificate and the names that it is shown for.
+type shown struct {
+	Certificate
+	names []SiteName
+}
+
+const (
+	fieldSeparator  = "|"
+	headerSeparator = "\x1f"
+)
+
+// compile finds the model of a configuration.
+func compile(c *Config) *model {
+	m := &model{hosts: entries{}, wildcards: entries{}, routes: entries{}, headers: entries{}, switches: entries{}}
+	headers, rules := map[uuid.UUID][]Header{}, map[uuid.UUID][]Rule{}
+	for _, h := range c.Headers {
+		headers[h.DomainID] = append(headers[h.DomainID], h)
+	}
+	for _, r := range c.Rules {
+		rules[r.DomainID] = append(rules[r.DomainID], r)
+	}
+	m.shape = shapeOf(c, headers)
+	for i := range c.Domains {
+		d := &c.Domains[i]
+		m.add(siteOf(d, headers[d.ID], rules[d.ID]))
+	}
+	if !c.FQDN.IsZero() {
+		m.hosts.put(entry{conf.Value(c.FQDN), []conf.Arg{conf.Word("g"), conf.Word("gateway"), conf.Word(apiBackend)}})
+	}
+	if c.Maintenance {
+		m.switches.put(maintenanceOn)
+	}
+	servers := map[uuid.UUID][]Server{}
+	for _, s := range c.Servers {
+		servers[s.BackendID] = append(servers[s.BackendID], s)
+	}
+	for _, b := range c.Backends {
+		if b.Active {
+			m.backends = append(m.backends, pool{b, servers[b.ID]})
+		}
+	}
+	slices.SortFunc(m.backends, func(a, b pool) int { return slices.Compare(a.ID[:], b.ID[:]) })
+	m.certificates, m.management = show(c)
+	m.main = sync.OnceValues(func() (mainFile, error) { return renderMain(c, m) })
+	return m
+}
+
+// maintenanceOn is the entry that puts every site into maintenance.
+var maintenanceOn = entry{conf.Word("maintenance"), []conf.Arg{conf.Word("on")}}
+
+func shapeOf(c *Config, headers map[uuid.UUID][]Header) shape {
+	s := shape{active: map[uuid.UUID]bool{}}
+	slots, periods, strips := map[slot]HeaderName{}, map[int]bool{}, map[int]bool{}
+	domains := map[uuid.UUID]bool{}
+	for i := range c.Domains {
+		d := &c.Domains[i]
+		if !d.Active {
+			continue
+		}
+		domains[d.ID] = true
+		if d.RateLimitEnabled {
+			periods[d.RateLimitPeriodSeconds] = true
+		}
+		for key, h := range slotted(headers[d.ID]) {
+			if written, ok := slots[key]; !ok || h.Name.String() < written.String() {
+				slots[key] = h.Name
+			}
+		}
+	}
+	for i := range c.Rules {
+		if r := &c.Rules[i]; r.Active && r.StripPrefix && domains[r.DomainID] {
+			strips[len(r.PathPrefix.String())] = true
+		}
+	}
+	for key, written := range slots {
+		key.written = written
+		s.slots = append(s.slots, key)
+	}
+	// What removes comes before what sets, and that before what adds.
+	order := map[string]int{headerRemove: 0, headerSet: 1, headerAdd: 2}
+	slices.SortFunc(s.slots, func(a, b slot) int {
+		return cmp.Or(cmp.Compare(order[a.operation], order[b.operation]), cmp.Compare(a.name, b.name), cmp.Compare(a.nth, b.nth))
+	})
+	s.periods, s.strips = slices.Sorted(maps.Keys(periods)), slices.Sorted(maps.Keys(strips))
+	for i := range c.Backends {
+		if c.Backends[i].Active {
+			s.active[c.Backends[i].ID] = true
+		}
+	}
+	return s
+}
+
+// slotted gives each header of a domain its slot.
+func slotted(headers []Header) map[slot]Header {
+	found := map[slot]Header{}
+	for _, h := range headers {
+		key := slot{operation: h.Operation, name: strings.ToLower(h.Name.String())}
+		for found[key].Operation != "" {
+			key.nth++
+		}
+		found[key] = h
+	}
+	return found
+}
+
+// site is what a domain puts into the maps.
+type site struct {
+	hosts, wildcards, routes, headers []entry
+	// needs are what the shape must have.
+	needs shape
+	// slotted are its headers by slot, from which the entry of the headers is made once the slots are numbered.
+	slotted map[slot]Header
+	id      uuid.UUID
+}
+
+// siteOf finds the entries of a domain. One that is off has none.
+func siteOf(d *Domain, headers []Header, rules []Rule) site {
+	s := site{id: d.ID}
+	if !d.Active {
+		return s
+	}
+	s.slotted = slotted(headers)
+	s.routes = routesOf(d, rules)
+	if d.RateLimitEnabled {
+		s.needs.periods = []int{d.RateLimitPeriodSeconds}
+	}
+	for _, r := range rules {
+		if r.Active && r.StripPrefix {
+			s.needs.strips = append(s.needs.strips, len(r.PathPrefix.String()))
+		}
+	}
+	whole := fieldsOf(d, len(headers) > 0, len(s.routes) > 0)
+	if parent, wildcard := d.Name.Wildcard(); wildcard {
+		s.wildcards = []entry{{conf.Value(parent), whole}}
+		return s
+	}
+	canonical, other := d.canonical()
+	s.hosts = []entry{{conf.Value(canonical), whole}}
+	if !other.IsZero() {
+		s.hosts = append(s.hosts, entry{conf.Value(other), []conf.Arg{flags(conf.Word("w"), d.plainFlag()), conf.ID(d.ID), conf.Word(""), conf.Value(canonical)}})
+	}
+	return s
+}
+
+// fits tells whether a running HAProxy of a shape can take the site.
+func (s *site) fits(x *shape) bool {
+	missing := func(have []int) func(int) bool {
+		return func(n int) bool { return !slices.Contains(have, n) }
+	}
+	for key := range s.slotted {
+		if x.slot(key) < 0 {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(s.needs.periods, missing(x.periods)) && !slices.ContainsFunc(s.needs.strips, missing(x.strips))
+}
+
+// slot is the number of a header operation, or -1.
+func (x *shape) slot(key slot) int {
+	return slices.IndexFunc(x.slots, func(s slot) bool { return s.operation == key.operation && s.name == key.name && s.nth == key.nth })
+}
+
+// headerEntry is the entry of the site's headers in a shape that has its slots.
+func (s *site) headerEntry(x *shape) (entry, bool) {
+	if len(s.slotted) == 0 {
+		return entry{}, false
+	}
+	fields := make([]conf.Arg, len(x.slots))
+	last := 0
+	for key, h := range s.slotted {
+		n := x.slot(key)
+		fields[n], last = conf.Value(h.Value), max(last, n)
+		if h.Operation == headerRemove {
+			fields[n] = conf.Word("1")
+		}
+	}
+	return entry{conf.ID(s.id), fields[:last+1]}, true
+}
+
+func (m *model) add(s site) {
+	for _, e := range s.hosts {
+		m.hosts.put(e)
+	}
+	for _, e := range s.wildcards {
+		m.wildcards.put(e)
+	}
+	for _, e := range s.routes {
+		m.routes.put(e)
+	}
+	if e, ok := s.headerEntry(&m.shape); ok {
+		m.headers.put(e)
+	}
+}
+
+// fieldsOf is what HAProxy knows about a site; see render.go for how each field is used.
+func fieldsOf(d *Domain, headers, routes bool) []conf.Arg {
+	all := flags(d.plainFlag(),
+		when(d.DisableH3, conf.Word("n")), when(d.Maintenance, conf.Word("m")), when(routes, conf.Word("r")), when(headers, conf.Word("h")),
+		when(d.HSTSEnabled, conf.Word("s")), when(d.RateLimitEnabled, conf.Word("l")), when(d.MaxBodySizeBytes > 0, conf.Word("b")))
+	hsts, requests, period, body := conf.Word(""), conf.Word(""), conf.Word(""), conf.Word("")
+	if d.HSTSEnabled {
+		hsts = conf.Joined(conf.Word("max-age="), conf.Int64(d.HSTSMaxAge), when(d.HSTSIncludeSubdomains, conf.Word("; includeSubDomains")), when(d.HSTSPreload, conf.Word("; preload")))
+	}
+	if d.RateLimitEnabled {
+		requests, period = conf.Int(d.RateLimitRequests), conf.Int(d.RateLimitPeriodSeconds)
+	}
+	if d.MaxBodySizeBytes > 0 {
+		body = conf.Int64(d.MaxBodySizeBytes)
+	}
+	return []conf.Arg{all, conf.ID(d.ID), backendName(d.BackendID), conf.Word(""), hsts, requests, period, body}
+}
+
+func when(on bool, word conf.Arg) conf.Arg {
+	if on {
+		return word
+	}
+	return conf.Word("")
+}
+
+// flags are letters as one word, which is never empty.
+func flags(letters ...conf.Arg) conf.Arg {
+	if all := conf.Joined(letters...); all.String() != "" {
+		return all
+	}
+	return conf.Word("-")
+}
+
+// plainFlag says that the site is served without TLS, too.
+func (d *Domain) plainFlag() conf.Arg { return when(!d.HTTPToHTTPS, conf.Word("p")) }
+
+func backendName(id uuid.UUID) conf.Arg {
+	return conf.Joined(conf.Word("gateway_backend_"), conf.ID(id))
+}
+
+// routesOf are the entries of a domain's rules. HAProxy takes the longest prefix; a rule that comes after one with a
+// shorter prefix of its own could never match and is left out, so that the longest that is left is also the first.
+func routesOf(d *Domain, rules []Rule) (list []entry) {
+	var taken []string
+	for _, r := range byPriority(rules) {
+		prefix := r.PathPrefix.String()
+		if !r.Active || slices.ContainsFunc(taken, func(t string) bool { return strings.HasPrefix(prefix, t) }) {
+			continue
+		}
+		taken = append(taken, prefix)
+		strip := conf.Word("")
+		if r.StripPrefix {
+			strip = conf.Int(len(prefix))
+		}
+		list = append(list, entry{conf.Joined(conf.ID(d.ID), conf.Value(r.PathPrefix)), []conf.Arg{backendName(r.BackendID), strip}})
+	}
+	return list
+}
+
+// byPriority are rules in the order in which they are asked.
+func byPriority(rules []Rule) []Rule {
+	return slices.SortedStableFunc(slices.Values(rules), func(a, b Rule) int {
+		return cmp.Or(cmp.Compare(a.Priority, b.Priority), a.CreatedAt.Compare(b.CreatedAt), slices.Compare(a.ID[:], b.ID[:]))
+	})
+}
+
+// show decides which certificate is shown for which name.
+func show(c *Config) (all, management []shown) {
+	better := func(a, b *Certificate) bool {
+		if a.Trusted != b.Trusted {
+			return a.Trusted
+		}
+		return cmp.Or(a.NotAfter.Compare(b.NotAfter), slices.Compare(b.ID[:], a.ID[:])) > 0
+	}
+	best := map[string]*Certificate{}
+	byID := map[uuid.UUID]*Certificate{}
+	for i := range c.Certificates {
+		x := &c.Certificates[i]
+		byID[x.ID] = x
+		for _, name := range x.Names {
+			if was := best[name.String()]; was == nil || better(x, was) {
+				best[name.String()] = x
+			}
+		}
+	}
+	for i := range c.Domains {
+		d := &c.Domains[i]
+		if d.CertificateID == nil || !d.Active {
+			continue
+		}
+		if x := byID[*d.CertificateID]; x != nil {
+			for _, name := range d.names() {
+				best[name] = x
+			}
+		}
+	}
+	names := map[uuid.UUID][]SiteName{}
+	for name, x := range best {
+		names[x.ID] = append(names[x.ID], value.Must[SiteName](name))
+	}
+	for i := range c.Certificates {
+		x := &c.Certificates[i]
+		if len(names[x.ID]) == 0 {
+			continue
+		}
+		slices.SortFunc(names[x.ID], func(a, b SiteName) int { return cmp.Compare(a.String(), b.String()) })
+		all = append(all, shown{*x, names[x.ID]})
+	}
+	slices.SortFunc(all, func(a, b shown) int { return slices.Compare(a.ID[:], b.ID[:]) })
+	if own := best[c.FQDN.String()]; own != nil && !c.FQDN.IsZero() {
+		management = []shown{{*own, []SiteName{value.Must[SiteName](c.FQDN.String())}}}
+	}
+	return all, management
+}
+
+// files are the maps by place.
+func (m *model) files() map[host.Place]entries {
+	return map[host.Place]entries{
+		host.ProxyHosts: m.hosts, host.ProxyWildcards: m.wildcards, host.ProxyRoutes: m.routes, host.ProxyHeaders: m.headers, host.ProxySwitches: m.switches,
+	}
+}

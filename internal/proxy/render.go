@@ -1,0 +1,415 @@
+package proxy
+
+import (
+	"crypto/sha256"
+	_ "embed"
+	"maps"
+	"net/netip"
+	"slices"
+
+	"edge.internal/gateway/internal/kit/conf"
+	"edge.internal/gateway/internal/kit/host"
+)
+
+// Names of the proxies that are not an operator's.
+const (
+	httpFrontend       = "gateway_http"
+	httpsFrontend      = "gateway_https"
+	managementFrontend = "gateway_management"
+	apiBackend         = "gateway_api"
+	acmeBackend        = "gateway_acme"
+	unavailableBackend = "gateway_unavailable"
+)
+
+//go:embed maintenance.html
+var maintenancePage []byte
+
+// Render turns the configuration into HAProxy's files.
+func Render(c *Config) ([]host.File, error) {
+	m := c.model()
+	main, err := m.main()
+	if err != nil {
+		return nil, err
+	}
+	files := []host.File{{Place: host.ProxyConfig, Content: main.content}, {Place: host.ProxyMaintenancePage, Content: maintenancePage}}
+	maps := m.files()
+	for _, place := range mapPlaces {
+		content, err := renderMap(place, maps[place])
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, host.File{Place: place, Content: content})
+	}
+	list, err := renderList(m.certificates)
+	if err != nil {
+		return nil, err
+	}
+	management, err := renderList(m.management)
+	if err != nil {
+		return nil, err
+	}
+	files = append(files,
+		host.File{Place: host.ProxyCertificateList, Content: list},
+		host.File{Place: host.ProxyManagementList, Content: management},
+		host.File{Place: host.ProxyDefaultCertificate, Content: c.Default, Secret: true})
+	for _, x := range m.certificates {
+		files = append(files, host.File{Place: host.ProxyCertificate(x.ID), Content: x.PEM, Secret: true})
+	}
+	return files, nil
+}
+
+var mapPlaces = []host.Place{host.ProxyHosts, host.ProxyWildcards, host.ProxyRoutes, host.ProxyHeaders, host.ProxySwitches}
+
+// separator stands between the fields of a map's values.
+func separator(place host.Place) string {
+	if place == host.ProxyHeaders {
+		return headerSeparator
+	}
+	return fieldSeparator
+}
+
+func renderMap(place host.Place, m entries) ([]byte, error) {
+	grammar := conf.Map{Separator: fieldSeparator}
+	if place == host.ProxyHeaders {
+		grammar.Separator = headerSeparator
+	}
+	w := conf.New(grammar)
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		w.Entry(m[key].key, m[key].fields...)
+	}
+	return w.Bytes()
+}
+
+// renderList lists certificates. The first is the default, for a name that nobody has.
+func renderList(list []shown) ([]byte, error) {
+	w := conf.New(conf.CertificateList)
+	w.Line("certificates/default.pem", conf.Word("default.invalid"))
+	for _, x := range list {
+		names := make([]conf.Arg, len(x.names))
+		for i, n := range x.names {
+			names[i] = conf.Value(n)
+		}
+		w.Entry(certificateFile(x.Certificate), names...)
+	}
+	return w.Bytes()
+}
+
+// certificateFile is a certificate's file as HAProxy names it.
+func certificateFile(x Certificate) conf.Arg {
+	return conf.Joined(conf.Word("certificates/"), conf.ID(x.ID), conf.Word(".pem"))
+}
+
+// mainFile is haproxy.cfg, with a mark that names everything but what may change while HAProxy runs. HAProxy tells the mark.
+type mainFile struct{ content, mark []byte }
+
+func renderMain(c *Config, m *model) (mainFile, error) {
+	w := conf.New(conf.HAProxy)
+	renderGlobal(w, c)
+	renderHTTP(w, c, m)
+	renderHTTPS(w, c, m)
+	renderManagement(w, c)
+	renderInternal(w, m)
+	for i := range m.backends {
+		renderBackend(w, &m.backends[i])
+	}
+	sum := sha256.Sum256(append(w.Digest(), c.Default...))
+	mark := sum[:16]
+	w.Line("global")
+	w.Line("description", conf.Hex(mark))
+	content, err := w.Bytes()
+	return mainFile{content, mark}, err
+}
+
+func renderGlobal(w *conf.Writer, c *Config) {
+	w.Line("global")
+	w.Line("default-path", conf.Word("config"))
+	w.Line("user", conf.Word("haproxy"))
+	w.Line("group", conf.Word("haproxy"))
+	w.Line("log", conf.Word("stdout format raw daemon info"))
+	w.Line("stats", conf.Word("socket /run/haproxy/admin.sock mode 600 level admin expose-fd listeners"))
+	// A WebSocket may rest for an hour; a worker that was replaced has to end some time.
+	w.Line("hard-stop-after", conf.Word("1h"))
+	w.Line("ssl-default-bind-options", conf.Word("ssl-min-ver TLSv1.2 no-tls-tickets"))
+	w.Line("ssl-default-bind-ciphers", conf.Word("ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-RSA-AES256-GCM-SHA384:ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305"))
+	if c.Features.LimitedQUIC {
+		w.Line("limited-quic")
+	}
+	w.Line("defaults")
+	w.Line("mode", conf.Word("http"))
+	w.Line("log", conf.Word("global"))
+	w.Line("option", conf.Word("httplog"))
+	w.Line("option", conf.Word("dontlog-normal"))
+	w.Line("option", conf.Word("redispatch"))
+	// Without it each reload cuts requests on connections that were kept alive.
+	w.Line("option", conf.Word("idle-close-on-response"))
+	w.Line("retries", conf.Int(2))
+	w.Line("timeout", conf.Word("connect 5s"))
+	w.Line("timeout", conf.Word("client 60s"))
+	w.Line("timeout", conf.Word("server 60s"))
+	w.Line("timeout", conf.Word("queue 30s"))
+	w.Line("timeout", conf.Word("http-request 15s"))
+	w.Line("timeout", conf.Word("http-keep-alive 30s"))
+	w.Line("timeout", conf.Word("check 5s"))
+	w.Line("resolvers", conf.Word("gateway_dns"))
+	w.Line("parse-resolv-conf")
+	w.Line("resolve_retries", conf.Int(2))
+	w.Line("timeout", conf.Word("retry 1s"))
+	w.Line("hold", conf.Word("valid 10s"))
+}
+
+// renderFind finds the site of a request. Its value in the maps has these fields, by number: 1 flags, 2 id, 3 backend,
+// 4 where a redirect leads, 5 Strict-Transport-Security, 6 requests and 7 seconds of the rate limit, 8 largest body. The
+// flags: p served without TLS too, w redirect, m maintenance, r routing rules, h headers, s Strict-Transport-Security,
+// l rate limit, b largest body, n no HTTP/3, g the gateway itself.
+func renderFind(w *conf.Writer) {
+	w.Line("http-request", conf.Word("set-var(txn.host) req.hdr(host),field(1,:),lower,rtrim(.)"))
+	w.Line("http-request", conf.Word("set-var(txn.site) var(txn.host),map_str(maps/hosts.map)"))
+	w.Line("http-request", conf.Word("set-var(txn.site) var(txn.host),field(2,.,0),map_str(maps/wildcards.map) if !{ var(txn.site) -m found }"))
+	w.Line("http-request", conf.Word("set-var(txn.flags) var(txn.site),field(1,|)"))
+	w.Line("http-request", conf.Word("set-var(txn.id) var(txn.site),field(2,|)"))
+	w.Line("http-request", conf.Word("set-var(txn.backend) var(txn.site),field(3,|)"))
+}
+
+// renderForwarded tells the servers who asks. What a client says about that is not believed, in any spelling.
+func renderForwarded(w *conf.Writer, scheme conf.Arg) {
+	w.Line("http-request", conf.Word(`del-header ^(x[-_](forwarded[-_].*|real[-_]ip)|forwarded)$ -m reg`))
+	w.Line("http-request", conf.Word("set-header X-Forwarded-Proto"), scheme)
+	w.Line("http-request", conf.Word("set-header X-Forwarded-Host %[req.hdr(host)]"))
+	w.Line("http-request", conf.Word("set-header X-Real-IP %[src]"))
+	w.Line("http-request", conf.Word("set-header X-Forwarded-For %[src]"))
+}
+
+// renderSite does what the site of a request asks for, and chooses its backend.
+func renderSite(w *conf.Writer, m *model) {
+	w.Line("http-request", conf.Word(`return status 503 content-type "text/html; charset=utf-8" file pages/maintenance.html hdr Retry-After 300 hdr Cache-Control no-store if { var(txn.flags) -m sub m } or { str(maintenance),map_str(maps/switches.map) -m found } !{ var(txn.flags) -m sub g }`))
+	if len(m.periods) > 0 {
+		w.Line("http-request", conf.Word("set-var(txn.client) src,concat(/,txn.id) if { var(txn.flags) -m sub l }"))
+		w.Line("http-request", conf.Word("set-var(txn.most) var(txn.site),field(6,|) if { var(txn.flags) -m sub l }"))
+	}
+	for _, period := range m.periods {
+		is := conf.Joined(conf.Word("if { var(txn.flags) -m sub l } { var(txn.site),field(7,|) -m str "), conf.Int(period), conf.Word(" }"))
+		table := conf.Joined(conf.Word("gateway_rate_"), conf.Int(period))
+		w.Line("http-request", conf.Word("track-sc0 var(txn.client) table"), table, is)
+		w.Line("http-request", conf.Word(`return status 429 content-type text/plain string "too many requests" hdr Retry-After`), conf.Int(period), is,
+			conf.Joined(conf.Word("{ sc_http_req_rate(0,"), table, conf.Word("),sub(txn.most) gt 0 }")))
+	}
+	const limited = "if { var(txn.flags) -m sub b }"
+	w.Line("http-request", conf.Word("set-var(txn.body) var(txn.site),field(8,|) "+limited))
+	w.Line("http-request", conf.Word(`return status 413 content-type text/plain string "the request is too large" `+limited+" { req.hdr_val(content-length),sub(txn.body) gt 0 }"))
+	// A body that does not say how long it is cannot be judged; waiting shows whether there is one at all.
+	w.Line("http-request", conf.Word("wait-for-body time 10s at-least 1 "+limited+" !{ req.hdr(content-length) -m found }"))
+	w.Line("http-request", conf.Word(`return status 411 content-type text/plain string "the request must say its length" `+limited+" !{ req.hdr(content-length) -m found } { req.body_len gt 0 }"))
+
+	w.Line("http-request", conf.Word("set-var(txn.path) path if { var(txn.flags) -m sub r }"))
+	w.Line("http-request", conf.Word("set-var(txn.route) var(txn.id),concat(,txn.path),map_beg(maps/routes.map) if { var(txn.flags) -m sub r }"))
+	w.Line("http-request", conf.Word("set-var(txn.backend) var(txn.route),field(1,|) if { var(txn.route) -m found }"))
+	for _, length := range m.strips {
+		w.Line("http-request", conf.Joined(conf.Word("set-var(txn.rest) path,bytes("), conf.Int(length), conf.Word(") if { var(txn.route),field(2,|) -m str "), conf.Int(length), conf.Word(" }")))
+	}
+	if len(m.strips) > 0 {
+		w.Line("http-request", conf.Word("set-path %[var(txn.rest)] if { var(txn.rest) -m beg / }"))
+		w.Line("http-request", conf.Word("set-path /%[var(txn.rest)] if { var(txn.route),field(2,|) -m len gt 0 } !{ var(txn.rest) -m beg / }"))
+	}
+	w.Line("http-request", conf.Word("set-var(txn.headers) var(txn.id),map_str(maps/headers.map) if { var(txn.flags) -m sub h }"))
+	for i, s := range m.slots {
+		field := conf.Joined(conf.Word("var(txn.headers),field("), conf.Int(i+1), conf.Word(`,\x1f)`))
+		is := conf.Joined(conf.Word("if { "), field, conf.Word(" -m len gt 0 }"))
+		content := conf.Joined(conf.Word("%["), field, conf.Word("]"))
+		switch s.operation {
+		case headerRemove:
+			w.Line("http-after-response", conf.Word("del-header"), conf.Value(s.written), is)
+		case headerSet:
+			w.Line("http-after-response", conf.Word("set-header"), conf.Value(s.written), content, is)
+		case headerAdd:
+			w.Line("http-after-response", conf.Word("add-header"), conf.Value(s.written), content, is)
+		}
+	}
+	w.Line("use_backend", conf.Word("%[var(txn.backend)]"))
+	w.Line("default_backend", conf.Word(unavailableBackend))
+}
+
+func renderHTTP(w *conf.Writer, c *Config, m *model) {
+	w.Line("frontend", conf.Word(httpFrontend))
+	w.Line("bind", conf.Word(":80"))
+	if c.IPv6 {
+		w.Line("bind", conf.Word(":::80 v6only"))
+	}
+	renderFind(w)
+	// A certificate authority asks here, whatever becomes of the site.
+	const challenge = " if { path_beg /.well-known/acme-challenge/ }"
+	w.Line("http-request", conf.Word("set-var(txn.flags) str(gp)"+challenge))
+	w.Line("http-request", conf.Word("set-var(txn.backend) str("+acmeBackend+")"+challenge))
+	w.Line("http-request", conf.Word("redirect prefix http://%[var(txn.site),field(4,|)] code 301 if { var(txn.flags) -m sub w } { var(txn.flags) -m sub p }"))
+	w.Line("http-request", conf.Word("redirect prefix https://%[var(txn.site),field(4,|)] code 301 if { var(txn.flags) -m sub w }"))
+	w.Line("http-request", conf.Word("redirect scheme https code 301 if !{ var(txn.flags) -m sub p } { method GET HEAD }"))
+	w.Line("http-request", conf.Word("redirect scheme https code 308 if !{ var(txn.flags) -m sub p }"))
+	renderForwarded(w, conf.Word("http"))
+	renderSite(w, m)
+}
+
+func renderHTTPS(w *conf.Writer, c *Config, m *model) {
+	w.Line("frontend", conf.Word(httpsFrontend))
+	w.Line("bind", conf.Word(":443 ssl crt-list certificates.list alpn h2,http/1.1"))
+	if c.IPv6 {
+		w.Line("bind", conf.Word(":::443 v6only ssl crt-list certificates.list alpn h2,http/1.1"))
+	}
+	if c.Features.QUIC {
+		w.Line("bind", conf.Word("quic4@:443 ssl crt-list certificates.list alpn h3"))
+		if c.IPv6 {
+			w.Line("bind", conf.Word("quic6@:::443 v6only ssl crt-list certificates.list alpn h3"))
+		}
+	}
+	renderFind(w)
+	w.Line("http-request", conf.Word(`return status 404 content-type text/plain string "there is no such site here" if !{ var(txn.site) -m found }`))
+	w.Line("http-request", conf.Word("redirect prefix https://%[var(txn.site),field(4,|)] code 301 if { var(txn.flags) -m sub w }"))
+	renderForwarded(w, conf.Word("https"))
+	w.Line("http-after-response", conf.Word("set-header Strict-Transport-Security %[var(txn.site),field(5,|)] if { var(txn.flags) -m sub s }"))
+	if c.Features.QUIC {
+		w.Line("http-after-response", conf.Word(`set-header Alt-Svc 'h3=":443"; ma=86400' if { var(txn.site) -m found } !{ var(txn.flags) -m sub n }`))
+	}
+	renderSite(w, m)
+}
+
+func renderManagement(w *conf.Writer, c *Config) {
+	w.Line("frontend", conf.Word(managementFrontend))
+	w.Line("bind", conf.Word(":3443 ssl crt-list management.list alpn h2,http/1.1"))
+	if c.IPv6 {
+		w.Line("bind", conf.Word(":::3443 v6only ssl crt-list management.list alpn h2,http/1.1"))
+	}
+	renderForwarded(w, conf.Word("https"))
+	w.Line("default_backend", conf.Word(apiBackend))
+}
+
+// renderInternal writes the backends that are not an operator's.
+func renderInternal(w *conf.Writer, m *model) {
+	w.Line("backend", conf.Word(apiBackend))
+	w.Line("timeout", conf.Word("server 10m")) // a backup, an upgrade
+	w.Line("timeout", conf.Word("tunnel 1h"))
+	w.Line("server", conf.Word("api unix@/run/gateway/api.sock send-proxy-v2"))
+	w.Line("backend", conf.Word(acmeBackend))
+	w.Line("server", conf.Word("acme unix@/run/gateway/acme.sock"))
+	w.Line("backend", conf.Word(unavailableBackend))
+	for _, period := range m.periods {
+		w.Line("backend", conf.Joined(conf.Word("gateway_rate_"), conf.Int(period)))
+		w.Line("stick-table", conf.Word("type string len 90 size 100k expire"), conf.Joined(conf.Int(period), conf.Word("s")), conf.Word("store"),
+			conf.Joined(conf.Word("http_req_rate("), conf.Int(period), conf.Word("s)")))
+	}
+}
+
+func renderBackend(w *conf.Writer, p *pool) {
+	w.Line("backend", backendName(p.ID))
+	switch p.LBAlgorithm {
+	case "leastconn":
+		w.Line("balance", conf.Word("leastconn"))
+	case "source":
+		w.Line("balance", conf.Word("source"))
+		w.Line("hash-type", conf.Word("consistent")) // so that servers may come and go
+	default:
+		w.Line("balance", conf.Word("roundrobin"))
+	}
+	if p.Websocket {
+		w.Line("timeout", conf.Word("tunnel 1h"))
+	}
+	if p.HealthCheckEnabled {
+		w.Line("option", conf.Word("httpchk"))
+		w.Line("http-check", conf.Word("send meth"), method(p.HealthCheckMethod), conf.Word("uri"), conf.Value(p.HealthCheckPath), conf.Word("ver HTTP/1.1 hdr Host"), p.checkHost(), conf.Word("hdr Connection close"))
+		w.Line("http-check", conf.Word("expect status"), conf.Value(p.HealthCheckExpect))
+	}
+	w.Aside(func() {
+		for _, s := range p.servers {
+			w.Line("server", append([]conf.Arg{conf.Value(s.Name.Word()), s.endpoint()}, p.options(s)...)...)
+		}
+	})
+}
+
+func method(name string) conf.Arg {
+	switch name {
+	case "HEAD":
+		return conf.Word("HEAD")
+	case "OPTIONS":
+		return conf.Word("OPTIONS")
+	}
+	return conf.Word("GET")
+}
+
+// checkHost is the host that health checks ask for.
+func (p *pool) checkHost() conf.Arg {
+	switch {
+	case !p.HealthCheckHost.IsZero():
+		return conf.Value(p.HealthCheckHost)
+	case len(p.servers) == 0:
+		return conf.Word("localhost")
+	}
+	if _, address := p.servers[0].ip(); address {
+		return conf.Word("localhost") // an address may change while HAProxy runs, and this may not
+	}
+	return conf.Value(p.servers[0].Address)
+}
+
+// ip is the server's address, when it is one and not a name.
+func (s *Server) ip() (netip.Addr, bool) {
+	a, err := netip.ParseAddr(s.Address.String())
+	return a, err == nil
+}
+
+// endpoint is the server's address and port.
+func (s *Server) endpoint() conf.Arg {
+	port := conf.Joined(conf.Word(":"), conf.Int(s.Port))
+	if a, ok := s.ip(); ok && a.Is6() {
+		return conf.Joined(conf.Word("["), conf.Value(s.Address), conf.Word("]"), port)
+	}
+	return conf.Joined(conf.Value(s.Address), port)
+}
+
+// options are what stands behind a server's address.
+func (p *pool) options(s Server) []conf.Arg {
+	list := append([]conf.Arg{conf.Word("weight"), conf.Int(s.Weight)}, p.common(s)...)
+	if s.Backup {
+		list = append(list, conf.Word("backup"))
+	}
+	if !s.Active {
+		list = append(list, conf.Word("disabled"))
+	}
+	if _, address := s.ip(); !address {
+		// A name that does not resolve must not keep HAProxy from starting, and may change its mind later.
+		list = append(list, conf.Word("resolvers gateway_dns init-addr last,libc,none"))
+	}
+	return list
+}
+
+// common are the options that a server keeps while HAProxy runs.
+func (p *pool) common(s Server) (list []conf.Arg) {
+	_, address := s.ip()
+	if p.HealthCheckEnabled {
+		list = append(list, conf.Word("check inter"), conf.Joined(conf.Int(p.HealthCheckInterval), conf.Word("s")))
+	}
+	if p.Scheme != "https" {
+		return list
+	}
+	list = append(list, conf.Word("ssl"))
+	if p.VerifyTLS {
+		list = append(list, conf.Word("verify required ca-file @system-ca"))
+	} else {
+		list = append(list, conf.Word("verify none"))
+	}
+	if p.ForceHTTP1 {
+		list = append(list, conf.Word("alpn http/1.1"))
+	} else {
+		list = append(list, conf.Word("alpn h2,http/1.1"))
+	}
+	if address {
+		list = append(list, conf.Word("sni req.hdr(host),field(1,:)"))
+	} else {
+		list = append(list, conf.Word("sni"), conf.Joined(conf.Word("str("), conf.Value(s.Address), conf.Word(")")))
+	}
+	if p.HealthCheckEnabled {
+		list = append(list, conf.Word("check-ssl check-alpn http/1.1"))
+		if !address {
+			list = append(list, conf.Word("check-sni"), conf.Value(s.Address))
+		}
+	}
+	if p.Websocket {
+		list = append(list, conf.Word("ws h1"))
+	}
+	return list
+}

@@ -1,0 +1,278 @@
+package proxy_test
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/tools/txtar"
+
+	"edge.internal/gateway/internal/kit/conf/conftest"
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/value"
+	"edge.internal/gateway/internal/kit/wire"
+	"edge.internal/gateway/internal/proxy"
+)
+
+var update = flag.Bool("update", false, "rewrite the expected files")
+
+// haproxy asks the real daemon about files.
+func haproxy(t testing.TB, files []host.File) error {
+	t.Helper()
+	machine, err := host.New(host.Options{Units: host.NoUnits{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = machine.Run(t.Context(), host.HAProxyCheck, host.Input{Staged: files})
+	return err
+}
+
+// pem makes a certificate with its key.
+func pem(t testing.TB, names ...string) []byte {
+	t.Helper()
+	signed := httpd.SelfSigned{Path: filepath.Join(t.TempDir(), "pem"), Names: func() []string { return names }}
+	b, err := signed.PEM()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// config reads a configuration and gives its certificates a content, which is none of the expected files.
+func config(t testing.TB, text []byte) *proxy.Config {
+	t.Helper()
+	c := &proxy.Config{}
+	if err := json.Unmarshal(text, c); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestRender(t *testing.T) {
+	cases, err := filepath.Glob("testdata/render/*.txtar")
+	if err != nil || len(cases) == 0 {
+		t.Fatal("no cases", err)
+	}
+	certificate := pem(t, "a.example.net")
+	for _, path := range cases {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
+			archive, err := txtar.ParseFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			files, err := proxy.Render(config(t, archive.Files[0].Data))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := []txtar.File{archive.Files[0]}
+			for i, f := range files {
+				switch name := f.Place.Path(); {
+				case strings.HasSuffix(name, ".pem"):
+					files[i].Content = certificate
+				case !strings.HasSuffix(name, ".html"):
+					got = append(got, txtar.File{Name: name, Data: f.Content})
+				}
+			}
+			if *update {
+				if err := os.WriteFile(path, txtar.Format(&txtar.Archive{Comment: archive.Comment, Files: got}), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			} else if diff := cmp.Diff(archive.Files, got); diff != "" {
+				t.Error(diff)
+			}
+			// This machine's HAProxy may have no QUIC; what it is asked about then has none.
+			if bytes.Contains(files[0].Content, []byte("quic4@")) {
+				return
+			}
+			if err := haproxy(t, files); err != nil {
+				t.Errorf("haproxy refuses it: %v", err)
+			}
+		})
+	}
+}
+
+func TestCheckerRefuses(t *testing.T) {
+	if err := haproxy(t, []host.File{{Place: host.ProxyConfig, Content: []byte("global\n  surprise\n")}}); err == nil {
+		t.Fatal("haproxy takes anything")
+	}
+}
+
+// one is a configuration with one of each, in which a field can be given.
+func one(t testing.TB) *proxy.Config {
+	t.Helper()
+	archive, err := txtar.ParseFile("testdata/render/one-of-each.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := config(t, archive.Files[0].Data)
+	c.Default = pem(t, "default.example.net")
+	for i := range c.Certificates {
+		c.Certificates[i].PEM = c.Default
+	}
+	return c
+}
+
+// words splits a file as HAProxy does: a word is what stands between blanks, and quotes keep blanks together.
+func words(file []byte) [][]string {
+	var list [][]string
+	for line := range bytes.Lines(file) {
+		var parts []string
+		var word strings.Builder
+		quote, inside := byte(0), false
+		text := strings.TrimSpace(string(line))
+		for i := 0; i < len(text); i++ {
+			c := text[i]
+			switch {
+			case quote != 0 && c == quote:
+				quote = 0
+			case quote == 0 && (c == '\'' || c == '"'):
+				quote, inside = c, true
+			case quote != '\'' && c == '\\' && i+1 < len(text):
+				i++
+				word.WriteByte(text[i])
+				inside = true
+			case quote == 0 && (c == ' ' || c == '\t'):
+				if inside {
+					parts = append(parts, word.String())
+					word.Reset()
+				}
+				inside = false
+			case quote == 0 && c == '#':
+				i = len(text)
+			default:
+				word.WriteByte(c)
+				inside = true
+			}
+		}
+		if inside {
+			parts = append(parts, word.String())
+		}
+		if len(parts) > 0 && parts[0] != "description" { // the mark depends on all the rest
+			list = append(list, parts)
+		}
+	}
+	return list
+}
+
+// hostile holds a field against hostile texts, in the file that it goes to.
+func hostile(t *testing.T, place host.Place, benign string, split func([]byte) [][]string, fill func(c *proxy.Config, text string) (canonical string, err error)) {
+	base := one(t)
+	conftest.Oracle[*proxy.Config]{
+		Benign: benign, Parse: split,
+		Decode: func(text string) (*proxy.Config, string, error) {
+			c := &proxy.Config{
+				Domains: append([]proxy.Domain{}, base.Domains...), Headers: append([]proxy.Header{}, base.Headers...), Backends: append([]proxy.Backend{}, base.Backends...),
+				Servers: append([]proxy.Server{}, base.Servers...), Rules: append([]proxy.Rule{}, base.Rules...), Certificates: base.Certificates, Default: base.Default, FQDN: base.FQDN,
+			}
+			canonical, err := fill(c, text)
+			return c, canonical, err
+		},
+		Render: func(c *proxy.Config) ([]byte, error) {
+			files, err := proxy.Render(c)
+			if err != nil {
+				return nil, err
+			}
+			for _, f := range files {
+				if f.Place == place {
+					return f.Content, nil
+				}
+			}
+			t.Fatalf("no %s", place)
+			return nil, nil
+		},
+	}.Check(t)
+}
+
+// decode takes a value through the door of the API.
+func decode(into any, field string, v any) error {
+	body, err := json.Marshal(map[string]any{field: v})
+	if err != nil {
+		return err // not valid UTF-8: no JSON can carry it
+	}
+	_, err = wire.Decode(body, into)
+	return err
+}
+
+// pairs splits a map as HAProxy does: a key, and all that follows.
+func pairs(file []byte) [][]string {
+	var list [][]string
+	for line := range bytes.Lines(file) {
+		if key, text, ok := strings.Cut(strings.TrimRight(string(line), "\n"), " "); ok && !strings.HasPrefix(key, "#") {
+			list = append(list, append([]string{key}, strings.FieldsFunc(text, func(r rune) bool { return r == '|' || r == '\x1f' })...))
+		}
+	}
+	return list
+}
+
+func TestHostileServerName(t *testing.T) {
+	hostile(t, host.ProxyConfig, "web-1", words, func(c *proxy.Config, text string) (string, error) {
+		if err := decode(&c.Servers[0], "name", text); err != nil {
+			return "", err
+		}
+		return c.Servers[0].Name.Word().String(), nil
+	})
+}
+
+func TestHostileHealthPath(t *testing.T) {
+	hostile(t, host.ProxyConfig, "/health", words, func(c *proxy.Config, text string) (string, error) {
+		err := decode(&c.Backends[0], "health_check_path", text)
+		return c.Backends[0].HealthCheckPath.String(), err
+	})
+}
+
+func TestHostileHealthHost(t *testing.T) {
+	hostile(t, host.ProxyConfig, "app.internal.example.net", words, func(c *proxy.Config, text string) (string, error) {
+		c.Backends[0].HealthCheckHost = c.Servers[0].Address
+		err := decode(&c.Backends[0], "health_check_host", text)
+		if c.Backends[0].HealthCheckHost.IsZero() {
+			return "localhost", err
+		}
+		return c.Backends[0].HealthCheckHost.String(), err
+	})
+}
+
+func TestHostileHeaderName(t *testing.T) {
+	hostile(t, host.ProxyConfig, "X-Test", words, func(c *proxy.Config, text string) (string, error) {
+		err := decode(&c.Headers[0], "name", text)
+		return c.Headers[0].Name.String(), err
+	})
+}
+
+func TestHostileHeaderValue(t *testing.T) {
+	hostile(t, host.ProxyHeaders, "a-value", pairs, func(c *proxy.Config, text string) (string, error) {
+		err := decode(&c.Headers[0], "value", text)
+		return c.Headers[0].Value.String(), err
+	})
+}
+
+func TestHostilePathPrefix(t *testing.T) {
+	hostile(t, host.ProxyRoutes, "/prefix", func(file []byte) [][]string {
+		list := pairs(file)
+		for i := range list {
+			list[i][0] = strings.TrimPrefix(list[i][0], c0Domain)
+		}
+		return list
+	}, func(c *proxy.Config, text string) (string, error) {
+		err := decode(&c.Rules[0], "path_prefix", text)
+		return c.Rules[0].PathPrefix.String(), err
+	})
+}
+
+const c0Domain = "00000000-0000-7000-8000-000000000101"
+
+func TestHostileDomainName(t *testing.T) {
+	hostile(t, host.ProxyHosts, "shop.example.net", pairs, func(c *proxy.Config, text string) (string, error) {
+		if strings.HasPrefix(text, "*.") {
+			text = text[2:] // goes to the map of wildcards
+		}
+		c.FQDN = value.DomainName{} // or it would stand now before and now behind it
+		err := decode(&c.Domains[0], "name", text)
+		return c.Domains[0].Name.String(), err
+	})
+}

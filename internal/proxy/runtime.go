@@ -1,0 +1,476 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"edge.internal/gateway/internal/kit/apply"
+	"edge.internal/gateway/internal/kit/conf"
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/host"
+)
+
+// What HAProxy calls its files.
+const (
+	certificateList    = "certificates.list"
+	defaultCertificate = "certificates/default.pem"
+	backendPrefix      = "gateway_backend_"
+)
+
+var mapNames = map[host.Place]string{
+	host.ProxyHosts: "maps/hosts.map", host.ProxyWildcards: "maps/wildcards.map", host.ProxyRoutes: "maps/routes.map",
+	host.ProxyHeaders: "maps/headers.map", host.ProxySwitches: "maps/switches.map",
+}
+
+func mapName(place host.Place) string { return mapNames[place] }
+
+func ask(words ...string) host.ProxyQuestion { return host.ProxyQuestion{Words: words} }
+
+// command is something to tell HAProxy, and what it says when it has done it.
+type command struct {
+	host.ProxyQuestion
+	// done is a part of the answer; it is empty where HAProxy says nothing.
+	done string
+}
+
+func tell(done string, words ...string) command { return command{ask(words...), done} }
+
+// tell has HAProxy do things while it runs.
+func (r *Room) tell(ctx context.Context, commands []command) error {
+	for _, c := range commands {
+		answers, err := r.Host.ProxyAsk(ctx, c.ProxyQuestion)
+		if err != nil {
+			return err
+		}
+		if c.done == "" && answers[0] != "" || !strings.Contains(answers[0], c.done) {
+			return fmt.Errorf("haproxy does not %s: %s", strings.Join(c.Words[:2], " "), answers[0])
+		}
+	}
+	if len(commands) > 0 {
+		r.changes.Add(1)
+	}
+	return nil
+}
+
+// can says whether HAProxy can go from one configuration to the other while it runs.
+func (r *Room) can(was, now *Config) bool {
+	_, ok := difference(was, now)
+	return ok
+}
+
+// change brings HAProxy from one configuration to the other while it runs.
+func (r *Room) change(ctx context.Context, was, now *Config) error {
+	commands, ok := difference(was, now)
+	if !ok {
+		return fmt.Errorf("haproxy has to be reloaded for this")
+	}
+	return r.tell(ctx, commands)
+}
+
+// manyCommands is from how many on a reload is the shorter way.
+const manyCommands = 2000
+
+// difference finds the commands that lead from one configuration to another, if there are such. What a site needs is there
+// before the site is, and what it no longer needs goes after it.
+func difference(was, now *Config) ([]command, bool) {
+	a, b := was.model(), now.model()
+	x, err1 := a.main()
+	y, err2 := b.main()
+	if err1 != nil || err2 != nil || !slices.Equal(x.mark, y.mark) {
+		return nil, false
+	}
+	before, after, ok := certificateCommands(a.certificates, b.certificates)
+	if !ok || !slices.EqualFunc(a.management, b.management, func(x, y shown) bool { return x.ID == y.ID }) {
+		return nil, false
+	}
+	servers, ok := poolCommands(a.backends, b.backends)
+	if !ok {
+		return nil, false
+	}
+	commands := slices.Concat(before, servers)
+	for _, place := range mapPlaces {
+		commands = append(commands, mapCommands(place, a.files()[place], b.files()[place])...)
+	}
+	return append(commands, after...), len(commands) < manyCommands
+}
+
+// mapCommands lead from one map to another.
+func mapCommands(place host.Place, was, now entries) (list []command) {
+	for _, key := range slices.Sorted(maps.Keys(now)) {
+		e := now[key]
+		if old, there := was[key]; !there || old.value(separator(place)) != e.value(separator(place)) {
+			list = append(list, putEntry(place, e, there))
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(was)) {
+		if _, stays := now[key]; !stays {
+			list = append(list, tell("", "del", "map", mapName(place), key))
+		}
+	}
+	return list
+}
+
+// putEntry adds an entry to a map, or changes one in place, so that no request finds none.
+func putEntry(place host.Place, e entry, there bool) command {
+	verb := "add"
+	if there {
+		verb = "set"
+	}
+	return tell("", verb, "map", mapName(place), e.key.String(), e.value(separator(place)))
+}
+
+// certificateCommands lead from some certificates to others: what to do before they are needed, and what after.
+func certificateCommands(was, now []shown) (before, after []command, ok bool) {
+	had := map[uuid.UUID]shown{}
+	for _, x := range was {
+		had[x.ID] = x
+	}
+	for _, x := range now {
+		old, there := had[x.ID]
+		delete(had, x.ID)
+		switch {
+		case !there:
+			before = append(before, tell("New empty certificate store", "new", "ssl", "cert", certificateFile(x.Certificate).String()))
+			before = append(before, replaceCertificate(x.Certificate)...)
+			before = append(before, command{host.ProxyQuestion{Words: []string{"add", "ssl", "crt-list", certificateList},
+				Payload: certificateFile(x.Certificate).String() + " " + x.nameList()}, "Success!"})
+		case old.nameList() != x.nameList():
+			return nil, nil, false // in between it would be shown for neither
+		case string(old.PEM) != string(x.PEM):
+			before = append(before, replaceCertificate(x.Certificate)...)
+		}
+	}
+	for _, x := range had {
+		file := certificateFile(x.Certificate).String()
+		after = append(after, tell("deleted", "del", "ssl", "crt-list", certificateList, file), tell("deleted", "del", "ssl", "cert", file))
+	}
+	return before, after, true
+}
+
+// replaceCertificate gives a certificate's file in HAProxy another content.
+func replaceCertificate(x Certificate) []command {
+	file := certificateFile(x).String()
+	return []command{
+		{host.ProxyQuestion{Words: []string{"set", "ssl", "cert", file}, Payload: pemPayload(x.PEM)}, "Transaction"},
+		tell("Success!", "commit", "ssl", "cert", file),
+	}
+}
+
+// pemPayload is PEM without the empty lines that would end a payload.
+func pemPayload(pem []byte) string {
+	lines := slices.DeleteFunc(strings.Split(string(pem), "\n"), func(l string) bool { return strings.TrimSpace(l) == "" })
+	return strings.Join(lines, "\n")
+}
+
+func (x *shown) nameList() string {
+	names := make([]string, len(x.names))
+	for i, n := range x.names {
+		names[i] = n.String()
+	}
+	return strings.Join(names, " ")
+}
+
+// serverKey is a server as HAProxy names it.
+func serverKey(backend uuid.UUID, s *Server) string {
+	return backendName(backend).String() + "/" + s.Name.Word().String()
+}
+
+// poolCommands lead from the servers of some backends to others. The backends are the same.
+func poolCommands(was, now []pool) (list []command, ok bool) {
+	for i := range now {
+		commands, ok := serverCommands(&now[i], was[i].servers, now[i].servers)
+		if !ok {
+			return nil, false
+		}
+		list = append(list, commands...)
+	}
+	return list, true
+}
+
+// serverCommands lead from some servers of a backend to others.
+func serverCommands(p *pool, was, now []Server) (list []command, ok bool) {
+	had := map[uuid.UUID]*Server{}
+	for i := range was {
+		had[was[i].ID] = &was[i]
+	}
+	var added []command
+	for i := range now {
+		s := &now[i]
+		old := had[s.ID]
+		delete(had, s.ID)
+		switch {
+		case old == nil:
+			if _, address := s.ip(); !address {
+				return nil, false // only at its start does HAProxy take names
+			}
+			added = append(added, p.addServer(s)...)
+		default:
+			commands, ok := p.changeServer(old, s)
+			if !ok {
+				return nil, false
+			}
+			list = append(list, commands...)
+		}
+	}
+	list = append(list, added...)
+	for _, s := range was {
+		if had[s.ID] != nil {
+			key := serverKey(p.ID, &s)
+			list = append(list, tell("", "set", "server", key, "state", "maint"), tell("Server deleted.", "del", "server", key))
+		}
+	}
+	return list, true
+}
+
+// addServer makes a server that takes requests at once.
+func (p *pool) addServer(s *Server) []command {
+	key := serverKey(p.ID, s)
+	words := []string{"add", "server", key, s.endpoint().String(), "weight", strconv.Itoa(s.Weight)}
+	options := p.common(*s)
+	if s.Backup {
+		options = append(options, conf.Word("backup"))
+	}
+	for _, a := range options {
+		words = append(words, strings.Fields(a.String())...)
+	}
+	list := []command{tell("New server registered.", words...)}
+	if p.HealthCheckEnabled {
+		list = append(list, tell("", "enable", "health", key))
+	}
+	if s.Active {
+		list = append(list, tell("", "enable", "server", key))
+	}
+	return list
+}
+
+// changeServer changes a server that stays.
+func (p *pool) changeServer(was, now *Server) (list []command, ok bool) {
+	key := serverKey(p.ID, now)
+	_, wasAddress := was.ip()
+	_, isAddress := now.ip()
+	moved := was.Address != now.Address || was.Port != now.Port
+	if was.Name.Word() != now.Name.Word() || was.Backup != now.Backup || moved && !(wasAddress && isAddress) {
+		return nil, false
+	}
+	if moved {
+		list = append(list, tell("", "set", "server", key, "addr", now.Address.String(), "port", strconv.Itoa(now.Port)))
+		list[0].done = "changed"
+	}
+	if was.Weight != now.Weight {
+		list = append(list, tell("", "set", "server", key, "weight", strconv.Itoa(now.Weight)))
+	}
+	if was.Active != now.Active {
+		state := "maint"
+		if now.Active {
+			state = "ready"
+		}
+		list = append(list, tell("", "set", "server", key, "state", state))
+	}
+	return list, true
+}
+
+// is complains when a line of "show servers state" does not show the server.
+func (s *Server) is(f []string) error {
+	admin, err := strconv.Atoi(f[stateAdmin])
+	switch {
+	case err != nil:
+		return fmt.Errorf("its state is %q", f[stateAdmin])
+	case f[stateWeight] != strconv.Itoa(s.Weight):
+		return fmt.Errorf("it has the weight %s instead of %d", f[stateWeight], s.Weight)
+	case f[statePort] != strconv.Itoa(s.Port):
+		return fmt.Errorf("it has the port %s instead of %d", f[statePort], s.Port)
+	case (admin&maintenanceBit != 0) == s.Active:
+		return fmt.Errorf("it should be in maintenance: %v", !s.Active)
+	}
+	if a, ok := s.ip(); ok && f[stateAddress] != a.String() {
+		return fmt.Errorf("it has the address %s instead of %s", f[stateAddress], a)
+	}
+	return nil
+}
+
+// plan finds what to tell HAProxy for a change of one row.
+func (r *Room) plan(ctx context.Context, tx *db.Tx, rows []apply.Row) (apply.Step, error) {
+	r.mu.Lock()
+	x := r.shape
+	r.mu.Unlock()
+	if x == nil || len(rows) != 1 {
+		return nil, nil
+	}
+	commands, ok, err := r.planRow(ctx, tx, x, rows[0])
+	if err != nil || !ok {
+		return nil, err
+	}
+	return func(ctx context.Context) error { return r.tell(ctx, commands) }, nil
+}
+
+func (r *Room) planRow(ctx context.Context, tx *db.Tx, x *shape, row apply.Row) ([]command, bool, error) {
+	switch row.Kind {
+	case r.servers.Name:
+		return r.planServer(ctx, tx, row)
+	case r.domains.Name:
+		return r.planDomain(ctx, tx, x, row)
+	case r.headers.Name:
+		was, _ := row.Was.(*Header)
+		now, _ := row.Now.(*Header)
+		return r.planHeader(ctx, tx, x, was, now)
+	case r.rules.Name:
+		was, _ := row.Was.(*Rule)
+		now, _ := row.Now.(*Rule)
+		return r.planRule(ctx, tx, x, was, now)
+	}
+	was, now, ok := r.deps.Renewed(row)
+	if !ok || was.Trusted != now.Trusted || !slices.Equal(was.Names, now.Names) {
+		return nil, false, nil
+	}
+	return replaceCertificate(now), true, nil
+}
+
+// planServer: nothing of a server hangs on anything but its backend.
+func (r *Room) planServer(ctx context.Context, tx *db.Tx, row apply.Row) ([]command, bool, error) {
+	var was, now []Server
+	var backend uuid.UUID
+	for _, side := range []struct {
+		row  any
+		list *[]Server
+	}{{row.Was, &was}, {row.Now, &now}} {
+		s, ok := side.row.(*Server)
+		if !ok {
+			continue
+		}
+		if _, address := s.ip(); !address || backend != uuid.Nil && backend != s.BackendID {
+			return nil, false, nil
+		}
+		backend = s.BackendID
+		*side.list = []Server{*s}
+	}
+	b, err := r.backends.Get(ctx, tx, backend)
+	if err != nil || !b.Active {
+		return nil, err == nil, err
+	}
+	commands, ok := serverCommands(&pool{Backend: *b}, was, now)
+	return commands, ok, nil
+}
+
+// planDomain: a certificate that it was told to show is listed for its names, which takes more.
+func (r *Room) planDomain(ctx context.Context, tx *db.Tx, x *shape, row apply.Row) ([]command, bool, error) {
+	none := &Domain{}
+	was, now := none, none
+	if d, ok := row.Was.(*Domain); ok {
+		was = d
+	}
+	if d, ok := row.Now.(*Domain); ok {
+		now = d
+	}
+	if was.CertificateID != nil || now.CertificateID != nil {
+		return nil, false, nil
+	}
+	if was == none {
+		commands, ok := siteCommands(x, siteOf(none, nil, nil), siteOf(now, nil, nil))
+		return commands, ok, nil
+	}
+	if now == none {
+		return nil, false, nil // what hangs on it is gone with it
+	}
+	headers, rules, err := r.hangingOn(ctx, tx, now.ID)
+	if err != nil {
+		return nil, false, err
+	}
+	commands, ok := siteCommands(x, siteOf(was, headers, rules), siteOf(now, headers, rules))
+	return commands, ok, nil
+}
+
+// hangingOn are the headers and rules of a domain.
+func (r *Room) hangingOn(ctx context.Context, tx *db.Tx, domain uuid.UUID) (headers []Header, rules []Rule, err error) {
+	if headers, err = r.headers.Where(ctx, tx, "domain_id = $1", domain); err != nil {
+		return nil, nil, err
+	}
+	rules, err = r.rules.Where(ctx, tx, "domain_id = $1", domain)
+	return headers, rules, err
+}
+
+func (r *Room) planHeader(ctx context.Context, tx *db.Tx, x *shape, was, now *Header) ([]command, bool, error) {
+	domain, ok := sameParent(was, now, func(h *Header) uuid.UUID { return h.DomainID })
+	if !ok {
+		return nil, false, nil
+	}
+	d, err := r.domains.Get(ctx, tx, domain)
+	if err != nil {
+		return nil, false, err
+	}
+	headers, rules, err := r.hangingOn(ctx, tx, domain)
+	if err != nil {
+		return nil, false, err
+	}
+	before := instead(headers, was, now, func(h *Header) uuid.UUID { return h.ID })
+	slices.SortStableFunc(before, func(a, b Header) int { return a.CreatedAt.Compare(b.CreatedAt) })
+	commands, ok := siteCommands(x, siteOf(d, before, rules), siteOf(d, headers, rules))
+	return commands, ok, nil
+}
+
+func (r *Room) planRule(ctx context.Context, tx *db.Tx, x *shape, was, now *Rule) ([]command, bool, error) {
+	domain, ok := sameParent(was, now, func(r *Rule) uuid.UUID { return r.DomainID })
+	if !ok {
+		return nil, false, nil
+	}
+	d, err := r.domains.Get(ctx, tx, domain)
+	if err != nil {
+		return nil, false, err
+	}
+	headers, rules, err := r.hangingOn(ctx, tx, domain)
+	if err != nil {
+		return nil, false, err
+	}
+	before := instead(rules, was, now, func(r *Rule) uuid.UUID { return r.ID })
+	commands, ok := siteCommands(x, siteOf(d, headers, before), siteOf(d, headers, rules))
+	return commands, ok, nil
+}
+
+// sameParent is the parent of a row that did not change it.
+func sameParent[T any](was, now *T, parent func(*T) uuid.UUID) (uuid.UUID, bool) {
+	switch {
+	case was == nil:
+		return parent(now), true
+	case now == nil:
+		return parent(was), true
+	}
+	return parent(now), parent(was) == parent(now)
+}
+
+// instead is a list as it was before a row of it changed.
+func instead[T any](list []T, was, now *T, id func(*T) uuid.UUID) []T {
+	var before []T
+	for i := range list {
+		if now == nil || id(&list[i]) != id(now) {
+			before = append(before, list[i])
+		}
+	}
+	if was != nil {
+		before = append(before, *was)
+	}
+	return before
+}
+
+// siteCommands lead from what a domain had in the maps to what it has now.
+func siteCommands(x *shape, was, now site) ([]command, bool) {
+	if !now.fits(x) || !was.fits(x) {
+		return nil, false
+	}
+	one := func(s site) map[host.Place]entries {
+		m := &model{shape: *x, hosts: entries{}, wildcards: entries{}, routes: entries{}, headers: entries{}}
+		m.add(s)
+		return m.files()
+	}
+	a, b := one(was), one(now)
+	var list []command
+	// A site's headers and routes are there before it says that it has some.
+	for _, place := range []host.Place{host.ProxyHeaders, host.ProxyRoutes, host.ProxyHosts, host.ProxyWildcards} {
+		list = append(list, mapCommands(place, a[place], b[place])...)
+	}
+	return list, true
+}
