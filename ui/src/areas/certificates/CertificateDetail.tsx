@@ -46,6 +46,8 @@ export function Edit() {
         text="certificates:certificate"
         fields={orderFields}
         shape={orderShape}
+        // The names of one that was made for a domain follow the domain.
+        fixed={({ automatic }) => (automatic ? ['names'] : [])}
         below={(values) => <Preflight values={values} />}
       />
     )

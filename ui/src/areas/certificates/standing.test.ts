@@ -40,7 +40,7 @@ describe('the certificate of a domain', () => {
     const signed = certificate({ id: 'signed', names, source: 'self-signed', expires_at: '2036-01-01T00:00:00Z' })
     const short = certificate({ id: 'short', names, expires_at: '2026-11-20T00:00:00Z' })
     const long = certificate({ id: 'long', names: ['*.example.net'] })
-    const pending = certificate({ id: 'pending', names, status: 'pending', expires_at: null })
+    const pending = certificate({ id: 'pending', names, status: 'pending', expires_at: '2027-01-01T00:00:00Z' })
     expect(certificateOf(domain, [signed, short, pending, long])?.id).toBe('long')
     expect(certificateOf(domain, [pending, signed])?.id).toBe('signed')
   })
@@ -57,10 +57,12 @@ it('counts the days that are left', () => {
   expect(daysLeft(certificate({}), now)).toBe(15)
   expect(daysLeft(certificate({ expires_at: '2026-11-14T00:00:00Z' }), now)).toBe(-1)
   expect(daysLeft(certificate({ expires_at: null }), now)).toBeNull()
+  expect(daysLeft(certificate({ status: 'error' }), now)).toBeNull()
 })
 
 it('places now and the renewal in the life of a certificate', () => {
   const life = {
+    status: 'valid' as const,
     not_before: '2026-01-01T00:00:00Z',
     expires_at: '2026-01-11T00:00:00Z',
     renew_at: '2026-01-08T12:00:00Z',
@@ -68,4 +70,5 @@ it('places now and the renewal in the life of a certificate', () => {
   expect(lifeOf(life, Date.parse('2026-01-06T00:00:00Z'))).toEqual({ spent: 0.5, renewal: 0.75 })
   expect(lifeOf(life, Date.parse('2027-01-06T00:00:00Z'))?.spent).toBe(1)
   expect(lifeOf({ ...life, not_before: null }, 0)).toBeNull()
+  expect(lifeOf({ ...life, status: 'pending' }, 0)).toBeNull()
 })

@@ -23,9 +23,14 @@ export function standingOf(certificate: Standable | undefined): Standing {
   return certificate.source === 'self-signed' && certificate.status === 'valid' ? 'self-signed' : certificate.status
 }
 
+/** Whether it is more than an order; until then visitors are shown one that the gateway signed itself. */
+export const issued = ({ status }: Pick<Certificate, 'status'>) => status !== 'pending' && status !== 'error'
+
+type Dated = Pick<Certificate, 'status' | 'expires_at'>
+
 /** Whole days until it is over; negative when it is. */
-export function daysLeft({ expires_at }: Pick<Certificate, 'expires_at'>, now = Date.now()): number | null {
-  return expires_at ? Math.trunc((Date.parse(expires_at) - now) / day) : null
+export function daysLeft({ status, expires_at }: Dated, now = Date.now()): number | null {
+  return expires_at && issued({ status }) ? Math.trunc((Date.parse(expires_at) - now) / day) : null
 }
 
 /** Whether a name in a certificate stands for a host name: a wildcard for one label, not for the name under it. */
@@ -45,7 +50,7 @@ export function certificateOf(domain: Coverable, all: readonly Certificate[]): C
   const chosen = all.find(({ id }) => id === domain.certificate_id)
   if (chosen) return chosen
   const rank = (one: Certificate) => [
-    one.source === 'self-signed' || one.status === 'expired' || !one.expires_at ? 0 : 1,
+    issued(one) && one.source !== 'self-signed' && one.status !== 'expired' ? 1 : 0,
     one.expires_at ? Date.parse(one.expires_at) : 0,
   ]
   const best = (some: Certificate[]) =>
@@ -58,12 +63,11 @@ export function certificateOf(domain: Coverable, all: readonly Certificate[]): C
   return own ?? best(all.filter(({ names }) => names.some((name) => covers(name, domain.name))))
 }
 
+type Lived = Dated & Pick<Certificate, 'not_before' | 'renew_at'>
+
 /** How far a certificate is through its life, from 0 to 1, with the place of its renewal; null before it is issued. */
-export function lifeOf(
-  { not_before, expires_at, renew_at }: Pick<Certificate, 'not_before' | 'expires_at' | 'renew_at'>,
-  now: number,
-) {
-  if (!not_before || !expires_at) return null
+export function lifeOf({ status, not_before, expires_at, renew_at }: Lived, now: number) {
+  if (!not_before || !expires_at || !issued({ status })) return null
   const from = Date.parse(not_before)
   const place = (at: number) => Math.min(1, Math.max(0, (at - from) / (Date.parse(expires_at) - from)))
   return { spent: place(now), renewal: renew_at ? place(Date.parse(renew_at)) : null }

@@ -92,12 +92,18 @@ function Able() {
                 ],
                 [
                   t('status.management'),
-                  <span key="m" title={t(`status.managementHelp.${now.management || 'service'}`)}>
-                    {t(`status.managements.${now.management || 'service'}`)}
+                  <span key="m" title={t(`status.managementHelp.${now.management}`)}>
+                    {t(`status.managements.${now.management}`)}
                   </span>,
                 ],
                 [t('status.reloads'), count(now.reloads)],
                 [t('status.runtime'), count(now.runtime_changes)],
+                [
+                  t('status.old'),
+                  <span key="o" title={t('status.oldHelp')}>
+                    {count(now.old_workers)}
+                  </span>,
+                ],
               ]}
             />
           </div>
