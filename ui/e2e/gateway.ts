@@ -95,6 +95,15 @@ export function onGateway(...command: string[]): string {
   return execFileSync(program, [...prefix, 'gateway', '--', ...command], { cwd: '..', encoding: 'utf8' })
 }
 
+/** A certificate that vouches for itself, with its key. */
+export function selfMade(name: string, days: number) {
+  const subject = ['-subj', `/CN=${name}`, '-addext', `subjectAltName=DNS:${name}`, '-days', String(days)]
+  const kind = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-noenc', '-keyout', '-', '-out', '-']
+  const made = execFileSync('openssl', ['req', '-x509', ...kind, ...subject], { encoding: 'utf8', stdio: 'pipe' })
+  const [private_key_pem = '', certificate_pem = ''] = made.match(/-----BEGIN [\s\S]*?-----END .*-----\n/g) ?? []
+  return { private_key_pem, certificate_pem }
+}
+
 /** The pictures of the documentation are taken by `npm run screenshots`; a test leaves none behind. */
 export const takingScreenshots = process.env.GATEWAY_SCREENSHOTS === '1'
 

@@ -1,9 +1,5 @@
-import { execFileSync } from 'node:child_process'
-import { mkdtempSync, readFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import type { Locator, Page } from '@playwright/test'
-import { byAPI, choose, expect, expectAccessible, test } from './gateway'
+import { byAPI, choose, expect, expectAccessible, selfMade, test } from './gateway'
 
 // Each test goes on where the one before it stopped. A reload of the proxy may take away the connection under a poll; the
 // console asks again.
@@ -137,20 +133,15 @@ test('rules of a domain are put into order, and one that never matches says so',
 })
 
 test('a certificate is uploaded, and its domain shows it', async ({ page }) => {
-  const dir = mkdtempSync(join(tmpdir(), 'certificate-'))
-  const [key, chain] = [join(dir, 'key.pem'), join(dir, 'chain.pem')]
-  const subject = ['-subj', `/CN=${site}`, '-addext', `subjectAltName=DNS:${site}`]
-  const kind = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '90']
-  execFileSync('openssl', ['req', '-x509', ...kind, ...subject, '-keyout', key, '-out', chain], { stdio: 'ignore' })
-
+  const { certificate_pem, private_key_pem } = selfMade(site, 90)
   await page.goto('/proxy/certificates')
   await page.getByRole('link', { name: 'Upload one' }).click()
-  await form(page).getByLabel('Certificate and chain', { exact: false }).first().fill(readFileSync(chain, 'utf8'))
+  await form(page).getByLabel('Certificate and chain', { exact: false }).first().fill(certificate_pem)
   const [chooser] = await Promise.all([
     page.waitForEvent('filechooser'),
     page.getByRole('button', { name: 'Choose a file: Private key' }).click(),
   ])
-  await chooser.setFiles(key)
+  await chooser.setFiles({ name: 'key.pem', mimeType: 'text/plain', buffer: Buffer.from(private_key_pem) })
   await save(form(page))
   const uploaded = row(page, site).filter({ hasText: 'uploaded' })
   await expect(uploaded).toContainText(/(89|90) days left/)

@@ -12,7 +12,7 @@ const certificate = (part: Partial<Certificate>) =>
     expires_at: '2026-12-01T00:00:00Z',
     ...part,
   }) as Certificate
-const domain = { id: 'd', name: 'www.example.net', certificate_id: null }
+const domain = { name: 'www.example.net', certificate_id: null }
 
 it('lets a wildcard stand for exactly one label', () => {
   expect(covers('*.example.net', 'www.example.net')).toBe(true)
@@ -24,23 +24,24 @@ it('lets a wildcard stand for exactly one label', () => {
 })
 
 describe('the certificate of a domain', () => {
-  it('is the chosen one, then its own, then one that has its name', () => {
+  const exact = (part: Partial<Certificate>) => certificate({ names: ['www.example.net'], ...part })
+
+  it('is the chosen one, then one with its very name, then a wildcard', () => {
     const chosen = certificate({ id: 'chosen' })
-    const own = certificate({ id: 'own', domain_id: 'd' })
+    const named = exact({ id: 'named', status: 'pending' })
     const wild = certificate({ id: 'wild', names: ['*.example.net'] })
-    const all = [wild, own, chosen]
+    const all = [wild, named, chosen]
     expect(certificateOf({ ...domain, certificate_id: 'chosen' }, all)?.id).toBe('chosen')
-    expect(certificateOf(domain, all)?.id).toBe('own')
+    expect(certificateOf(domain, all)?.id).toBe('named')
     expect(certificateOf(domain, [chosen, wild])?.id).toBe('wild')
     expect(certificateOf(domain, [chosen])).toBeUndefined()
   })
 
   it('is trusted and lasts long, where there is a choice', () => {
-    const names = ['www.example.net']
-    const signed = certificate({ id: 'signed', names, source: 'self-signed', expires_at: '2036-01-01T00:00:00Z' })
-    const short = certificate({ id: 'short', names, expires_at: '2026-11-20T00:00:00Z' })
-    const long = certificate({ id: 'long', names: ['*.example.net'] })
-    const pending = certificate({ id: 'pending', names, status: 'pending', expires_at: '2027-01-01T00:00:00Z' })
+    const signed = exact({ id: 'signed', source: 'self-signed', expires_at: '2036-01-01T00:00:00Z' })
+    const short = exact({ id: 'short', expires_at: '2026-11-20T00:00:00Z' })
+    const long = exact({ id: 'long' })
+    const pending = exact({ id: 'pending', status: 'pending', expires_at: '2027-01-01T00:00:00Z' })
     expect(certificateOf(domain, [signed, short, pending, long])?.id).toBe('long')
     expect(certificateOf(domain, [pending, signed])?.id).toBe('signed')
   })

@@ -40,27 +40,22 @@ export function covers(pattern: string, name: string): boolean {
   return name.slice(name.indexOf('.') + 1) === pattern.slice(2)
 }
 
-type Coverable = Pick<Domain, 'id' | 'name'> & { certificate_id: string | null }
+type Coverable = Pick<Domain, 'name'> & { certificate_id: string | null }
 
 /**
- * The certificate that visitors of a domain are shown: the one that was chosen, else the one that was made for it, else
- * one that has its name. Of several, one that browsers trust comes first, then the one that lasts longest.
+ * The certificate that visitors of a domain are shown, as the proxy chooses it: the one that the domain names, else one
+ * with its very name, else a wildcard. Of several, one that browsers trust comes first, then the one that lasts longest.
  */
 export function certificateOf(domain: Coverable, all: readonly Certificate[]): Certificate | undefined {
-  const chosen = all.find(({ id }) => id === domain.certificate_id)
-  if (chosen) return chosen
-  const rank = (one: Certificate) => [
-    issued(one) && one.source !== 'self-signed' && one.status !== 'expired' ? 1 : 0,
-    one.expires_at ? Date.parse(one.expires_at) : 0,
-  ]
-  const best = (some: Certificate[]) =>
-    some.toSorted((a, b) => {
-      const [a1 = 0, a2 = 0] = rank(a)
-      const [b1 = 0, b2 = 0] = rank(b)
-      return b1 - a1 || b2 - a2
-    })[0]
-  const own = best(all.filter(({ domain_id }) => domain_id === domain.id))
-  return own ?? best(all.filter(({ names }) => names.some((name) => covers(name, domain.name))))
+  const trust = (one: Certificate) => Number(one.source !== 'self-signed' && issued(one))
+  const end = (one: Certificate) => (one.expires_at ? Date.parse(one.expires_at) : 0)
+  const best = (fits: (name: string) => boolean) =>
+    all.filter(({ names }) => names.some(fits)).toSorted((a, b) => trust(b) - trust(a) || end(b) - end(a))[0]
+  return (
+    all.find(({ id }) => id === domain.certificate_id) ??
+    best((name) => name === domain.name) ??
+    best((name) => covers(name, domain.name))
+  )
 }
 
 type Lived = Dated & Pick<Certificate, 'not_before' | 'renew_at'>
