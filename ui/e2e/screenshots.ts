@@ -1,3 +1,4 @@
+import { execFile } from 'node:child_process'
 import type { Page } from '@playwright/test'
 import {
   byAPI,
@@ -104,7 +105,7 @@ test.beforeAll(async () => {
       await fetch(`http://10.10.0.1:${port}`, { signal: AbortSignal.timeout(200) }).catch(() => {})
     // Some sites: one that is well, one half of whose servers are away, and one that is closed.
     const pool = async (name: string, servers: [string, number][]) => {
-      const backend_id = await make('/backends', { name, health_check_path: '/api/v1/health', scheme: 'https' })
+      const backend_id = await make('/backends', { name, scheme: 'https' })
       for (const [index, [address, port]] of servers.entries())
         await make('/backend-servers', { backend_id, name: `${name.toLowerCase()}-${index + 1}`, address, port })
       return backend_id
@@ -139,6 +140,18 @@ test.beforeAll(async () => {
     })
     await make('/certificates', { source: 'uploaded', ...selfMade('wiki.example.net', 40) })
     await make('/certificates', { source: 'uploaded', ...selfMade('*.shops.example.net', 9) })
+    // Visitors, for as long as the statistics need to see them.
+    for (let second = 0; second < 25; second++) {
+      for (const path of ['/', '/', '/wiki/'])
+        execFile('curl', [
+          '-sko',
+          '/dev/null',
+          '--resolve',
+          'www.example.net:443:10.10.0.1',
+          `https://www.example.net${path}`,
+        ])
+      await new Promise((done) => setTimeout(done, 1000))
+    }
     drawers['proxy-domain'] = `/proxy/domains/${main}`
     drawers['proxy-backend'] = `/proxy/backends/${shop}`
     // In the lab this one answers, and the clock follows it.

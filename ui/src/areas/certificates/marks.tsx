@@ -1,5 +1,6 @@
 import { useTranslation } from 'react-i18next'
 import type { Certificate } from '../../api/types'
+import { optionalText } from '../../i18n/i18n'
 import { exactTime } from '../../kit/format'
 import { Badge } from '../../kit/StateBadge'
 import classes from './Certificates.module.css'
@@ -10,7 +11,7 @@ export function CertificateBadge({ certificate }: { certificate: Certificate | u
   const { t } = useTranslation('certificates')
   const standing = standingOf(certificate)
   return (
-    <span title={certificate?.last_error || undefined}>
+    <span title={certificate?.last_error || optionalText(`certificates:standingHelp.${standing}`)}>
       <Badge tone={standingTone[standing]}>{t(`standings.${standing}`)}</Badge>
     </span>
   )

@@ -11,7 +11,7 @@ import { CertificateBadge, DaysLeft } from '../certificates/marks'
 import { certificates } from '../certificates/resources'
 import { useLive } from '../proxy/health'
 import { HealthBadge } from '../proxy/marks'
-import { historyQuery, linesOf, rate } from '../proxy/traffic'
+import { historyQuery, linesOf, rate, windowOf } from '../proxy/traffic'
 import { useBackends } from '../proxy/useSites'
 import { Meter } from './Meter'
 import classes from './Overview.module.css'
@@ -55,7 +55,7 @@ function Requests() {
           times={lines.times}
           values={lines.requests}
           bad={lines.errors}
-          window={3600}
+          window={windowOf(lines.times)}
           height={72}
           format={String}
         />

@@ -9,6 +9,7 @@ import { count } from '../../kit/format'
 import { Page } from '../../kit/Page'
 import { ResourceList } from '../../kit/ResourceList'
 import { RowSwitch } from '../../kit/RowSwitch'
+import { Badge } from '../../kit/StateBadge'
 import { type Health, type Live, type Stat, useLive } from './health'
 import { HealthBadge } from './marks'
 import classes from './Proxy.module.css'
@@ -131,9 +132,15 @@ export default function BackendsPage() {
   )
 }
 
-function Machines({ row: { machines }, live }: { row: Row; live: Live }) {
+function Machines({ row: { active, machines }, live }: { row: Row; live: Live }) {
   const { t } = useTranslation('proxy')
-  if (machines.length === 0) return <span className="soft">{t('server.none')}</span>
+  if (machines.length === 0) {
+    return active ? (
+      <Badge tone="warn">{t('backend.answers503')}</Badge>
+    ) : (
+      <span className="soft">{t('server.none')}</span>
+    )
+  }
   return (
     <ul className={classes.servers}>
       {machines.slice(0, shown).map((server) => (

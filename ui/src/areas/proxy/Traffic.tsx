@@ -7,7 +7,7 @@ import { bytes, count } from '../../kit/format'
 import { Loaded } from '../../kit/Loaded'
 import { Panel } from '../../kit/Page'
 import classes from './Proxy.module.css'
-import { historyQuery, linesOf, rate } from './traffic'
+import { historyQuery, linesOf, rate, windowOf } from './traffic'
 
 /** The requests and the errors of the last hour. */
 export function Traffic() {
@@ -39,7 +39,7 @@ function TrafficChart({ history }: { history: ProxyHistory }) {
         times={times}
         values={requests}
         bad={errors}
-        window={3600}
+        window={windowOf(times)}
         height={200}
         clock
         format={(value) => String(value)}

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { linesOf, rate } from './traffic'
+import { linesOf, rate, windowOf } from './traffic'
 
 const point = (second: number, requests: number) => ({
   at: new Date(second * 1000).toISOString(),
@@ -16,7 +16,14 @@ it('breaks the line where steps are missing', () => {
   expect(requests).toEqual([1, 2, null, 3])
 })
 
+it('widens the chart as it fills', () => {
+  expect(windowOf([])).toBe(300)
+  expect(windowOf([1000, 1900])).toBe(900)
+  expect(windowOf([0, 9000])).toBe(3600)
+})
+
 it('says rates in short', () => {
+  expect(rate(0)).toBe('0')
   expect(rate(0.25)).toBe('0.3')
   expect(rate(1234.4)).toBe('1,234')
 })

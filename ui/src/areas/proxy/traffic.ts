@@ -32,5 +32,16 @@ export function linesOf({ points, step_seconds }: Pick<ProxyHistory, 'points' | 
   return lines
 }
 
+const shortest = 300
+const longest = 3600
+
+/** How many seconds the chart shows: it widens as it fills, so that a proxy that just started is not an empty frame. */
+export function windowOf(times: readonly number[]): number {
+  return Math.min(Math.max((times.at(-1) ?? 0) - (times[0] ?? 0), shortest), longest)
+}
+
 /** Requests a second: with a figure after the point while they are few. */
-export const rate = (value: number) => (value >= 10 ? Math.round(value).toLocaleString('en') : value.toFixed(1))
+export function rate(value: number): string {
+  if (value === 0) return '0'
+  return value >= 10 ? Math.round(value).toLocaleString('en') : value.toFixed(1)
+}
