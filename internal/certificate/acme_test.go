@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -305,6 +306,35 @@ func TestRefusalsOfTheAuthority(t *testing.T) {
 				t.Errorf("it is ordered again in %s", left)
 			}
 		})
+	}
+}
+
+// An authority that talks nonsense does no harm, and what it says is not passed on.
+func TestNonsenseOfTheAuthority(t *testing.T) {
+	w := newWorld(t, nil)
+	w.run(t)
+	for _, c := range []struct {
+		path   string
+		status int
+		body   string
+		kind   string
+	}{
+		{"/null", 500, "null", "other"},
+		{"/page", 500, "<html>inner secrets", "other"},
+		{"/empty", 201, "{}", "other"},
+		{"/long", 201, `{"status":"` + strings.Repeat("x", 2<<20) + `"}`, "other"},
+	} {
+		w.ca.before.HandleFunc("POST "+c.path, func(res http.ResponseWriter, _ *http.Request) {
+			res.WriteHeader(c.status)
+			_, _ = io.WriteString(res, c.body)
+		})
+		w.ca.change = func(directory map[string]any) { directory["newOrder"] = "https://" + caListen + c.path }
+		made := w.create(t, map[string]any{"names": []string{"www.example.net"}})
+		failed := w.until(t, made.ID, func(c row) bool { return c.LastError != "" })
+		if failed.ErrorKind != c.kind || strings.Contains(failed.LastError, "inner secrets") || len(failed.LastError) > 600 {
+			t.Errorf("%s: %s: %s", c.path, failed.ErrorKind, failed.LastError)
+		}
+		w.Do(t, "admin", "DELETE", "/certificates/"+made.ID, nil).Want(t, 200)
 	}
 }
 

@@ -63,7 +63,10 @@ func (r *Room) Run(ctx context.Context) {
 	asked := map[uuid.UUID]time.Time{}
 	asking := make(chan struct{}, 1)
 	for {
-		if err := r.pass(ctx); err != nil && ctx.Err() == nil && !db.Away(err) {
+		again := lookEvery
+		if err := r.pass(ctx); err != nil && db.Away(err) {
+			again = time.Second
+		} else if err != nil && ctx.Err() == nil {
 			r.Log.Warn("looking after the certificates", "err", err)
 		}
 		select {
@@ -75,13 +78,13 @@ func (r *Room) Run(ctx context.Context) {
 			case asking <- struct{}{}:
 				others.Go(func() {
 					defer func() { <-asking }()
-					if err := r.askWhen(ctx, asked); err != nil && ctx.Err() == nil {
+					if err := r.safely(func() error { return r.askWhen(ctx, asked) }); err != nil && ctx.Err() == nil {
 						r.Log.Warn("asking the certificate authority when to renew", "err", err)
 					}
 				})
 			default: // it is being asked
 			}
-		case <-r.Clock.After(lookEvery):
+		case <-r.Clock.After(again):
 		}
 	}
 }
@@ -165,6 +168,9 @@ func (r *Room) signDue(ctx context.Context, rows []Certificate, pairs []Pair) er
 			continue
 		}
 		failures = append(failures, r.store(ctx, row.ID, "certificate.signed", feeds, func(c *Certificate) error {
+			if c.FingerprintSHA256 != row.FingerprintSHA256 {
+				return errOutdated
+			}
 			if c.Source == sourceACME {
 				c.Status, c.NextAttemptAt = statusPending, nil
 				return r.sign(c, keyECDSA)
@@ -235,7 +241,7 @@ func (r *Room) orderDue(ctx context.Context, rows []Certificate) {
 		}
 	}
 	slices.SortStableFunc(due, func(a, b *Certificate) int {
-		return cmp.Or(cmp.Compare(fresh(a), fresh(b)), when(a).Compare(when(b)))
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), when(a).Compare(when(b)))
 	})
 	for _, row := range due {
 		r.running.start(row.ID, func() { r.renew(ctx, row) }, r.Wake)
@@ -245,7 +251,8 @@ func (r *Room) orderDue(ctx context.Context, rows []Certificate) {
 	}
 }
 
-func fresh(c *Certificate) int {
+// rank is 0 for what has nothing better to show than its own signature.
+func rank(c *Certificate) int {
 	if c.issued() {
 		return 1
 	}
