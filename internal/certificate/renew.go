@@ -244,7 +244,7 @@ func (r *Room) orderDue(ctx context.Context, rows []Certificate) {
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), when(a).Compare(when(b)))
 	})
 	for _, row := range due {
-		r.running.start(row.ID, func() { r.renew(ctx, row) }, r.Wake)
+		r.running.start(row.ID, func() { r.renew(ctx, row.ID) }, r.Wake)
 	}
 	for _, row := range hidden {
 		r.running.start(row.ID, func() { r.confirm(ctx, row, 0) }, func() {}) // it has time until the next look
@@ -280,7 +280,12 @@ func (r *Room) proxyReady() bool {
 }
 
 // renew orders one certificate, stores what comes of it, and sees that it is shown.
-func (r *Room) renew(ctx context.Context, row *Certificate) {
+func (r *Room) renew(ctx context.Context, id uuid.UUID) {
+	// It is read again: an order that has just ended may have come after the pass had read it.
+	row, err := r.certificates.Get(ctx, r.DB, id)
+	if err != nil || !isDue(row, r.Clock.Now()) {
+		return
+	}
 	ordering, cancel := context.WithTimeout(ctx, orderWithin)
 	defer cancel()
 	got, err := r.obtain(ordering, row)
