@@ -522,6 +522,21 @@ func TestOrderByWebService(t *testing.T) {
 	}
 }
 
+// A hosted service that cannot be reached is named, and its token is not. The client of deSEC would try for half a minute.
+func TestHostedProvidersOutOfReach(t *testing.T) {
+	w := newWorld(t, nil)
+	for _, kind := range []string{"cloudflare", "digitalocean", "hetzner"} {
+		var p struct{ ID string }
+		w.Do(t, "admin", "POST", "/dns-providers", map[string]any{"name": "at " + kind, "kind": kind, "secret": "token-of-the-test"}).Want(t, 201).Into(t, &p)
+		var found certificate.Findings
+		w.Do(t, "admin", "POST", "/certificates/preflight", map[string]any{"names": []string{"*.example.net"}, "challenge": "dns-01", "dns_provider_id": p.ID}).Want(t, 200).Into(t, &found)
+		last := found.Findings[len(found.Findings)-1]
+		if found.OK || last.Check != "provider" || !strings.Contains(last.Detail, "the DNS provider at "+kind+" did not set the record for example.net") || strings.Contains(last.Detail, "token-of") {
+			t.Errorf("%+v", found)
+		}
+	}
+}
+
 // What the proxy has not taken yet is not ordered; as soon as it has, it is.
 func TestOrdersWaitForTheProxy(t *testing.T) {
 	gate := make(chan struct{})

@@ -298,7 +298,7 @@ func (r *Room) renew(ctx context.Context, id uuid.UUID) {
 	}
 	var stored *Certificate
 	err = r.store(ctx, row.ID, "certificate.issued", feeds, func(c *Certificate) error {
-		if !slices.Equal(c.Names, row.Names) {
+		if !c.sameOrder(row) {
 			return errOutdated
 		}
 		if err := c.shows(got.chain, got.key); err != nil {
@@ -321,7 +321,7 @@ func (r *Room) renew(ctx context.Context, id uuid.UUID) {
 func (r *Room) fail(ctx context.Context, row *Certificate, f *failure) {
 	r.Log.Warn("a certificate could not be ordered", "certificate", row.Label(), "kind", f.kind, "err", f.sentence)
 	err := r.store(ctx, row.ID, "certificate.failed", nil, func(c *Certificate) error {
-		if !slices.Equal(c.Names, row.Names) {
+		if !c.sameOrder(row) {
 			return errOutdated
 		}
 		c.Attempts++
