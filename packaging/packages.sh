@@ -5,7 +5,7 @@ set -euo pipefail
 
 declare -A packages=(
 	[run]="postgresql-15 chrony iproute2 nftables util-linux ca-certificates"
-	[test]="postgresql-15 chrony iproute2 nftables util-linux ca-certificates procps curl chromium fonts-dejavu-core
+	[test]="postgresql-15 chrony iproute2 nftables util-linux ca-certificates procps curl pebble chromium fonts-dejavu-core
 		qemu-system-x86 busybox-static cpio kmod"
 )
 wanted=${packages[${1:?run or test}]}
