@@ -24,6 +24,7 @@ func changesWithoutAReload(t *testing.T, p *proxyRig) {
 	backend := p.backend(t, nil, p.to("a"))
 	secure := p.backend(t, fields{"scheme": "https", "health_check_enabled": true, "health_check_path": "/health", "health_check_interval_seconds": 1}, p.to("tls"))
 	other, otherPath := p.site(t, "b")
+	p.site(t, "b", fields{"rate_limit_enabled": true, "rate_limit_period_seconds": 600})
 	p.live(t, http.MethodPost, otherPath+"/headers", fields{"name": "X-Live", "value": "other"})
 	p.live(t, http.MethodPost, otherPath+"/headers", fields{"name": "X-Live", "value": "more", "operation": "add"})
 	p.live(t, http.MethodPost, "/routing-rules", fields{"domain_id": strings.TrimPrefix(otherPath, "/domains/"), "path_prefix": "/live", "backend_id": backend, "strip_prefix": true})
@@ -108,7 +109,16 @@ func changesWithoutAReload(t *testing.T, p *proxyRig) {
 			p.get(t, url+"/down").from(t, "a")
 		}},
 		{"no rule", func() { p.live(t, http.MethodDelete, rule, nil) }, func() { p.get(t, url+"/up").from(t, "a") }},
-		{"no domain", func() { p.live(t, http.MethodDelete, domain, nil) }, func() { p.get(t, url).want(t, 404) }},
+		{"a rate limit", func() {
+			p.live(t, http.MethodPut, domain, fields{"rate_limit_enabled": true, "rate_limit_requests": 1, "rate_limit_period_seconds": 600})
+		}, func() {
+			p.get(t, url).from(t, "a")
+			p.get(t, url).want(t, 429)
+		}},
+		{"no rate limit", func() { p.live(t, http.MethodPut, domain, fields{"rate_limit_enabled": false}) }, func() { p.get(t, url).from(t, "a") }},
+		{"a wildcard", func() {
+			p.live(t, http.MethodPost, "/domains", fields{"name": "*." + name, "backend_id": backend})
+		}, func() { p.get(t, "https://any."+name).from(t, "a") }},
 	} {
 		was := p.status(t)
 		x.do()
@@ -128,7 +138,10 @@ func changesWithoutAReload(t *testing.T, p *proxyRig) {
 	p.live(t, http.MethodPost, "/system/proxy-reload", nil)
 	p.get(t, "https://"+other).from(t, "b")
 	p.get(t, "https://"+other+"/live").from(t, "a")
+	p.get(t, url).from(t, "a")
+	p.live(t, http.MethodDelete, domain, nil)
 	p.get(t, url).want(t, 404)
+	p.converge(t)
 
 	p.reloads(t, "a backend", 1, func() { p.live(t, http.MethodPost, "/backends", fields{"name": "one reload"}) })
 	p.reloads(t, "a backend with servers and a site", 1, func() {
@@ -167,11 +180,14 @@ func managementPlane(t *testing.T, p *proxyRig) {
 		t.Errorf("%+v", s)
 	}
 	p.get(t, "http://"+gatewayName+"/").leads(t, 301, "https://"+gatewayName+"/")
-	for _, base := range []string{"https://" + gatewayName, "https://" + gatewayName + ":3443"} {
+	for base, asks := range map[string][]ask{
+		"https://" + gatewayName:           {{}, {h2: true}, {v6: true}},
+		"https://" + gatewayName + ":3443": {{h2: true, v6: true}, {from: clientAddress(3)}},
+	} {
 		if got := p.get(t, base+"/").want(t, 200); !strings.Contains(got.body, "<html") {
 			t.Errorf("no console: %s", got.body)
 		}
-		for _, a := range []ask{{}, {h2: true}, {v6: true}, {from: clientAddress(3)}} {
+		for _, a := range asks {
 			client := wan4
 			switch {
 			case a.v6:
@@ -286,6 +302,10 @@ func systemActions(t *testing.T, p *proxyRig) {
 		}
 		p.audited(t, "system.service-restart", kind)
 	}
+	// What was changed a moment ago is there after a restart.
+	late, _ := p.site(t, "b")
+	p.Must(t, http.MethodPost, "/system/service-restart", fields{"kind": "reverse-proxy"}, 200, nil)
+	p.get(t, "https://"+late).from(t, "b")
 	for _, kind := range []string{"dns", "forward-proxy"} {
 		var o outcome
 		if p.Must(t, http.MethodPost, "/system/service-restart", fields{"kind": kind}, 200, &o); o.Active != "not_installed" || o.Error == "" {
@@ -387,8 +407,7 @@ func refusedConfiguration(t *testing.T, p *proxyRig) {
 
 	unstub()
 	p.WaitState(t, "reverse-proxy", "live", 20*time.Second)
-	same2 := p.config(t)
-	if same2 == files["/etc/haproxy/haproxy.cfg"] {
+	if p.config(t) == files["/etc/haproxy/haproxy.cfg"] {
 		t.Error("what is stored is not installed")
 	}
 	p.get(t, "https://"+name).from(t, "a")

@@ -20,7 +20,8 @@ import (
 )
 
 func protocols(t *testing.T, p *proxyRig) {
-	secure := fields{"scheme": "https", "health_check_enabled": true, "health_check_path": "/health", "health_check_interval_seconds": 1}
+	const health = "/health/%20$HOME/'(;)'%25%5Bsrc%5D"
+	secure := fields{"scheme": "https", "health_check_enabled": true, "health_check_path": health, "health_check_interval_seconds": 1}
 	for _, x := range []struct {
 		force bool
 		host  string
@@ -37,7 +38,7 @@ func protocols(t *testing.T, p *proxyRig) {
 		// Checks speak HTTP/1.1 in any case.
 		poll(t, "a health check", 10*time.Second, func() bool { return len(p.origins["tls"].checked(x.host)) > 0 })
 		for _, check := range p.origins["tls"].checked(x.host) {
-			if check.Proto != "HTTP/1.1" || check.ALPN != "http/1.1" || check.Method != http.MethodGet || check.URI != "/health" {
+			if check.Proto != "HTTP/1.1" || check.ALPN != "http/1.1" || check.Method != http.MethodGet || check.URI != health {
 				t.Errorf("the check is %+v", check)
 			}
 		}
@@ -257,6 +258,7 @@ func namesThatDoNotResolve(t *testing.T, p *proxyRig) {
 	if got := p.shares(t, mixed, 3, ""); got["b"] != 3 {
 		t.Errorf("%v", got)
 	}
+	p.converge(t)
 	if err := p.Units().Restart(t.Context(), host.HAProxy); err != nil {
 		t.Fatal(err)
 	}
@@ -269,7 +271,7 @@ func namesThatDoNotResolve(t *testing.T, p *proxyRig) {
 func unusableCertificate(t *testing.T, p *proxyRig) {
 	name, path := p.site(t, "a")
 	const id = "0190a000-0000-7000-8000-00000000bad0"
-	p.sql(t, `INSERT INTO certificates (id, created_at, updated_at, names, source, challenge, key_type, automatic, certificate_pem, private_key_pem, issuer, fingerprint_sha256, status, last_error, error_kind, attempts, not_before, expires_at)
+	p.sql(t, `INSERT INTO certificate_certificates (id, created_at, updated_at, names, source, challenge, key_type, automatic, certificate_pem, private_key_pem, issuer, fingerprint_sha256, status, last_error, error_kind, attempts, not_before, expires_at)
 		VALUES ('`+id+`', now(), now(), ARRAY['`+name+`'], 'uploaded', 'http-01', 'ecdsa-p256', false, 'no certificate', 'no key', '', 'x', 'valid', '', '', 0, now(), now() + interval '1 year')`)
 	p.live(t, http.MethodPost, "/system/proxy-reload", nil)
 	p.get(t, "https://"+name).from(t, "a")
@@ -278,7 +280,7 @@ func unusableCertificate(t *testing.T, p *proxyRig) {
 	next, _ := p.site(t, "b")
 	p.get(t, "https://"+next).from(t, "b")
 	p.live(t, http.MethodPut, path, fields{"certificate_id": nil})
-	p.sql(t, `DELETE FROM certificates WHERE id = '`+id+`'`)
+	p.sql(t, `DELETE FROM certificate_certificates WHERE id = '`+id+`'`)
 	p.live(t, http.MethodPost, "/system/proxy-reload", nil)
 }
 
