@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -45,6 +46,7 @@ var proxyTests = []struct {
 	{"SiteNames", siteNames},
 	{"WWWRedirects", wwwRedirects},
 	{"ResponseHeaders", responseHeaders},
+	{"LargeHeaders", largeHeaders},
 	{"HSTS", hsts},
 	{"RateLimit", rateLimit},
 	{"LargestBody", largestBody},
@@ -170,8 +172,10 @@ func (o *origin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	case r.URL.Path == "/hold":
 		<-o.release
-	case r.URL.Path == "/status":
-		w.WriteHeader(http.StatusTeapot)
+	case r.URL.Path == "/large":
+		n, _ := strconv.Atoi(r.URL.RawQuery)
+		_, _ = w.Write(bytes.Repeat([]byte("b"), n))
+		return
 	}
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
