@@ -73,7 +73,7 @@ func changesWithoutAReload(t *testing.T, p *proxyRig) {
 			server = "/backend-servers/" + p.live(t, http.MethodPost, "/backends/"+backend+"/servers", p.to("b", fields{"name": "new", "address": lan6, "weight": 50}))
 		}, func() { p.shared(t, url, "a", "b") }},
 		{"a server that is off", func() {
-			p.live(t, http.MethodPost, "/backends/"+backend+"/servers", p.to("c", fields{"name": "off", "address": lan4, "active": false}))
+			p.live(t, http.MethodPost, "/backends/"+backend+"/servers", p.to("c", fields{"name": "off", "address": "::a0a:2", "active": false})) // which HAProxy writes otherwise
 		}, func() { p.shared(t, url, "a", "b") }},
 		{"a spare server", func() {
 			p.live(t, http.MethodPost, "/backends/"+backend+"/servers", p.to("c", fields{"name": "spare", "address": lan4, "backup": true}))
@@ -150,6 +150,45 @@ func changesWithoutAReload(t *testing.T, p *proxyRig) {
 			create("proxy.domain", fields{"name": name, "backend_id": row.ID}))
 		p.get(t, url).from(t, "c")
 	})
+}
+
+// A header that nobody has any more is forgotten at the next reload, and the fields of all others move up. Until then whoever
+// changes one must not count as if they had.
+func headersStayWithTheirNames(t *testing.T, p *proxyRig) {
+	_, first := p.site(t, "a")
+	name, second := p.site(t, "b")
+	goes, stays := headers(first, []string{"X-Aaa"}, []string{"old"})[0], headers(second, []string{"X-Bbb"}, []string{"old"})[0]
+	p.change(t, goes, stays)
+	p.converge(t)
+	stop, wrong := make(chan struct{}), make(chan string, 1)
+	go func() {
+		defer close(wrong)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			got, err := p.try(t.Context(), ask{url: "https://" + name})
+			if err != nil || got.Response.Header.Get("X-Aaa") != "" || got.Response.Header.Get("X-Bbb") == "" {
+				wrong <- fmt.Sprintf("%v, %+v", err, got.Response)
+				return
+			}
+		}
+	}()
+	p.reloads(t, "the last of a header, and another", 1, func() {
+		p.live(t, http.MethodDelete, first+"/headers/"+goes.ID, nil)
+		p.followed(t)
+		p.change(t, operation{Kind: "proxy.header", Verb: "update", ID: stays.ID, Body: fields{"value": "new"}},
+			operation{Kind: "proxy.domain", Verb: "update", ID: strings.TrimPrefix(second, "/domains/"), Body: fields{"hsts_enabled": true}})
+	})
+	close(stop)
+	if said, failed := <-wrong; failed {
+		t.Errorf("in between: %s", said)
+	}
+	if got := p.get(t, "https://"+name).from(t, "b").Response.Header.Get("X-Bbb"); got != "new" {
+		t.Errorf("X-Bbb is %q", got)
+	}
 }
 
 // shared wants some origins, and no others, to answer.

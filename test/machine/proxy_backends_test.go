@@ -75,6 +75,36 @@ func webSockets(t *testing.T, p *proxyRig) {
 		p.live(t, http.MethodPut, path, fields{"max_body_size_bytes": 10})
 		p.echoes(t, name)
 	}
+	// One that is open stays open when its server goes.
+	backend := p.backend(t, fields{"websocket": true})
+	server := p.live(t, http.MethodPost, "/backends/"+backend+"/servers", p.to("a", fields{"name": "a", "address": lan4}))
+	name, _ := p.site(t, backend)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	transport := p.transport(ask{})
+	defer transport.CloseIdleConnections()
+	conn, _, err := websocket.Dial(ctx, "wss://"+name+"/echo", &websocket.DialOptions{HTTPClient: &http.Client{Transport: transport}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.CloseNow()
+	p.live(t, http.MethodDelete, "/backend-servers/"+server, nil)
+	p.get(t, "https://"+name).want(t, 503)
+	if said, err := echo(ctx, conn); err != nil || said != "hello" {
+		t.Errorf("%q comes back: %v", said, err)
+	}
+	if s := p.status(t); s.OldWorkers == 0 {
+		t.Errorf("nobody serves it any more: %+v", s)
+	}
+}
+
+// echo sends a message and returns what comes back.
+func echo(ctx context.Context, conn *websocket.Conn) (string, error) {
+	if err := conn.Write(ctx, websocket.MessageText, []byte("hello")); err != nil {
+		return "", err
+	}
+	_, said, err := conn.Read(ctx)
+	return string(said), err
 }
 
 // echoes sends a message through a WebSocket and wants it back, over HTTP/1.1 and as browsers do it over HTTP/2.
@@ -90,10 +120,7 @@ func (p *proxyRig) echoes(t *testing.T, name string) {
 		return
 	}
 	defer conn.CloseNow()
-	if err := conn.Write(ctx, websocket.MessageText, []byte("hello")); err != nil {
-		t.Error(err)
-	}
-	if _, said, err := conn.Read(ctx); err != nil || string(said) != "hello" {
+	if said, err := echo(ctx, conn); err != nil || said != "hello" {
 		t.Errorf("%q comes back: %v", said, err)
 	}
 	if said, err := p.echoH2(ctx, name); err != nil || said != "hello" {

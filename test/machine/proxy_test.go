@@ -53,6 +53,7 @@ var proxyTests = []struct {
 	{"Maintenance", maintenance},
 	{"Balancing", balancing},
 	{"ChangesWithoutAReload", changesWithoutAReload},
+	{"HeadersStayWithTheirNames", headersStayWithTheirNames},
 	{"NamesThatDoNotResolve", namesThatDoNotResolve},
 	{"UnusableCertificate", unusableCertificate},
 	{"ManagementPlane", managementPlane},
@@ -418,14 +419,20 @@ func (p *proxyRig) status(t *testing.T) (s proxyStatus) {
 	return s
 }
 
-// converge has HAProxy compared with what is stored, once its files have followed, and let go of what nobody uses any more.
-func (p *proxyRig) converge(t *testing.T) {
+// followed waits until the files say what HAProxy was told while it ran.
+func (p *proxyRig) followed(t *testing.T) {
 	t.Helper()
 	poll(t, "the files have followed", 5*time.Second, func() bool {
 		var preview struct{ Diff string }
 		p.Must(t, http.MethodGet, "/system/config-preview?generator=reverse-proxy", nil, 200, &preview)
 		return preview.Diff == ""
 	})
+}
+
+// converge has HAProxy compared with what is stored, and let go of what nobody uses any more.
+func (p *proxyRig) converge(t *testing.T) {
+	t.Helper()
+	p.followed(t)
 	p.live(t, http.MethodPost, "/system/ipv6", fields{"enabled": true}) // as it is already
 }
 
