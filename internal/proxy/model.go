@@ -180,7 +180,7 @@ func slotted(headers []Header) map[slot]Header {
 
 // site is what a domain puts into the maps.
 type site struct {
-	hosts, wildcards, routes, headers []entry
+	hosts, wildcards, routes []entry
 	// needs are what the shape must have.
 	needs shape
 	// slotted are its headers by slot, from which the entry of the headers is made once the slots are numbered.
