@@ -4,11 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"net/http/cookiejar"
 	"os"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -150,6 +153,49 @@ func changesWithoutAReload(t *testing.T, p *proxyRig) {
 			create("proxy.domain", fields{"name": name, "backend_id": row.ID}))
 		p.get(t, url).from(t, "c")
 	})
+}
+
+// Whoever asks while HAProxy reloads gets an answer, on a connection that he has or on one of his own.
+func reloadsLoseNothing(t *testing.T, p *proxyRig) {
+	name, _ := p.site(t, "a", fields{"http_to_https": false})
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var visitors sync.WaitGroup
+	var answers atomic.Int64
+	for _, x := range []struct {
+		ask
+		keep bool
+	}{
+		{ask{url: "http://" + name}, false}, {ask{url: "https://" + name}, false}, {ask{url: "https://" + name, h2: true}, false},
+		{ask{url: "http://" + name}, true}, {ask{url: "https://" + name, h2: true}, true},
+	} {
+		visitors.Go(func() {
+			browser := &http.Client{Transport: p.transport(x.ask)}
+			for ctx.Err() == nil {
+				res, err := browser.Get(x.url)
+				if err == nil {
+					_, err = io.Copy(io.Discard, res.Body)
+					res.Body.Close()
+				}
+				if err != nil || res.StatusCode != 200 {
+					t.Errorf("%+v: %v", x, err)
+					return
+				}
+				answers.Add(1)
+				if !x.keep {
+					browser.CloseIdleConnections()
+				}
+			}
+			browser.CloseIdleConnections()
+		})
+	}
+	for range 8 {
+		was := answers.Load()
+		p.live(t, http.MethodPost, "/system/proxy-reload", nil)
+		poll(t, "answers after a reload", patience, func() bool { return answers.Load() > was+10 || t.Failed() })
+	}
+	stop()
+	visitors.Wait()
 }
 
 // A header that nobody has any more is forgotten at the next reload, and the fields of all others move up. Until then whoever

@@ -53,6 +53,7 @@ var proxyTests = []struct {
 	{"Maintenance", maintenance},
 	{"Balancing", balancing},
 	{"ChangesWithoutAReload", changesWithoutAReload},
+	{"ReloadsLoseNothing", reloadsLoseNothing},
 	{"HeadersStayWithTheirNames", headersStayWithTheirNames},
 	{"NamesThatDoNotResolve", namesThatDoNotResolve},
 	{"UnusableCertificate", unusableCertificate},
