@@ -3,12 +3,10 @@ package machine
 import (
 	"context"
 	"crypto/sha256"
-	"crypto/tls"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"slices"
 	"strconv"
@@ -252,7 +250,7 @@ func (l *traffic) talk(t *testing.T) (stop func()) {
 				return
 			case <-time.After(20 * time.Millisecond):
 			}
-			if err := say2(conn, strconv.Itoa(n)); err != nil {
+			if err := echoed(conn, strconv.Itoa(n)); err != nil {
 				l.fail("WebSocket", err)
 				return
 			}
@@ -265,7 +263,7 @@ func (l *traffic) talk(t *testing.T) (stop func()) {
 	}
 }
 
-func say2(conn *websocket.Conn, text string) error {
+func echoed(conn *websocket.Conn, text string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	if err := conn.Write(ctx, websocket.MessageText, []byte(text)); err != nil {
@@ -374,15 +372,15 @@ func (l *traffic) changes(t *testing.T, side *sideSite) []change {
 			}},
 		{"no HSTS", func(int) { put("/domains/"+l.domain, fields{"hsts_enabled": false}) },
 			func(int) error { return e.header("https://"+busy+"/", "Strict-Transport-Security", "") }},
-		{"largest body", func(n int) { put("/domains/"+l.domain, fields{"max_body_size_bytes": 100000 + n}) }, func(n int) error {
-			p, err := l.post("https://"+busy+"/", 100001+n)
+		{"largest body", func(n int) { put("/domains/"+l.domain, fields{"max_body_size_bytes": 5000 + n}) }, func(n int) error {
+			p, err := l.post("https://"+busy+"/", 5001+n)
 			if err == nil && p.StatusCode != 413 {
 				err = errors.New(p.Status)
 			}
 			return err
 		}},
-		{"no largest body", func(int) { put("/domains/"+l.domain, fields{"max_body_size_bytes": 0}) }, func(int) error {
-			p, err := l.post("https://"+busy+"/", 300000)
+		{"no largest body", func(int) { put("/domains/"+l.domain, fields{"max_body_size_bytes": 0}) }, func(n int) error {
+			p, err := l.post("https://"+busy+"/", 7000+n)
 			if err == nil && p.StatusCode != 200 {
 				err = errors.New(p.Status)
 			}
@@ -520,6 +518,3 @@ func hitless(t *testing.T, e *edge, l *traffic) {
 		t.Error("too little was tried")
 	}
 }
-
-var _ = tls.VersionTLS13
-var _ = net.IPv4len
