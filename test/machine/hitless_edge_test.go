@@ -323,6 +323,9 @@ func (a *edgeAuthority) issue(t testing.TB, names ...string) (upload fields, fin
 		SerialNumber: serial, Subject: pkix.Name{CommonName: names[0]}, DNSNames: names, KeyUsage: x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(1000 * time.Hour),
 	}
+	if ip := net.ParseIP(names[0]); ip != nil {
+		template.DNSNames, template.IPAddresses = names[1:], []net.IP{ip}
+	}
 	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
 	if err != nil {
 		t.Fatal(err)

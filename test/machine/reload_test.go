@@ -245,7 +245,7 @@ func (w *watch) look(t *testing.T, e *edge) {
 	}
 	w.missed.Add(1)
 	began := time.Now()
-	for console() != nil {
+	for ; console() != nil; time.Sleep(5 * time.Millisecond) {
 		if time.Since(began) > aSecond {
 			t.Errorf("nobody answers on the management port for more than a second: %v", err)
 			return
