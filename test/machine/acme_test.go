@@ -225,9 +225,10 @@ func goesWithItsDomain(t *testing.T, r *acmeRig) {
 			return err == nil && a.Status == 404
 		})
 		poll(t, "the key file of "+name+" goes", 10*time.Second, func() bool { _, err := os.Stat(r.keyFile(row.ID)); return os.IsNotExist(err) })
-		if got, err := r.shown("443", name); err != nil || got == row.Fingerprint {
-			t.Errorf("%s is still shown for %s (%v)", got, name, err)
-		}
+		poll(t, "the certificate of "+name+" is not shown any more", 10*time.Second, func() bool {
+			got, err := r.shown("443", name)
+			return err == nil && got != row.Fingerprint
+		})
 	}
 }
 
