@@ -659,4 +659,7 @@ func TestUpSaysWhyItFails(t *testing.T) {
 	if _, err := lab.Up(t.Context(), lab.Options{Dir: dir, UI: "192.0.2.99:1"}); !errors.Is(err, syscall.EADDRNOTAVAIL) {
 		t.Errorf("with a foreign address: %v", err)
 	}
+	if _, err := lab.Up(t.Context(), lab.Options{Dir: dir, UI: "127.0.0.1:0", HAProxy: "no-such-program"}); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("with an HAProxy that is not there: %v", err)
+	}
 }

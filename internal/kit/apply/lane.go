@@ -111,6 +111,10 @@ func (l *lane) run(ctx context.Context) {
 			}
 		case <-timer.C:
 			if settle {
+				// Noted before it runs, or the next turn would start another one.
+				l.mu.Lock()
+				l.settling, l.behind = true, time.Time{}
+				l.mu.Unlock()
 				settles.Go(func() { l.settle(ctx) })
 				continue
 			}
@@ -171,9 +175,6 @@ func (l *lane) proceed(ctx context.Context) bool {
 func (l *lane) settle(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, applyWithin)
 	defer cancel()
-	l.mu.Lock()
-	l.settling, l.behind = true, time.Time{}
-	l.mu.Unlock()
 	files, err := l.follow(ctx)
 	if err == nil && files != nil {
 		err = l.keep(files)
@@ -184,7 +185,9 @@ func (l *lane) settle(ctx context.Context) {
 	if err != nil {
 		l.engine.log.Warn("the files are behind; the full way is taken", "component", l.id, "err", err)
 		l.kick(0, false)
+		return
 	}
+	l.wake() // what was changed meanwhile is to follow, too
 }
 
 // follow writes the files of what is stored, unless a pass has written newer ones.
@@ -233,11 +236,16 @@ func (l *lane) kick(revision int64, force bool) <-chan Status {
 		l.engine.changed(before, l.status)
 	}
 	l.mu.Unlock()
+	l.wake()
+	return done
+}
+
+// wake has the lane look what there is to do.
+func (l *lane) wake() {
 	select {
 	case l.signal <- struct{}{}:
 	default:
 	}
-	return done
 }
 
 // pass is one way from the stored state to the daemon.

@@ -75,6 +75,33 @@ func TestStepsNeedNoReloadAndFilesFollow(t *testing.T) {
 	}
 }
 
+func TestFilesFollowOnce(t *testing.T) {
+	s := newStepping(t)
+	loads := s.loads.Load()
+	s.want(t, "a", apply.Live)
+	eventually(t, "the files follow", func() bool { return s.file(t) == "a\nfirst\n" })
+	s.want(t, "structure", apply.Live) // whatever else follows is done before
+	if n := s.loads.Load() - loads; n != 2 {
+		t.Errorf("one step and one pass read everything %d times", n)
+	}
+}
+
+func TestFilesFollowWhatCameMeanwhile(t *testing.T) {
+	s := newStepping(t)
+	restarts, loads, hold := s.Machine.Restarts(host.Chrony), s.loads.Load(), make(chan struct{})
+	s.toy.mu.Lock()
+	s.hold = hold
+	s.toy.mu.Unlock()
+	s.want(t, "a", apply.Live)
+	eventually(t, "the files begin to follow", func() bool { return s.loads.Load() > loads })
+	s.want(t, "b", apply.Live)
+	close(hold)
+	eventually(t, "the files follow", func() bool { return s.file(t) == "a\nb\nfirst\n" })
+	if s.Machine.Restarts(host.Chrony) != restarts {
+		t.Error("it took the full way")
+	}
+}
+
 func TestStepThatFailsTakesTheFullWay(t *testing.T) {
 	s := newStepping(t)
 	restarts := s.Machine.Restarts(host.Chrony)

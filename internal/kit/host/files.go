@@ -51,7 +51,7 @@ func (s *System) install(path string, spec placeSpec, content []byte) error {
 	if err := makeFolder(dir, folderMode(spec.mode)); err != nil {
 		return err
 	}
-	if err := sweepStaged(path); err != nil {
+	if err := s.sweep(dir); err != nil {
 		return err
 	}
 	f, err := renameio.NewPendingFile(path, renameio.WithTempDir(dir), renameio.WithStaticPermissions(spec.mode))
@@ -77,22 +77,27 @@ func (s *System) install(path string, spec placeSpec, content []byte) error {
 	return syncFolder(dir)
 }
 
-// sweepStaged removes what a process that died while installing has left beside the path.
-func sweepStaged(path string) error {
-	dir, base := filepath.Split(path)
+// sweep removes what a process that died while installing has left in a folder. It is done once: as long as this one lives, nobody
+// else installs.
+func (s *System) sweep(dir string) error {
+	if s.swept[dir] {
+		return nil
+	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
-		number, staged := strings.CutPrefix(e.Name(), "."+base)
-		if _, err := strconv.ParseUint(number, 10, 64); !staged || err != nil {
+		hidden, ok := strings.CutPrefix(e.Name(), ".")
+		base := strings.TrimRight(hidden, "0123456789") // renameio adds a number
+		if !ok || base == hidden || !isPlace(strings.TrimPrefix(filepath.Join(dir, base), s.root)) {
 			continue
 		}
 		if err := os.Remove(filepath.Join(dir, e.Name())); err != nil {
 			return err
 		}
 	}
+	s.swept[dir] = true
 	return nil
 }
 

@@ -131,9 +131,16 @@ func TestInstallIsAtomic(t *testing.T) {
 			if err != nil || string(got) != c.want {
 				t.Errorf("after the kill: %d bytes, %v; want %d", len(got), err, len(c.want))
 			}
-			// The next install clears away what the dead process staged.
-			if err := s.Install(ChronyDropIn, []byte("next\n")); err != nil {
+			// The next process clears away what the dead one staged, and nothing else.
+			hidden := filepath.Join(filepath.Dir(s.Path(ChronyDropIn)), ".mine2")
+			if err := os.WriteFile(hidden, nil, 0o600); err != nil {
 				t.Fatal(err)
+			}
+			if err := newSystem(t, root).Install(ChronyDropIn, []byte("next\n")); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Remove(hidden); err != nil {
+				t.Error(err)
 			}
 			if entries, _ := os.ReadDir(filepath.Dir(s.Path(ChronyDropIn))); len(entries) != 1 {
 				t.Errorf("left behind: %v", entries)

@@ -41,6 +41,9 @@ const (
 // proxyCertificate is how the places of ProxyCertificate begin.
 const proxyCertificate = "haproxy.certificate/"
 
+// certificateFolder is where they are.
+const certificateFolder = "/etc/haproxy/certificates/"
+
 // ProxyCertificate is a certificate of the reverse proxy with its key.
 func ProxyCertificate(id uuid.UUID) Place { return Place(proxyCertificate + id.String()) }
 
@@ -70,7 +73,7 @@ var places = map[Place]placeSpec{
 	ProxyMaintenancePage:    {"/etc/haproxy/pages/maintenance.html", 0o644, "root", "root"},
 	ProxyCertificateList:    {"/etc/haproxy/certificates.list", 0o640, "root", "root"},
 	ProxyManagementList:     {"/etc/haproxy/management.list", 0o640, "root", "root"},
-	ProxyDefaultCertificate: {"/etc/haproxy/certificates/default.pem", 0o600, "root", "root"},
+	ProxyDefaultCertificate: {certificateFolder + "default.pem", 0o600, "root", "root"},
 }
 
 // Path tells where the place is on a real gateway; it is empty for a place that is not in the list.
@@ -85,8 +88,23 @@ func (p Place) spec() (placeSpec, error) {
 	}
 	if text, ok := strings.CutPrefix(string(p), proxyCertificate); ok {
 		if id, err := uuid.Parse(text); err == nil && p == ProxyCertificate(id) {
-			return placeSpec{"/etc/haproxy/certificates/" + text + ".pem", 0o600, "root", "root"}, nil
+			return placeSpec{certificateFolder + text + ".pem", 0o600, "root", "root"}, nil
 		}
 	}
 	return placeSpec{}, fmt.Errorf("no place %q in the list", string(p))
+}
+
+// isPlace tells whether a path is that of a place.
+func isPlace(path string) bool {
+	if name, ok := strings.CutPrefix(path, certificateFolder); ok {
+		if id, err := uuid.Parse(strings.TrimSuffix(name, ".pem")); err == nil && ProxyCertificate(id).Path() == path {
+			return true
+		}
+	}
+	for _, spec := range places {
+		if spec.path == path {
+			return true
+		}
+	}
+	return false
 }

@@ -288,6 +288,14 @@ func TestCertificatesAreClosed(t *testing.T) {
 			t.Errorf("%s: %v, %v", path, info.Mode(), err)
 		}
 	}
+	staged := filepath.Join(filepath.Dir(file), "."+id.String()+".pem4711")
+	if err := os.WriteFile(staged, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	install(t, newSystem(t, s.root), ProxyDefaultCertificate, "key")
+	if _, err := os.Stat(staged); err == nil {
+		t.Error("what a dead process has staged stays")
+	}
 	for _, p := range []Place{
 		"haproxy.certificate/", "haproxy.certificate/default", "haproxy.certificate/../default",
 		Place("haproxy.certificate/urn:uuid:" + id.String()), Place("haproxy.certificate/{" + id.String() + "}"),

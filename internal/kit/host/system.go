@@ -32,6 +32,7 @@ type System struct {
 	foreign bool
 
 	installing sync.Mutex
+	swept      map[string]bool // folders without leftovers; under installing
 	netfilter  nfnl.Socket
 	machineID  func() string
 }
@@ -46,7 +47,7 @@ func New(opts Options) (*System, error) {
 	if opts.Root != "" && !filepath.IsAbs(opts.Root) {
 		return nil, fmt.Errorf("root %q is not an absolute path", opts.Root)
 	}
-	s := &System{Units: opts.Units, root: opts.Root, state: opts.State, foreign: opts.Root != "" && !opts.OwnKernel}
+	s := &System{Units: opts.Units, root: opts.Root, state: opts.State, foreign: opts.Root != "" && !opts.OwnKernel, swept: map[string]bool{}}
 	if s.state == "" {
 		s.state = "/var/lib/gateway"
 	}

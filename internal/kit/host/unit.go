@@ -87,7 +87,6 @@ var units = []UnitSpec{
 			{"/etc/haproxy/maps", 0o755, "root", "root"},
 			{"/etc/haproxy/pages", 0o755, "root", "root"},
 			{"/etc/haproxy/certificates", 0o700, "root", "root"},
-			// Its workers change their root to this empty folder.
 			{"/var/lib/haproxy", 0o755, "root", "root"},
 			{"/run/haproxy", 0o755, "root", "root"},
 		},

@@ -351,6 +351,9 @@ func TestListeners(t *testing.T) {
 		b, _ := io.ReadAll(res.Body)
 		return string(b)
 	}
+	if better, err := (&httpd.SelfSigned{Better: func() *tls.Certificate { return &tls.Certificate{OCSPStaple: []byte("x")} }}).Config().GetCertificate(nil); err != nil || better.OCSPStaple == nil {
+		t.Errorf("a better certificate is not shown: %v", err)
+	}
 	header := "PROXY TCP4 192.0.2.7 198.51.100.1 4711 443\r\n"
 	for _, secure := range []bool{false, true} {
 		if got := ask(header, secure); !strings.Contains(got, "192.0.2.7: 192.0.2.7:4711 to 198.51.100.1:443") {
