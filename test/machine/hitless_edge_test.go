@@ -99,8 +99,13 @@ func (e *edge) shown(port, name string) (string, error) {
 		return "", err
 	}
 	defer conn.Close()
-	sum := sha256.Sum256(conn.ConnectionState().PeerCertificates[0].Raw)
-	return hex.EncodeToString(sum[:]), nil
+	return fingerprintOf(conn.ConnectionState().PeerCertificates[0].Raw), nil
+}
+
+// fingerprintOf is the SHA-256 of a certificate.
+func fingerprintOf(der []byte) string {
+	sum := sha256.Sum256(der)
+	return hex.EncodeToString(sum[:])
 }
 
 // client speaks to the gateway from the wan side, whatever the name in the URL. Without h2 it speaks HTTP/1.1.
@@ -337,10 +342,9 @@ func (a *edgeAuthority) issue(t testing.TB, names ...string) (upload fields, fin
 	text := func(kind string, der []byte) string {
 		return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
 	}
-	sum := sha256.Sum256(der)
 	return fields{
 		"source": "uploaded", "certificate_pem": text("CERTIFICATE", der) + text("CERTIFICATE", a.cert.Raw), "private_key_pem": text("PRIVATE KEY", secret),
-	}, hex.EncodeToString(sum[:])
+	}, fingerprintOf(der)
 }
 
 // edgeConn is one of HTTP/1.1 that never asks twice: what a client that retries would not notice is a failure here.

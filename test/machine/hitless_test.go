@@ -165,7 +165,7 @@ func request(ctx context.Context, scheme string, n int) *http.Request {
 }
 
 // The kinds of clients, which make 200 requests a second together.
-var clients = []struct {
+var trafficKinds = []struct {
 	name   string
 	count  int
 	every  time.Duration
@@ -186,7 +186,7 @@ var clients = []struct {
 func (l *traffic) start() (stop func()) {
 	ended := make(chan struct{})
 	var work sync.WaitGroup
-	for _, kind := range clients {
+	for _, kind := range trafficKinds {
 		for i := range kind.count {
 			work.Go(func() {
 				tick := time.NewTicker(kind.every)
