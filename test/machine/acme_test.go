@@ -60,6 +60,11 @@ func domainOrders(t *testing.T, r *acmeRig) {
 	if !own.Automatic || own.DomainID != nil {
 		t.Errorf("%+v", own)
 	}
+	// That it is on the management port takes a reload.
+	poll(t, "the management port shows it", 10*time.Second, func() bool {
+		now, err := r.shown("3443", acmeGateway)
+		return err == nil && now == r.certificate(t, acmeGateway, "there", func(acmeRow) bool { return true }).Fingerprint
+	})
 	before := r.status(t)
 	id := r.domain(t, "www.example.net", r.backend, nil)
 	row := r.certificate(t, "www.example.net", "issued", issued)
