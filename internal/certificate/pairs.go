@@ -76,17 +76,28 @@ func (r *Room) Pairs(ctx context.Context, q db.Querier) ([]Pair, error) {
 	return pairs, nil
 }
 
-// Renewed is a certificate before and after a change, if a change is about one that can be shown.
-func (r *Room) Renewed(row apply.Row) (was, now Pair, ok bool) {
+// Changed is a certificate before and after a change, nil where there is none, if a change is about one that can be shown.
+func (r *Room) Changed(row apply.Row) (was, now *Pair, ok bool) {
 	before, there := row.Was.(*Certificate)
 	after, stays := row.Now.(*Certificate)
-	if !there || !stays {
-		return was, now, false
+	if !there && !stays {
+		return nil, nil, false
 	}
-	was, err1 := r.open(before)
-	now, err2 := r.open(after)
-	was.Trusted, now.Trusted = before.trusted(), after.trusted()
-	return was, now, err1 == nil && err2 == nil
+	for _, side := range []struct {
+		row  *Certificate
+		pair **Pair
+	}{{before, &was}, {after, &now}} {
+		if side.row == nil {
+			continue
+		}
+		p, err := r.open(side.row)
+		if err != nil {
+			return nil, nil, false
+		}
+		p.Trusted = side.row.trusted()
+		*side.pair = &p
+	}
+	return was, now, true
 }
 
 func (r *Room) open(row *Certificate) (Pair, error) {
