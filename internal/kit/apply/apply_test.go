@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -26,9 +27,11 @@ type toy struct {
 	gate    chan struct{} // when set, Apply waits for it
 	mu      sync.Mutex
 	sick    error
+	loads   atomic.Int64
 }
 
 func (x *toy) load(ctx context.Context, q db.Querier) ([]string, error) {
+	x.loads.Add(1)
 	var lines []string
 	err := q.QueryRow(ctx, `SELECT coalesce(array_agg(line ORDER BY line), '{}') FROM toy_lines`).Scan(&lines)
 	return lines, err

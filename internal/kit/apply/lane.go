@@ -111,6 +111,7 @@ func (l *lane) run(ctx context.Context) {
 			}
 		case <-timer.C:
 			if settle {
+				l.beginSettling()
 				settles.Go(func() { l.settle(ctx) })
 				continue
 			}
@@ -167,13 +168,17 @@ func (l *lane) proceed(ctx context.Context) bool {
 	}
 }
 
+// beginSettling notes that the files are about to follow, so that they do so once at a time.
+func (l *lane) beginSettling() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.settling, l.behind = true, time.Time{}
+}
+
 // settle brings the files to where the daemon is already, while changes go on.
 func (l *lane) settle(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, applyWithin)
 	defer cancel()
-	l.mu.Lock()
-	l.settling, l.behind = true, time.Time{}
-	l.mu.Unlock()
 	files, err := l.follow(ctx)
 	if err == nil && files != nil {
 		err = l.keep(files)
@@ -181,6 +186,7 @@ func (l *lane) settle(ctx context.Context) {
 	l.mu.Lock()
 	l.settling = false
 	l.mu.Unlock()
+	l.wake() // there may be newer changes, whose files have to follow in their time
 	if err != nil {
 		l.engine.log.Warn("the files are behind; the full way is taken", "component", l.id, "err", err)
 		l.kick(0, false)
@@ -233,11 +239,16 @@ func (l *lane) kick(revision int64, force bool) <-chan Status {
 		l.engine.changed(before, l.status)
 	}
 	l.mu.Unlock()
+	l.wake()
+	return done
+}
+
+// wake makes the lane look at what there is to do.
+func (l *lane) wake() {
 	select {
 	case l.signal <- struct{}{}:
 	default:
 	}
-	return done
 }
 
 // pass is one way from the stored state to the daemon.

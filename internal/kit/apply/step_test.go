@@ -75,6 +75,17 @@ func TestStepsNeedNoReloadAndFilesFollow(t *testing.T) {
 	}
 }
 
+// However busy the machine is, what is stored is read once for the files that follow a step.
+func TestFilesFollowOnce(t *testing.T) {
+	s := newStepping(t)
+	loads := s.loads.Load()
+	s.want(t, "line", apply.Live)
+	eventually(t, "the files follow", func() bool { return s.file(t) == "first\nline\n" })
+	if n := s.loads.Load() - loads; n != 1 {
+		t.Fatalf("it was read %d times", n)
+	}
+}
+
 func TestStepThatFailsTakesTheFullWay(t *testing.T) {
 	s := newStepping(t)
 	restarts := s.Machine.Restarts(host.Chrony)
