@@ -147,7 +147,8 @@ func (h *House) proxyDeps(store *setup.Store) proxy.Deps {
 			before, after, ok := h.Certificate.Renewed(row)
 			return shown(before), shown(after), ok
 		},
-		Management: h.Management.Holder,
+		SitesChanged: func() { h.Certificate.Wake() },
+		Management:   h.Management.Holder,
 	}
 }
 

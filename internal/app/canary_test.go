@@ -1,13 +1,22 @@
 package app_test
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"maps"
+	"math/big"
 	"net/http"
 	"reflect"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/google/uuid"
 
 	"edge.internal/gateway/internal/kit/audit"
 	"edge.internal/gateway/internal/kit/httpd"
@@ -15,12 +24,17 @@ import (
 	"edge.internal/gateway/internal/kit/wire"
 )
 
-// companions are what the routes with secret fields take besides them, to succeed. Each room with a secret adds a line.
+// companions are what the routes with secret fields take besides them, to succeed. Each room with a secret adds a line. A
+// secret that must have a form is given here, with the mark beside it.
 var companions = map[string]map[string]any{
-	"user.create":          {"email": "canary@example.net"},
-	"user.update":          {"name": "Canary"},
-	"oidc.settings.update": {"issuer": "https://login.example.net", "client_id": "gateway"},
-	"oidc.test":            {"issuer": "https://127.0.0.1"},
+	"certificate.certificate.create":  canaryPair,
+	"certificate.certificate.update":  canaryPair,
+	"certificate.dns-provider.create": {"name": "canary", "kind": "desec"},
+	"certificate.dns-provider.update": {"name": "canary again"},
+	"user.create":                     {"email": "canary@example.net"},
+	"user.update":                     {"name": "Canary"},
+	"oidc.settings.update":            {"issuer": "https://login.example.net", "client_id": "gateway"},
+	"oidc.test":                       {"issuer": "https://127.0.0.1"},
 	// The secrets of these prove who the caller is, and are wrong.
 	"auth.login":           {"email": adminEmail},
 	"auth.change-password": {},
@@ -33,17 +47,51 @@ var companions = map[string]map[string]any{
 	"setup.join-cluster":  nil,
 }
 
+// canaryPair is a certificate with its key, whose own text must not be told either.
+var canaryPair, keyMark = func() (map[string]any, string) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		panic(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"canary.example.net"}, NotAfter: time.Now().AddDate(1, 0, 0)}
+	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		panic(err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		panic(err)
+	}
+	text := string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
+	return map[string]any{
+		"source": "uploaded", "certificate_pem": string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert})), "private_key_pem": mark + "\n" + text,
+	}, strings.Split(text, "\n")[2]
+}()
+
+const mark = "canary-in-a-mine"
+
 // Every secret field of every route is filled with a mark, in requests that succeed and in such that fail. Nothing that
 // the gateway answers, writes into its logs or keeps in the database has it.
 func TestCanary(t *testing.T) {
-	const mark = "canary-in-a-mine"
 	h := build(t, kittest.New(t))
 	admin := h.setUp(t)
 	userID, _ := h.user(t, admin, "target@example.net", "viewer")
 	var told strings.Builder
+	ids := map[string]string{} // of what was made, by the kind's path
+	at := func(path string) string {
+		id := userID
+		if made := ids[strings.TrimSuffix(path, "/{id}")]; made != "" {
+			id = made
+		}
+		return strings.ReplaceAll(path, "{id}", id)
+	}
 	send := func(r *httpd.Route, body map[string]any) *kittest.Answer {
 		t.Helper()
-		a := h.call(t, admin, r.Method, strings.ReplaceAll(r.Path, "{id}", userID), body)
+		a := h.call(t, admin, r.Method, at(r.Path), body)
+		if a.Status == http.StatusCreated {
+			location := a.Header.Get("Location")
+			ids[r.Path] = location[strings.LastIndexByte(location, '/')+1:]
+		}
 		fmt.Fprintf(&told, "%s %s: %v %s\n", r.Method, r.Path, a.Header, a.Body)
 		return a
 	}
@@ -75,7 +123,11 @@ func TestCanary(t *testing.T) {
 		send(r, bad)
 		if r.Method == http.MethodPut || r.Method == http.MethodPost && r.Status == http.StatusCreated {
 			kind, verb := r.ID[:strings.LastIndexByte(r.ID, '.')], r.ID[strings.LastIndexByte(r.ID, '.')+1:]
-			a := h.call(t, admin, http.MethodPost, "/change-sets", map[string]any{"preview": true, "operations": []any{map[string]any{"kind": kind, "verb": verb, "id": userID, "body": good}}})
+			id := strings.TrimPrefix(at(r.Path), strings.TrimSuffix(r.Path, "{id}"))
+			if verb == "create" {
+				id = uuid.NewString()
+			}
+			a := h.call(t, admin, http.MethodPost, "/change-sets", map[string]any{"preview": true, "operations": []any{map[string]any{"kind": kind, "verb": verb, "id": id, "body": good}}})
 			told.Write(a.Body)
 		}
 	}
@@ -84,7 +136,7 @@ func TestCanary(t *testing.T) {
 	}
 	for _, r := range h.routes {
 		if r.Method == http.MethodGet && r.Enveloped() && !r.WebSock {
-			told.Write(h.call(t, admin, http.MethodGet, strings.ReplaceAll(r.Path, "{id}", userID), nil).Body)
+			told.Write(h.call(t, admin, http.MethodGet, at(r.Path), nil).Body)
 		}
 	}
 	entries, err := h.Audit.Search(t.Context(), audit.Filter{Limit: audit.MaxLimit})
@@ -101,7 +153,9 @@ func TestCanary(t *testing.T) {
 		t.Fatal(err)
 	}
 	told.WriteString(dump)
-	if i := strings.Index(told.String(), mark); i >= 0 {
-		t.Errorf("a secret was told: …%s…", told.String()[max(0, i-300):min(told.Len(), i+100)])
+	for _, secret := range []string{mark, keyMark} {
+		if i := strings.Index(told.String(), secret); i >= 0 {
+			t.Errorf("a secret was told: …%s…", told.String()[max(0, i-300):min(told.Len(), i+100)])
+		}
 	}
 }

@@ -292,7 +292,7 @@ func replaces(row *Certificate) string {
 // due is when a certificate is to be renewed: when the certificate authority says so (ARI), or when a third of its lifetime
 // is left. Somewhere in the time from then on, so that those who were issued together do not all come back together.
 func (r *Room) due(ctx context.Context, client *lego.Client, leaf *x509.Certificate) time.Time {
-	from, spread := *third(&leaf.NotBefore, &leaf.NotAfter), leaf.NotAfter.Sub(leaf.NotBefore)/30
+	from, spread := lastThird(leaf.NotBefore, leaf.NotAfter), leaf.NotAfter.Sub(leaf.NotBefore)/30
 	info, err := client.Certificate.GetRenewalInfo(ctx, leaf)
 	switch {
 	case err == nil && info.SuggestedWindow.End.After(info.SuggestedWindow.Start):

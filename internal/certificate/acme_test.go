@@ -2,6 +2,7 @@ package certificate_test
 
 import (
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
@@ -11,7 +12,9 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -19,6 +22,9 @@ import (
 	"github.com/miekg/dns"
 
 	"edge.internal/gateway/internal/certificate"
+	"edge.internal/gateway/internal/kit/apply"
+	"edge.internal/gateway/internal/kit/clock"
+	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/resource"
 	"edge.internal/gateway/internal/kit/value"
@@ -70,7 +76,7 @@ func TestOrderByHTTP(t *testing.T) {
 	if issued.Status != "valid" || issued.LastError != "" || issued.ErrorKind != "" || issued.Attempts != 0 || issued.Fingerprint == c.Fingerprint || !strings.Contains(issued.Issuer, "Pebble") {
 		t.Errorf("%+v", issued)
 	}
-	if leaf.PublicKeyAlgorithm != x509.RSA || !sameNames(leaf.DNSNames, "shop.example.net", "www.example.net") {
+	if leaf.PublicKeyAlgorithm != x509.RSA || !sameNames(slices.Sorted(slices.Values(leaf.DNSNames)), "shop.example.net", "www.example.net") {
 		t.Errorf("issued: %v %v", leaf.PublicKeyAlgorithm, leaf.DNSNames)
 	}
 	// A third of the lifetime is left, less the jitter.
@@ -282,8 +288,8 @@ func TestRefusalsOfTheAuthority(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t, nil)
-			w.front(t, func(base string, directory map[string]any) { directory[c.endpoint] = base + "/refuse" })
-			w.fronts.HandleFunc("POST /refuse", func(res http.ResponseWriter, _ *http.Request) {
+			w.ca.change = func(directory map[string]any) { directory[c.endpoint] = "https://" + caListen + "/refuse" }
+			w.ca.before.HandleFunc("POST /refuse", func(res http.ResponseWriter, _ *http.Request) {
 				res.Header().Set("Content-Type", "application/problem+json")
 				res.Header().Set("Retry-After", fmt.Sprint(int(c.wait.Seconds())))
 				res.WriteHeader(c.status)
@@ -391,11 +397,16 @@ func TestFailedRenewalKeepsWhatIsShown(t *testing.T) {
 
 // What is issued and not shown is not renewed, until the proxy shows it.
 func TestNotLive(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newWorld(t, clock.NewFake(time.Now()))
 	w.hide = true
 	w.run(t)
 	c := w.create(t, map[string]any{"names": []string{"www.example.net"}})
-	hidden := w.until(t, c.ID, func(c row) bool { return c.ErrorKind == "not_live" })
+	hidden := w.until(t, c.ID, func(c row) bool {
+		if c.Status == "valid" {
+			w.clock.Move(time.Second) // the proxy has some time
+		}
+		return c.ErrorKind == "not_live"
+	})
 	if hidden.Status != "valid" || hidden.LastRenewedAt != nil || !strings.Contains(hidden.LastError, "www.example.net") {
 		t.Errorf("%+v", hidden)
 	}
@@ -409,13 +420,13 @@ func TestNotLive(t *testing.T) {
 	}
 }
 
-// The authority says when to renew (ARI), and may change its mind. Debian's pebble 2.4.0 does not have it, so a directory
+// The authority says when to renew (ARI), and may change its mind. Debian's pebble 2.4.0 does not have it, so the proxy
 // before it adds it.
 func TestRenewalInformation(t *testing.T) {
 	w := newWorld(t, nil)
 	start := time.Now().Add(48 * time.Hour).UTC().Truncate(time.Second)
 	asked := make(chan string, 100)
-	w.front(t, func(base string, directory map[string]any) { directory["renewalInfo"] = base + "/renewal" })
+	w.ca.change = func(directory map[string]any) { directory["renewalInfo"] = "https://" + caListen + "/renewal" }
 	w.renewal(&start, asked)
 	w.run(t)
 	c := w.create(t, map[string]any{"names": []string{"www.example.net"}})
@@ -435,13 +446,96 @@ func TestRenewalInformation(t *testing.T) {
 
 // renewal answers at the front when to renew.
 func (w *world) renewal(start *time.Time, asked chan<- string) {
-	w.fronts.HandleFunc("GET /renewal/{id}", func(res http.ResponseWriter, req *http.Request) {
+	w.ca.before.HandleFunc("GET /renewal/{id}", func(res http.ResponseWriter, req *http.Request) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		asked <- req.PathValue("id")
 		res.Header().Set("Retry-After", "1")
 		_ = json.NewEncoder(res).Encode(map[string]any{"suggestedWindow": map[string]any{"start": start, "end": start.Add(time.Hour)}})
 	})
+}
+
+// A service of the operator's own sets the records.
+func TestOrderByWebService(t *testing.T) {
+	w := newWorld(t, nil)
+	key := ecKey(t)
+	cert := w.ca.server.issue(t, key.Public(), nil, strangeAddr)
+	l, err := tls.Listen("tcp", strangeAddr+":8000", &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{cert.Raw}, PrivateKey: key}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	service := &http.Server{ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(res http.ResponseWriter, req *http.Request) {
+		var in struct{ FQDN, Value string }
+		if user, word, _ := req.BasicAuth(); user != "gateway" || word != "right" {
+			http.Error(res, "inner secrets of the service", http.StatusForbidden)
+		} else if err := json.NewDecoder(req.Body).Decode(&in); err != nil {
+			http.Error(res, err.Error(), http.StatusBadRequest)
+		} else if req.URL.Path == "/dns/present" {
+			w.dns.add(in.FQDN + " 60 IN TXT " + in.Value)
+		} else if req.URL.Path == "/dns/cleanup" {
+			w.dns.remove(in.FQDN, dns.TypeTXT)
+		}
+	})}
+	go func() { _ = service.Serve(l) }()
+	t.Cleanup(func() { service.Close() })
+	id := w.provider(t, map[string]any{"kind": "httpreq", "server": "", "endpoint": "https://" + strangeAddr + ":8000/dns", "secret": "wrong"})
+	w.run(t)
+	c := w.create(t, map[string]any{"names": []string{"*.example.net"}, "challenge": "dns-01", "dns_provider_id": id})
+	failed := w.until(t, c.ID, func(c row) bool { return c.LastError != "" })
+	if failed.ErrorKind != "dns" || !strings.Contains(failed.LastError, "403") || strings.Contains(failed.LastError, "inner secrets") {
+		t.Errorf("%s: %s", failed.ErrorKind, failed.LastError)
+	}
+	w.Do(t, "admin", "PUT", "/dns-providers/"+id, map[string]any{"secret": "right"}).Want(t, 200)
+	w.until(t, c.ID, func(c row) bool { return c.LastRenewedAt != nil && c.LastError == "" })
+	if left, _ := w.dns.texts(); left != 0 {
+		t.Errorf("%d records are left", left)
+	}
+}
+
+// What the proxy has not taken yet is not ordered; as soon as it has, it is.
+func TestOrdersWaitForTheProxy(t *testing.T) {
+	gate := make(chan struct{})
+	h := newHouse(t, nil, func(h *house) {
+		apply.Register(h.Engine, apply.Component[int]{
+			ID:     apply.ReverseProxy,
+			Load:   func(context.Context, db.Querier) (int, error) { return 0, nil },
+			Render: func(int) ([]host.File, error) { return nil, nil },
+			Check:  func(context.Context, []host.File) error { return nil },
+			Apply:  func(context.Context, int, []host.File) error { return nil },
+			Verify: func(ctx context.Context, _ int, _ []host.File) error {
+				select {
+				case <-gate:
+				case <-ctx.Done():
+				}
+				return ctx.Err()
+			},
+		})
+	})
+	newNameServer(t)
+	h.acme = certificate.ACME{Enabled: true, Email: value.Must[value.Email]("admin@example.net"), DirectoryURL: value.Must[value.URL]("https://" + caAddr + ":9/dir")}
+	h.run(t)
+	of := func(name string) (c row) {
+		for _, c := range h.all(t) {
+			if sameNames(c.Names, name) {
+				return c
+			}
+		}
+		return row{}
+	}
+	var answers sync.WaitGroup
+	create := func(body string) { // it is answered when the proxy is live
+		answers.Go(func() { h.Do(t, "admin", "POST", "/certificates", body) })
+	}
+	create(`{"names":["www.example.net"]}`)
+	eventually(t, "the first is stored", func() bool { return of("www.example.net").ID != "" })
+	create(`{"names":["*.example.net"],"challenge":"dns-01"}`)
+	eventually(t, "what needs no proxy is ordered", func() bool { return of("*.example.net").Attempts == 1 })
+	if c := of("www.example.net"); c.Attempts != 0 || c.Status != "pending" {
+		t.Errorf("it was ordered before the proxy knew it: %+v", c)
+	}
+	close(gate)
+	eventually(t, "the other one is ordered", func() bool { return of("www.example.net").Attempts == 1 })
+	answers.Wait()
 }
 
 // Only what was asked for in an order is answered.
@@ -469,9 +563,9 @@ func TestPreflight(t *testing.T) {
 	w.dns.add("allowed.example.net. 60 IN A " + gatewayAddr)
 	w.dns.add("allowed.example.net. 60 IN CAA 0 issue \"pebble.example; accounturi=x\"")
 	w.dns.add("allowed.example.net. 60 IN CAA 0 issuewild \";\"")
-	w.front(t, func(_ string, directory map[string]any) {
+	w.ca.change = func(directory map[string]any) {
 		directory["meta"].(map[string]any)["caaIdentities"] = []string{"pebble.example"}
-	})
+	}
 	w.provider(t, nil)
 	check := func(names []string, challenge string) (out certificate.Findings) {
 		t.Helper()

@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	table     = "certificates"
+	table     = "certificate_certificates"
 	keyColumn = "private_key_pem"
 
 	sourceACME       = "acme"
@@ -157,10 +157,9 @@ func stands(expires, now time.Time) string {
 	return statusValid
 }
 
-// third is when a third of the lifetime is left.
-func third(leaf *time.Time, expires *time.Time) *time.Time {
-	at := expires.Add(-expires.Sub(*leaf) / 3)
-	return &at
+// lastThird is when a third of the lifetime is left.
+func lastThird(notBefore, expires time.Time) time.Time {
+	return expires.Add(-expires.Sub(notBefore) / 3)
 }
 
 func (r *Room) certificateKind() resource.Kind[Certificate] {
@@ -277,7 +276,8 @@ func (r *Room) sign(c *Certificate, keyType string) error {
 		return err
 	}
 	if c.Source == sourceSelfSigned {
-		c.Status, c.RenewAt = statusValid, third(c.NotBefore, c.ExpiresAt)
+		at := lastThird(*c.NotBefore, *c.ExpiresAt)
+		c.Status, c.RenewAt = statusValid, &at
 	}
 	return nil
 }

@@ -113,7 +113,7 @@ func (r *Room) checkProvider(ctx context.Context, tx *db.Tx, was, now *DNSProvid
 			return fault.Field("secret", "must be entered again when the service changes: the stored one was meant for another")
 		}
 	}
-	tx.Queue("UPDATE certificates SET next_attempt_at = NULL WHERE source = 'acme' AND challenge = 'dns-01' AND next_attempt_at IS NOT NULL")
+	tx.Queue("UPDATE certificate_certificates SET next_attempt_at = NULL WHERE source = 'acme' AND challenge = 'dns-01' AND next_attempt_at IS NOT NULL")
 	tx.AfterCommit(r.Wake)
 	return nil
 }

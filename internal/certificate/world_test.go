@@ -1,6 +1,7 @@
 package certificate_test
 
 import (
+	"bytes"
 	"context"
 	"crypto"
 	"crypto/ecdsa"
@@ -17,10 +18,12 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"net/http/httputil"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -52,13 +55,22 @@ type house struct {
 
 const fqdn = "gateway.example.net"
 
-// newHouse makes a room. With a clock that stands still, its worker is not running.
-func newHouse(t *testing.T, fake *clock.Fake) *house {
+// newHouse makes a room. What comes before it starts is for the test to say.
+func newHouse(t *testing.T, fake *clock.Fake, before ...func(*house)) *house {
 	t.Helper()
 	h := &house{Bench: kittest.New(t), clock: fake, users: map[uuid.UUID][]resource.User{}}
 	if fake != nil {
 		h.Clock = fake
 	}
+	h.build()
+	for _, f := range before {
+		f(h)
+	}
+	h.Start(t)
+	return h
+}
+
+func (h *house) build() {
 	h.room = certificate.New(h.Kit, certificate.Deps{
 		FQDN: func() string { return fqdn },
 		Wanted: func(context.Context, db.Querier) ([]certificate.Wanted, error) {
@@ -76,8 +88,6 @@ func newHouse(t *testing.T, fake *clock.Fake) *house {
 		Resolvers: func() []string { return []string{dnsAddr + ":53"} },
 	})
 	h.room.Mount()
-	h.Start(t)
-	return h
 }
 
 // run runs the worker until the test ends, or until stop is called.
@@ -384,23 +394,33 @@ func (n *nameServer) update(w dns.ResponseWriter, req, res *dns.Msg) {
 	res.SetTsig(tsigKey, req.IsTsig().Algorithm, 300, time.Now().Unix())
 }
 
-// pebble is a real certificate authority.
+// pebble is a real certificate authority. What goes to it passes a proxy, where a test may add to it, or take its place.
 type pebble struct {
 	directory string
 	dir       string
-	server    *authority // who vouches for the certificate authority's own certificate
+	server    *authority     // who vouches for the certificate authority's own certificate
+	before    *http.ServeMux // what is answered in its place
+	change    func(directory map[string]any)
 	cmd       *exec.Cmd
 }
 
+const (
+	caListen     = caAddr + ":14000"
+	pebbleListen = caAddr + ":14001"
+)
+
 func newPebble(t *testing.T) *pebble {
 	t.Helper()
-	p := &pebble{directory: "https://" + caAddr + ":14000/dir", dir: t.TempDir(), server: newAuthority(t, "the lab's root", nil)}
+	p := &pebble{
+		directory: "https://" + caListen + "/dir", dir: t.TempDir(), server: newAuthority(t, "the lab's root", nil),
+		before: http.NewServeMux(), change: func(map[string]any) {},
+	}
 	key := ecKey(t)
 	cert := p.server.issue(t, key.Public(), nil, caAddr)
 	write(t, filepath.Join(p.dir, "cert.pem"), pemOf(cert))
 	write(t, filepath.Join(p.dir, "key.pem"), pemKey(t, key))
 	config, err := json.Marshal(map[string]any{"pebble": map[string]any{
-		"listenAddress": caAddr + ":14000", "managementListenAddress": caAddr + ":15000",
+		"listenAddress": pebbleListen, "managementListenAddress": caAddr + ":15000",
 		"certificate": filepath.Join(p.dir, "cert.pem"), "privateKey": filepath.Join(p.dir, "key.pem"), "httpPort": 80, "tlsPort": 443,
 	}})
 	if err != nil {
@@ -409,7 +429,47 @@ func newPebble(t *testing.T) *pebble {
 	write(t, filepath.Join(p.dir, "pebble.json"), string(config))
 	p.start(t)
 	t.Cleanup(func() { p.stop() })
+
+	roots := x509.NewCertPool()
+	roots.AddCert(p.server.cert)
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}
+	p.before.Handle("/", &httputil.ReverseProxy{
+		Transport:      transport,
+		Rewrite:        func(r *httputil.ProxyRequest) { r.Out.URL.Scheme, r.Out.URL.Host = "https", pebbleListen }, // the name stays: pebble makes its addresses of it
+		ModifyResponse: p.answer,
+	})
+	server := &http.Server{Addr: caListen, Handler: p.before, ReadHeaderTimeout: time.Second}
+	l, err := net.Listen("tcp", caListen)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = server.ServeTLS(l, filepath.Join(p.dir, "cert.pem"), filepath.Join(p.dir, "key.pem")) }()
+	t.Cleanup(func() { server.Close(); transport.CloseIdleConnections() })
 	return p
+}
+
+// answer changes the directory, and says when to ask again, which pebble does not.
+func (p *pebble) answer(res *http.Response) error {
+	res.Header.Set("Retry-After", "1")
+	if res.Request.URL.Path != "/dir" {
+		return nil
+	}
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		return err
+	}
+	directory := map[string]any{}
+	if err := json.Unmarshal(b, &directory); err != nil {
+		return err
+	}
+	p.change(directory)
+	if b, err = json.Marshal(directory); err != nil {
+		return err
+	}
+	res.Body = io.NopCloser(bytes.NewReader(b))
+	res.ContentLength = int64(len(b))
+	res.Header.Set("Content-Length", strconv.Itoa(len(b)))
+	return nil
 }
 
 func (p *pebble) start(t *testing.T) {
@@ -424,7 +484,7 @@ func (p *pebble) start(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "pebble listens", func() bool {
-		conn, err := net.Dial("tcp", caAddr+":14000")
+		conn, err := net.Dial("tcp", pebbleListen)
 		if err == nil {
 			conn.Close()
 		}
@@ -453,14 +513,13 @@ func write(t testing.TB, path, content string) {
 // world is a house with a name server, a certificate authority, and a proxy that shows what the room lists.
 type world struct {
 	*house
-	dns    *nameServer
-	ca     *pebble
-	fronts *http.ServeMux // of the directory before pebble's
+	dns *nameServer
+	ca  *pebble
 }
 
-func newWorld(t *testing.T, fake *clock.Fake) *world {
+func newWorld(t *testing.T, fake *clock.Fake, before ...func(*house)) *world {
 	t.Helper()
-	w := &world{house: newHouse(t, fake), dns: newNameServer(t), ca: newPebble(t)}
+	w := &world{house: newHouse(t, fake, before...), dns: newNameServer(t), ca: newPebble(t)}
 	write(t, w.Paths.Config("acme-ca.pem"), pemOf(w.ca.server.cert))
 	w.acme = certificate.ACME{Enabled: true, Email: value.Must[value.Email]("admin@example.net"), DirectoryURL: value.Must[value.URL](w.ca.directory)}
 	for _, name := range []string{"www", "shop", "gateway"} {
@@ -529,44 +588,6 @@ func (w *world) provider(t *testing.T, change map[string]any) (id string) {
 	var out struct{ ID string }
 	w.Do(t, "admin", "POST", "/dns-providers", fields).Want(t, 201).Into(t, &out)
 	return out.ID
-}
-
-// front puts a directory before pebble's, which adds or replaces what the test wants. What it serves itself is below base.
-func (w *world) front(t *testing.T, change func(base string, directory map[string]any)) {
-	t.Helper()
-	key := ecKey(t)
-	cert := w.ca.server.issue(t, key.Public(), nil, caAddr)
-	l, err := net.Listen("tcp", caAddr+":0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	base := "https://" + l.Addr().String()
-	w.fronts = http.NewServeMux()
-	w.fronts.HandleFunc("GET /dir", func(res http.ResponseWriter, req *http.Request) {
-		pool := x509.NewCertPool()
-		pool.AddCert(w.ca.server.cert)
-		client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, DisableKeepAlives: true}}
-		got, err := client.Get(w.ca.directory)
-		if err != nil {
-			http.Error(res, err.Error(), http.StatusBadGateway)
-			return
-		}
-		defer got.Body.Close()
-		b, _ := io.ReadAll(got.Body)
-		directory := map[string]any{}
-		if err := json.Unmarshal(b, &directory); err != nil {
-			http.Error(res, err.Error(), http.StatusBadGateway)
-			return
-		}
-		change(base, directory)
-		_ = json.NewEncoder(res).Encode(directory)
-	})
-	server := &http.Server{Handler: w.fronts, ReadHeaderTimeout: time.Second, TLSConfig: &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{cert.Raw}, PrivateKey: key}}}}
-	go func() { _ = server.ServeTLS(l, "", "") }()
-	t.Cleanup(func() { server.Close() })
-	w.mu.Lock()
-	w.acme.DirectoryURL = value.Must[value.URL](base + "/dir")
-	w.mu.Unlock()
 }
 
 func sameNames(a []string, b ...string) bool { return fmt.Sprint(a) == fmt.Sprint(b) }

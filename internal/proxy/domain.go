@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -133,7 +134,10 @@ func (r *Room) domainKind() resource.Kind[Domain] {
 }
 
 // checkDomain keeps each name with one domain, and the gateway's own with none.
-func (r *Room) checkDomain(ctx context.Context, tx *db.Tx, _, now *Domain) error {
+func (r *Room) checkDomain(ctx context.Context, tx *db.Tx, was, now *Domain) error {
+	if was == nil || now == nil || !was.needsSame(now) {
+		tx.AfterCommit(r.deps.SitesChanged)
+	}
 	if now == nil {
 		return nil
 	}
@@ -157,6 +161,11 @@ func (r *Room) checkDomain(ctx context.Context, tx *db.Tx, _, now *Domain) error
 		}
 	}
 	return nil
+}
+
+// needsSame tells whether the certificate of one fits the other.
+func (d *Domain) needsSame(other *Domain) bool {
+	return d.Active == other.Active && slices.Equal(d.names(), other.names()) && (d.CertificateID == nil) == (other.CertificateID == nil)
 }
 
 // HeaderName is the name of an HTTP header that an operator may set.

@@ -180,7 +180,7 @@ func slotted(headers []Header) map[slot]Header {
 
 // site is what a domain puts into the maps.
 type site struct {
-	hosts, wildcards, routes, headers []entry
+	hosts, wildcards, routes []entry
 	// needs are what the shape must have.
 	needs shape
 	// slotted are its headers by slot, from which the entry of the headers is made once the slots are numbered.
@@ -212,7 +212,7 @@ func siteOf(d *Domain, headers []Header, rules []Rule) site {
 	canonical, other := d.canonical()
 	s.hosts = []entry{{conf.Value(canonical), whole}}
 	if !other.IsZero() {
-		s.hosts = append(s.hosts, entry{conf.Value(other), []conf.Arg{flags(conf.Word("w"), d.plainFlag()), conf.ID(d.ID), conf.Word(""), conf.Value(canonical)}})
+		s.hosts = append(s.hosts, entry{conf.Value(other), []conf.Arg{flags(conf.Word("w"), d.plainFlag(), d.hstsFlag()), conf.ID(d.ID), conf.Word(""), conf.Value(canonical), d.hsts()}})
 	}
 	return s
 }
@@ -271,18 +271,15 @@ func (m *model) add(s site) {
 func fieldsOf(d *Domain, headers, routes bool) []conf.Arg {
 	all := flags(d.plainFlag(),
 		when(d.DisableH3, conf.Word("n")), when(d.Maintenance, conf.Word("m")), when(routes, conf.Word("r")), when(headers, conf.Word("h")),
-		when(d.HSTSEnabled, conf.Word("s")), when(d.RateLimitEnabled, conf.Word("l")), when(d.MaxBodySizeBytes > 0, conf.Word("b")))
-	hsts, requests, period, body := conf.Word(""), conf.Word(""), conf.Word(""), conf.Word("")
-	if d.HSTSEnabled {
-		hsts = conf.Joined(conf.Word("max-age="), conf.Int64(d.HSTSMaxAge), when(d.HSTSIncludeSubdomains, conf.Word("; includeSubDomains")), when(d.HSTSPreload, conf.Word("; preload")))
-	}
+		d.hstsFlag(), when(d.RateLimitEnabled, conf.Word("l")), when(d.MaxBodySizeBytes > 0, conf.Word("b")))
+	requests, period, body := conf.Word(""), conf.Word(""), conf.Word("")
 	if d.RateLimitEnabled {
 		requests, period = conf.Int(d.RateLimitRequests), conf.Int(d.RateLimitPeriodSeconds)
 	}
 	if d.MaxBodySizeBytes > 0 {
 		body = conf.Int64(d.MaxBodySizeBytes)
 	}
-	return []conf.Arg{all, conf.ID(d.ID), backendName(d.BackendID), conf.Word(""), hsts, requests, period, body}
+	return []conf.Arg{all, conf.ID(d.ID), backendName(d.BackendID), conf.Word(""), d.hsts(), requests, period, body}
 }
 
 func when(on bool, word conf.Arg) conf.Arg {
@@ -302,6 +299,16 @@ func flags(letters ...conf.Arg) conf.Arg {
 
 // plainFlag says that the site is served without TLS, too.
 func (d *Domain) plainFlag() conf.Arg { return when(!d.HTTPToHTTPS, conf.Word("p")) }
+
+func (d *Domain) hstsFlag() conf.Arg { return when(d.HSTSEnabled, conf.Word("s")) }
+
+// hsts is the value of Strict-Transport-Security. The lists of browsers want it on redirects, too.
+func (d *Domain) hsts() conf.Arg {
+	if !d.HSTSEnabled {
+		return conf.Word("")
+	}
+	return conf.Joined(conf.Word("max-age="), conf.Int64(d.HSTSMaxAge), when(d.HSTSIncludeSubdomains, conf.Word("; includeSubDomains")), when(d.HSTSPreload, conf.Word("; preload")))
+}
 
 func backendName(id uuid.UUID) conf.Arg {
 	return conf.Joined(conf.Word("gateway_backend_"), conf.ID(id))

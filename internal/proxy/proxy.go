@@ -29,6 +29,8 @@ type Deps struct {
 	Default      func() ([]byte, error)
 	// Renewed is a certificate before and after a change, if that is what a change is about.
 	Renewed func(row apply.Row) (was, now Certificate, ok bool)
+	// SitesChanged hears that other certificates may be needed.
+	SitesChanged func()
 	// Management says who answers on the management port.
 	Management func() string
 }

@@ -26,6 +26,7 @@ func bench(t *testing.T) *kittest.Bench {
 		Certificates: func(context.Context, db.Querier) ([]proxy.Certificate, error) { return nil, nil },
 		Default:      func() ([]byte, error) { return certificate, nil },
 		Renewed:      func(apply.Row) (was, now proxy.Certificate, ok bool) { return was, now, false },
+		SitesChanged: func() {},
 		Management:   func() string { return "service" },
 	}).Mount()
 	b.Start(t)

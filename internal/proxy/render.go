@@ -162,7 +162,7 @@ func renderGlobal(w *conf.Writer, c *Config) {
 // flags: p served without TLS too, w redirect, m maintenance, r routing rules, h headers, s Strict-Transport-Security,
 // l rate limit, b largest body, n no HTTP/3, g the gateway itself.
 func renderFind(w *conf.Writer) {
-	w.Line("http-request", conf.Word("set-var(txn.host) req.hdr(host),field(1,:),lower,rtrim(.)"))
+	w.Line("http-request", conf.Word("set-var(txn.host) req.hdr(host),host_only,lower,rtrim(.)"))
 	w.Line("http-request", conf.Word("set-var(txn.site) var(txn.host),map_str(maps/hosts.map)"))
 	w.Line("http-request", conf.Word("set-var(txn.site) var(txn.host),field(2,.,0),map_str(maps/wildcards.map) if !{ var(txn.site) -m found }"))
 	w.Line("http-request", conf.Word("set-var(txn.flags) var(txn.site),field(1,|)"))
@@ -181,6 +181,8 @@ func renderForwarded(w *conf.Writer, scheme conf.Arg) {
 
 // renderSite does what the site of a request asks for, and chooses its backend.
 func renderSite(w *conf.Writer, m *model) {
+	// Before all that may answer by itself, for such an answer has the site's headers too.
+	w.Line("http-request", conf.Word("set-var(txn.headers) var(txn.id),map_str(maps/headers.map) if { var(txn.flags) -m sub h }"))
 	w.Line("http-request", conf.Word(`return status 503 content-type "text/html; charset=utf-8" file pages/maintenance.html hdr Retry-After 300 hdr Cache-Control no-store if { var(txn.flags) -m sub m } or { str(maintenance),map_str(maps/switches.map) -m found } !{ var(txn.flags) -m sub g }`))
 	if len(m.periods) > 0 {
 		w.Line("http-request", conf.Word("set-var(txn.client) src,concat(/,txn.id) if { var(txn.flags) -m sub l }"))
@@ -210,7 +212,6 @@ func renderSite(w *conf.Writer, m *model) {
 		w.Line("http-request", conf.Word("set-path %[var(txn.rest)] if { var(txn.rest) -m beg / }"))
 		w.Line("http-request", conf.Word("set-path /%[var(txn.rest)] if { var(txn.route),field(2,|) -m len gt 0 } !{ var(txn.rest) -m beg / }"))
 	}
-	w.Line("http-request", conf.Word("set-var(txn.headers) var(txn.id),map_str(maps/headers.map) if { var(txn.flags) -m sub h }"))
 	for i, s := range m.slots {
 		field := conf.Joined(conf.Word("var(txn.headers),field("), conf.Int(i+1), conf.Word(`,\x1f)`))
 		is := conf.Joined(conf.Word("if { "), field, conf.Word(" -m len gt 0 }"))
@@ -241,8 +242,8 @@ func renderHTTP(w *conf.Writer, c *Config, m *model) {
 	w.Line("http-request", conf.Word("set-var(txn.backend) str("+acmeBackend+")"+challenge))
 	w.Line("http-request", conf.Word("redirect prefix http://%[var(txn.site),field(4,|)] code 301 if { var(txn.flags) -m sub w } { var(txn.flags) -m sub p }"))
 	w.Line("http-request", conf.Word("redirect prefix https://%[var(txn.site),field(4,|)] code 301 if { var(txn.flags) -m sub w }"))
-	w.Line("http-request", conf.Word("redirect scheme https code 301 if !{ var(txn.flags) -m sub p } { method GET HEAD }"))
-	w.Line("http-request", conf.Word("redirect scheme https code 308 if !{ var(txn.flags) -m sub p }"))
+	w.Line("http-request", conf.Word("redirect prefix https://%[var(txn.host)] code 301 if !{ var(txn.flags) -m sub p } { method GET HEAD }"))
+	w.Line("http-request", conf.Word("redirect prefix https://%[var(txn.host)] code 308 if !{ var(txn.flags) -m sub p }"))
 	renderForwarded(w, conf.Word("http"))
 	renderSite(w, m)
 }

@@ -325,8 +325,11 @@ func (r *Room) planRow(ctx context.Context, tx *db.Tx, x *shape, row apply.Row) 
 		return r.planRule(ctx, tx, x, was, now)
 	}
 	was, now, ok := r.deps.Renewed(row)
-	if !ok || was.Trusted != now.Trusted || !slices.Equal(was.Names, now.Names) {
+	switch {
+	case !ok || was.Trusted != now.Trusted || !slices.Equal(was.Names, now.Names):
 		return nil, false, nil
+	case string(was.PEM) == string(now.PEM):
+		return nil, true, nil
 	}
 	return replaceCertificate(now), true, nil
 }

@@ -48,16 +48,16 @@ CREATE TABLE certificate_dns_providers (
     secret     bytea NOT NULL
 );
 
-CREATE TABLE certificates (
+CREATE TABLE certificate_certificates (
     id                 uuid PRIMARY KEY,
     created_at         timestamptz NOT NULL,
     updated_at         timestamptz NOT NULL,
     domain_id          uuid,
     names              text[] NOT NULL,
-    source             text NOT NULL CONSTRAINT certificates_source_check CHECK (source IN ('acme', 'uploaded', 'self-signed')),
-    challenge          text NOT NULL CONSTRAINT certificates_challenge_check CHECK (challenge IN ('http-01', 'dns-01')),
-    dns_provider_id    uuid CONSTRAINT certificates_dns_provider_id_fkey REFERENCES certificate_dns_providers,
-    key_type           text NOT NULL CONSTRAINT certificates_key_type_check CHECK (key_type IN ('ecdsa-p256', 'rsa-2048')),
+    source             text NOT NULL CONSTRAINT certificate_certificates_source_check CHECK (source IN ('acme', 'uploaded', 'self-signed')),
+    challenge          text NOT NULL CONSTRAINT certificate_certificates_challenge_check CHECK (challenge IN ('http-01', 'dns-01')),
+    dns_provider_id    uuid CONSTRAINT certificate_certificates_dns_provider_id_fkey REFERENCES certificate_dns_providers,
+    key_type           text NOT NULL CONSTRAINT certificate_certificates_key_type_check CHECK (key_type IN ('ecdsa-p256', 'rsa-2048')),
     automatic          boolean NOT NULL,
     certificate_pem    text NOT NULL,
     private_key_pem    bytea NOT NULL,
@@ -65,7 +65,7 @@ CREATE TABLE certificates (
     expires_at         timestamptz,
     issuer             text NOT NULL,
     fingerprint_sha256 text NOT NULL,
-    status             text NOT NULL CONSTRAINT certificates_status_check CHECK (status IN ('pending', 'valid', 'expiring', 'expired', 'error')),
+    status             text NOT NULL CONSTRAINT certificate_certificates_status_check CHECK (status IN ('pending', 'valid', 'expiring', 'expired', 'error')),
     last_renewed_at    timestamptz,
     last_error         text NOT NULL,
     error_kind         text NOT NULL,
@@ -94,14 +94,14 @@ CREATE TABLE proxy_domains (
     max_body_size_bytes       bigint NOT NULL,
     www_redirect              text NOT NULL CONSTRAINT proxy_domains_www_redirect_check CHECK (www_redirect IN ('none', 'to_www', 'to_apex')),
     notes                     text NOT NULL,
-    certificate_id            uuid CONSTRAINT proxy_domains_certificate_id_fkey REFERENCES certificates
+    certificate_id            uuid CONSTRAINT proxy_domains_certificate_id_fkey REFERENCES certificate_certificates
 );
 
 CREATE INDEX proxy_domains_backend_id ON proxy_domains (backend_id);
 
-ALTER TABLE certificates ADD CONSTRAINT certificates_domain_id_fkey FOREIGN KEY (domain_id) REFERENCES proxy_domains ON DELETE SET NULL;
+ALTER TABLE certificate_certificates ADD CONSTRAINT certificate_certificates_domain_id_fkey FOREIGN KEY (domain_id) REFERENCES proxy_domains ON DELETE SET NULL;
 
-CREATE INDEX certificates_domain_id ON certificates (domain_id);
+CREATE INDEX certificate_certificates_domain_id ON certificate_certificates (domain_id);
 
 CREATE TABLE proxy_domain_headers (
     id         uuid PRIMARY KEY,

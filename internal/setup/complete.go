@@ -178,6 +178,7 @@ func (r *Room) settle(c *httpd.Call, who string, decide func(*State)) error {
 	}
 	r.Log.Info("the setup is complete")
 	r.record(c, who)
+	r.Engine.Converge() // what depends on the gateway's name and flags
 	return nil
 }
 

@@ -25,13 +25,20 @@ type toy struct {
 	*kittest.Bench
 	runtime *apply.Runtime[[]string]
 	gate    chan struct{} // when set, Apply waits for it
+	loads   atomic.Int32
+	hold    chan struct{} // when set, Load waits for it
 	mu      sync.Mutex
 	sick    error
-	loads   atomic.Int64
 }
 
 func (x *toy) load(ctx context.Context, q db.Querier) ([]string, error) {
 	x.loads.Add(1)
+	x.mu.Lock()
+	hold := x.hold
+	x.mu.Unlock()
+	if hold != nil {
+		<-hold
+	}
 	var lines []string
 	err := q.QueryRow(ctx, `SELECT coalesce(array_agg(line ORDER BY line), '{}') FROM toy_lines`).Scan(&lines)
 	return lines, err

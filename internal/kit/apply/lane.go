@@ -111,7 +111,10 @@ func (l *lane) run(ctx context.Context) {
 			}
 		case <-timer.C:
 			if settle {
-				l.beginSettling()
+				// Noted before it runs, or the next turn would start another one.
+				l.mu.Lock()
+				l.settling, l.behind = true, time.Time{}
+				l.mu.Unlock()
 				settles.Go(func() { l.settle(ctx) })
 				continue
 			}
@@ -168,13 +171,6 @@ func (l *lane) proceed(ctx context.Context) bool {
 	}
 }
 
-// beginSettling notes that the files are about to follow, so that they do so once at a time.
-func (l *lane) beginSettling() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.settling, l.behind = true, time.Time{}
-}
-
 // settle brings the files to where the daemon is already, while changes go on.
 func (l *lane) settle(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, applyWithin)
@@ -186,11 +182,12 @@ func (l *lane) settle(ctx context.Context) {
 	l.mu.Lock()
 	l.settling = false
 	l.mu.Unlock()
-	l.wake() // there may be newer changes, whose files have to follow in their time
 	if err != nil {
 		l.engine.log.Warn("the files are behind; the full way is taken", "component", l.id, "err", err)
 		l.kick(0, false)
+		return
 	}
+	l.wake() // what was changed meanwhile is to follow, too
 }
 
 // follow writes the files of what is stored, unless a pass has written newer ones.
@@ -243,7 +240,7 @@ func (l *lane) kick(revision int64, force bool) <-chan Status {
 	return done
 }
 
-// wake makes the lane look at what there is to do.
+// wake has the lane look what there is to do.
 func (l *lane) wake() {
 	select {
 	case l.signal <- struct{}{}:

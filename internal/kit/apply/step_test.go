@@ -75,14 +75,30 @@ func TestStepsNeedNoReloadAndFilesFollow(t *testing.T) {
 	}
 }
 
-// However busy the machine is, what is stored is read once for the files that follow a step.
 func TestFilesFollowOnce(t *testing.T) {
 	s := newStepping(t)
 	loads := s.loads.Load()
-	s.want(t, "line", apply.Live)
-	eventually(t, "the files follow", func() bool { return s.file(t) == "first\nline\n" })
-	if n := s.loads.Load() - loads; n != 1 {
-		t.Fatalf("it was read %d times", n)
+	s.want(t, "a", apply.Live)
+	eventually(t, "the files follow", func() bool { return s.file(t) == "a\nfirst\n" })
+	s.want(t, "structure", apply.Live) // whatever else follows is done before
+	if n := s.loads.Load() - loads; n != 2 {
+		t.Errorf("one step and one pass read everything %d times", n)
+	}
+}
+
+func TestFilesFollowWhatCameMeanwhile(t *testing.T) {
+	s := newStepping(t)
+	restarts, loads, hold := s.Machine.Restarts(host.Chrony), s.loads.Load(), make(chan struct{})
+	s.toy.mu.Lock()
+	s.hold = hold
+	s.toy.mu.Unlock()
+	s.want(t, "a", apply.Live)
+	eventually(t, "the files begin to follow", func() bool { return s.loads.Load() > loads })
+	s.want(t, "b", apply.Live)
+	close(hold)
+	eventually(t, "the files follow", func() bool { return s.file(t) == "a\nb\nfirst\n" })
+	if s.Machine.Restarts(host.Chrony) != restarts {
+		t.Error("it took the full way")
 	}
 }
 

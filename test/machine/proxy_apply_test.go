@@ -1,0 +1,397 @@
+package machine
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/cookiejar"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/lab"
+	"edge.internal/gateway/internal/lab/labtest"
+)
+
+// What changes often changes while HAProxy runs: connections stay, and nothing is read again.
+func changesWithoutAReload(t *testing.T, p *proxyRig) {
+	backend := p.backend(t, nil, p.to("a"))
+	secure := p.backend(t, fields{"scheme": "https", "health_check_enabled": true, "health_check_path": "/health", "health_check_interval_seconds": 1}, p.to("tls"))
+	other, otherPath := p.site(t, "b")
+	p.live(t, http.MethodPost, otherPath+"/headers", fields{"name": "X-Live", "value": "other"})
+	p.live(t, http.MethodPost, otherPath+"/headers", fields{"name": "X-Live", "value": "more", "operation": "add"})
+	p.live(t, http.MethodPost, "/routing-rules", fields{"domain_id": strings.TrimPrefix(otherPath, "/domains/"), "path_prefix": "/live", "backend_id": backend, "strip_prefix": true})
+	name := p.name()
+	url := "https://" + name
+	var domain, server, header, rule string
+	var servers []struct{ ID string }
+	p.Must(t, http.MethodGet, "/backends/"+backend+"/servers", nil, 200, &servers)
+	first := "/backend-servers/" + servers[0].ID
+
+	p.converge(t)
+	all := p.status(t)
+	for _, x := range []struct {
+		what string
+		do   func()
+		so   func()
+	}{
+		{"a domain", func() {
+			domain = "/domains/" + p.live(t, http.MethodPost, "/domains", fields{"name": name, "backend_id": backend})
+		}, func() { p.get(t, url).from(t, "a") }},
+		{"its backend", func() { p.live(t, http.MethodPut, domain, fields{"backend_id": p.backends["b"]}) }, func() { p.get(t, url).from(t, "b") }},
+		{"its backend again", func() { p.live(t, http.MethodPut, domain, fields{"backend_id": backend}) }, func() { p.get(t, url).from(t, "a") }},
+		{"a domain off", func() { p.live(t, http.MethodPut, domain, fields{"active": false}) }, func() { p.get(t, url).want(t, 404) }},
+		{"a domain on", func() { p.live(t, http.MethodPut, domain, fields{"active": true, "hsts_enabled": true}) }, func() { p.get(t, url).from(t, "a") }},
+		{"another name", func() { p.live(t, http.MethodPut, domain, fields{"name": "new-" + name}) }, func() {
+			p.get(t, url).want(t, 404)
+			p.get(t, "https://new-"+name).from(t, "a")
+		}},
+		{"the name again", func() {
+			p.live(t, http.MethodPut, domain, fields{"name": name, "max_body_size_bytes": 5, "disable_h3": true, "www_redirect": "to_www"})
+		},
+			func() { p.get(t, url+"/x").leads(t, 301, "https://www."+name+"/x") }},
+		{"no redirect", func() { p.live(t, http.MethodPut, domain, fields{"www_redirect": "none"}) }, func() { p.get(t, url).from(t, "a") }},
+		{"a server's port", func() { p.live(t, http.MethodPut, first, p.to("b")) }, func() { p.get(t, url).from(t, "b") }},
+		{"a server's address", func() { p.live(t, http.MethodPut, first, fields{"address": lan6}) }, func() { p.get(t, url).from(t, "b") }},
+		{"address and port", func() { p.live(t, http.MethodPut, first, p.to("a", fields{"address": lan4})) }, func() { p.get(t, url).from(t, "a") }},
+		{"a server", func() {
+			server = "/backend-servers/" + p.live(t, http.MethodPost, "/backends/"+backend+"/servers", p.to("c", fields{"name": "new", "address": lan4}))
+		}, func() { p.shared(t, url, "a", "c") }},
+		{"weight 0", func() { p.live(t, http.MethodPut, first, fields{"weight": 0}) }, func() { p.shared(t, url, "c") }},
+		{"a weight", func() { p.live(t, http.MethodPut, first, fields{"weight": 200}) }, func() { p.shared(t, url, "a", "c") }},
+		{"a server off", func() { p.live(t, http.MethodPut, first, fields{"active": false}) }, func() { p.shared(t, url, "c") }},
+		{"a server on", func() { p.live(t, http.MethodPut, first, fields{"active": true}) }, func() { p.shared(t, url, "a", "c") }},
+		{"no server", func() { p.live(t, http.MethodDelete, server, nil) }, func() { p.shared(t, url, "a") }},
+		{"a server over IPv6", func() {
+			server = "/backend-servers/" + p.live(t, http.MethodPost, "/backends/"+backend+"/servers", p.to("b", fields{"name": "new", "address": lan6, "weight": 50}))
+		}, func() { p.shared(t, url, "a", "b") }},
+		{"a server that is off", func() {
+			p.live(t, http.MethodPost, "/backends/"+backend+"/servers", p.to("c", fields{"name": "off", "address": lan4, "active": false}))
+		}, func() { p.shared(t, url, "a", "b") }},
+		{"a spare server", func() {
+			p.live(t, http.MethodPost, "/backends/"+backend+"/servers", p.to("c", fields{"name": "spare", "address": lan4, "backup": true}))
+		}, func() { p.shared(t, url, "a", "b") }},
+		{"no server over IPv6", func() { p.live(t, http.MethodDelete, server, nil) }, func() { p.shared(t, url, "a") }},
+		{"a server over TLS", func() {
+			server = "/backend-servers/" + p.live(t, http.MethodPost, "/backends/"+secure+"/servers", p.to("tls", fields{"name": "new", "address": lan6}))
+			p.live(t, http.MethodPut, domain, fields{"backend_id": secure})
+		}, func() {
+			poll(t, "the new server is checked", 10*time.Second, func() bool { return p.stats(t).of(t, secure, "new").CheckStatus == "L7OK" })
+			poll(t, "the new server serves", 10*time.Second, func() bool {
+				p.get(t, url).from(t, "tls")
+				return p.stats(t).of(t, secure, "new").ReqTot > 0
+			})
+		}},
+		{"no server over TLS", func() { p.live(t, http.MethodDelete, server, nil) }, func() { p.get(t, url).from(t, "tls") }},
+		{"a header", func() {
+			p.live(t, http.MethodPut, domain, fields{"backend_id": backend})
+			header = domain + "/headers/" + p.live(t, http.MethodPost, domain+"/headers", fields{"name": "x-live", "value": "1"})
+		}, func() { p.headed(t, url, "1") }},
+		{"a header's value", func() { p.live(t, http.MethodPut, header, fields{"value": "2"}) }, func() { p.headed(t, url, "2") }},
+		{"a header that adds", func() {
+			p.live(t, http.MethodPost, domain+"/headers", fields{"name": "X-Live", "value": "3", "operation": "add"})
+		}, func() { p.headed(t, url, "2", "3") }},
+		{"no header", func() { p.live(t, http.MethodDelete, header, nil) }, func() { p.headed(t, url, "3") }},
+		{"a rule", func() {
+			rule = "/routing-rules/" + p.live(t, http.MethodPost, "/routing-rules", fields{"domain_id": strings.TrimPrefix(domain, "/domains/"), "path_prefix": "/down", "backend_id": p.backends["c"], "strip_prefix": true})
+		}, func() { p.get(t, url+"/down/x").from(t, "c") }},
+		{"a rule's backend", func() {
+			p.live(t, http.MethodPut, rule, fields{"backend_id": p.backends["b"], "path_prefix": "/up", "strip_prefix": false})
+		}, func() {
+			p.get(t, url+"/up").from(t, "b")
+			p.get(t, url+"/down").from(t, "a")
+		}},
+		{"no rule", func() { p.live(t, http.MethodDelete, rule, nil) }, func() { p.get(t, url+"/up").from(t, "a") }},
+		{"no domain", func() { p.live(t, http.MethodDelete, domain, nil) }, func() { p.get(t, url).want(t, 404) }},
+	} {
+		was := p.status(t)
+		x.do()
+		if now := p.status(t); now.Reloads != was.Reloads || now.RuntimeChanges <= was.RuntimeChanges {
+			t.Errorf("%s: %d reloads and %d changes without one", x.what, now.Reloads-was.Reloads, now.RuntimeChanges-was.RuntimeChanges)
+		}
+		if x.so(); t.Failed() {
+			t.Fatalf("%s is not on the wire", x.what)
+		}
+	}
+	p.get(t, "https://"+other).from(t, "b")
+	p.converge(t)
+	if now := p.status(t); now.Reloads != all.Reloads {
+		t.Errorf("%d reloads in the end", now.Reloads-all.Reloads)
+	}
+	// The files say the same.
+	p.live(t, http.MethodPost, "/system/proxy-reload", nil)
+	p.get(t, "https://"+other).from(t, "b")
+	p.get(t, "https://"+other+"/live").from(t, "a")
+	p.get(t, url).want(t, 404)
+
+	p.reloads(t, "a backend", 1, func() { p.live(t, http.MethodPost, "/backends", fields{"name": "one reload"}) })
+	p.reloads(t, "a backend with servers and a site", 1, func() {
+		row := create("proxy.backend", fields{"name": "still one reload", "health_check_enabled": false})
+		p.change(t, row, create("proxy.server", p.to("c", fields{"backend_id": row.ID, "name": "s", "address": lan4})),
+			create("proxy.domain", fields{"name": name, "backend_id": row.ID}))
+		p.get(t, url).from(t, "c")
+	})
+}
+
+// shared wants some origins, and no others, to answer.
+func (p *proxyRig) shared(t *testing.T, url string, origins ...string) {
+	t.Helper()
+	want, got := map[string]int{}, map[string]int{}
+	for _, o := range origins {
+		want[o] = 1
+	}
+	for range 20 {
+		got[p.get(t, url).want(t, 200).Origin] = 1
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("%s is answered by %v instead of %v", url, got, want)
+	}
+}
+
+// headed wants the values of a header.
+func (p *proxyRig) headed(t *testing.T, url string, want ...string) {
+	t.Helper()
+	if got := p.get(t, url).from(t, "a").Response.Header.Values("X-Live"); strings.Join(got, ",") != strings.Join(want, ",") {
+		t.Errorf("X-Live is %v instead of %v", got, want)
+	}
+}
+
+func managementPlane(t *testing.T, p *proxyRig) {
+	if s := p.status(t); s.Management != "proxy" {
+		t.Errorf("%+v", s)
+	}
+	p.get(t, "http://"+gatewayName+"/").leads(t, 301, "https://"+gatewayName+"/")
+	for _, base := range []string{"https://" + gatewayName, "https://" + gatewayName + ":3443"} {
+		if got := p.get(t, base+"/").want(t, 200); !strings.Contains(got.body, "<html") {
+			t.Errorf("no console: %s", got.body)
+		}
+		for _, a := range []ask{{}, {h2: true}, {v6: true}, {from: clientAddress(3)}} {
+			client := wan4
+			switch {
+			case a.v6:
+				client = wan6
+			case a.from != "":
+				client = a.from
+			}
+			jar, err := cookiejar.New(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			transport := p.transport(a)
+			browser := &http.Client{Transport: transport, Jar: jar}
+			call := func(method, path, body string) (status int, data string) {
+				t.Helper()
+				req, err := http.NewRequestWithContext(t.Context(), method, base+"/api/v1"+path, strings.NewReader(body))
+				if err != nil {
+					t.Fatal(err)
+				}
+				maps.Copy(req.Header, forged)
+				req.Header.Set("Content-Type", "application/json")
+				req.Header.Set("Origin", base)
+				res, err := browser.Do(req)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer res.Body.Close()
+				var all struct{ Data json.RawMessage }
+				if err := json.NewDecoder(res.Body).Decode(&all); err != nil {
+					t.Fatal(err)
+				}
+				return res.StatusCode, string(all.Data)
+			}
+			if status, said := call(http.MethodGet, "/auth/me", ""); status != 401 {
+				t.Errorf("without a session: %d %s", status, said)
+			}
+			if status, said := call(http.MethodPost, "/auth/login", fmt.Sprintf(`{"email": %q, "password": %q}`, labtest.AdminEmail, labtest.AdminPassword)); status != 200 {
+				t.Fatalf("login: %d %s", status, said)
+			}
+			if status, said := call(http.MethodGet, "/auth/me", ""); status != 200 || !strings.Contains(said, labtest.AdminEmail) {
+				t.Errorf("with a session: %d %s", status, said)
+			}
+			p.audited(t, "auth.login.success", `"remote_ip":"`+client+`"`)
+			p.listens(t, browser, a, base)
+			transport.CloseIdleConnections()
+		}
+	}
+}
+
+// listens wants the audit log's stream to tell of a change.
+func (p *proxyRig) listens(t *testing.T, browser *http.Client, a ask, base string) {
+	t.Helper()
+	if a.h2 {
+		return // the client opens WebSockets over HTTP/1.1 alone
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	conn, _, err := websocket.Dial(ctx, base+"/api/v1/audit/live", &websocket.DialOptions{HTTPClient: browser, HTTPHeader: http.Header{"Origin": {base}}})
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer conn.CloseNow()
+	p.Must(t, http.MethodPost, "/system/auto-update", fields{"enabled": false}, 200, nil)
+	for {
+		_, said, err := conn.Read(ctx)
+		if err != nil {
+			t.Errorf("the stream tells nothing: %v", err)
+			return
+		}
+		if strings.Contains(string(said), "system.auto-update") {
+			return
+		}
+	}
+}
+
+func systemActions(t *testing.T, p *proxyRig) {
+	name, _ := p.site(t, "a")
+	worker := func() int {
+		t.Helper()
+		process, err := p.machine(t).ProxyProcess(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return process.PID
+	}
+	was := worker()
+	p.reloads(t, "a reload", 1, func() { p.live(t, http.MethodPost, "/system/proxy-reload", nil) })
+	p.audited(t, "system.proxy-reload", "reverse-proxy")
+	if worker() == was {
+		t.Error("the same worker serves after a reload")
+	}
+	p.get(t, "https://"+name).from(t, "a")
+
+	type outcome struct{ Name, Active, Error string }
+	pid := func(u host.Unit) int {
+		t.Helper()
+		state, err := p.Units().State(t.Context(), u)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return state.PID
+	}
+	for kind, process := range map[string]func() int{
+		"reverse-proxy": worker, "ntp": func() int { return pid(host.Chrony) }, "scheduler": func() int { return pid(host.Scheduler) },
+	} {
+		was := process()
+		var o outcome
+		p.Must(t, http.MethodPost, "/system/service-restart", fields{"kind": kind}, 200, &o)
+		if o != (outcome{kind, "active", ""}) || process() == was {
+			t.Errorf("%s: %+v, process %d", kind, o, was)
+		}
+		p.audited(t, "system.service-restart", kind)
+	}
+	for _, kind := range []string{"dns", "forward-proxy"} {
+		var o outcome
+		if p.Must(t, http.MethodPost, "/system/service-restart", fields{"kind": kind}, 200, &o); o.Active != "not_installed" || o.Error == "" {
+			t.Errorf("%s: %+v", kind, o)
+		}
+	}
+	p.Must(t, http.MethodPost, "/system/service-restart", fields{"kind": "haproxy; reboot"}, 400, nil)
+	p.get(t, "https://"+name).from(t, "a")
+	p.WaitState(t, "reverse-proxy", "live", 10*time.Second)
+
+	// A drift is mended: what somebody did by hand is undone.
+	if err := os.WriteFile(p.Path("/etc/haproxy/haproxy.cfg"), []byte("nonsense\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.live(t, http.MethodPost, "/system/proxy-reload", nil)
+	if !strings.Contains(p.config(t), "gateway_management") {
+		t.Error("the file is not back")
+	}
+	p.get(t, "https://"+name).from(t, "a")
+}
+
+// stub stands for an HAProxy that likes no configuration.
+const stub = `#!/bin/sh
+case " $* " in
+*" -c "*)
+	echo '[ALERT]    (1) : config : this stub likes nothing' >&2
+	exit 1
+	;;
+esac
+exec /run/stub/real/haproxy "$@"
+`
+
+func refusedConfiguration(t *testing.T, p *proxyRig) {
+	name, _ := p.site(t, "a")
+	p.converge(t)
+	files := p.files(t)
+	process, err := p.machine(t).ProxyProcess(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Run(t, lab.Gateway, "sh", "-c", "mkdir -p /run/stub/real && cp /usr/sbin/haproxy /run/stub/real/haproxy")
+	if err := os.WriteFile(p.Path("/run/stub/haproxy"), []byte(stub), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	p.Run(t, lab.Gateway, "mount", "--bind", "/run/stub/haproxy", "/usr/sbin/haproxy")
+	gone := false
+	unstub := func() {
+		if !gone {
+			p.Run(t, lab.Gateway, "umount", "/usr/sbin/haproxy")
+		}
+		gone = true
+	}
+	defer unstub()
+	same := func(when string) {
+		t.Helper()
+		if now := p.files(t); !maps.Equal(now, files) {
+			t.Errorf("%s the files are others", when)
+		}
+		p.get(t, "https://"+name).from(t, "a")
+	}
+
+	a := p.Must(t, http.MethodPost, "/backends", fields{"name": "refused"}, 400, nil)
+	if !strings.Contains(string(a.Body), "this stub likes nothing") {
+		t.Errorf("the answer does not say why: %s", a.Body)
+	}
+	same("after a refusal")
+	if now, err := p.machine(t).ProxyProcess(t.Context()); err != nil || now.PID != process.PID {
+		t.Errorf("%+v instead of %+v: %v", now, process, err)
+	}
+	var rows []struct{ Name string }
+	p.Must(t, http.MethodGet, "/backends", nil, 200, &rows)
+	for _, row := range rows {
+		if row.Name == "refused" {
+			t.Error("what was refused is stored")
+		}
+	}
+	// What comes into the database another way is not applied either, and that is said.
+	p.sql(t, `INSERT INTO proxy_backends SELECT gen_random_uuid(), now(), now(), 'smuggled', scheme, lb_algorithm, websocket, force_http1, active, health_check_enabled, health_check_path,
+		health_check_method, health_check_host, health_check_expect, health_check_interval_seconds, verify_tls FROM proxy_backends LIMIT 1`)
+	a = p.Must(t, http.MethodPost, "/system/proxy-reload", nil, 200, nil)
+	if a.Header.Get("Gateway-Apply") != "reverse-proxy=degraded" || !strings.Contains(string(a.Body), "this stub likes nothing") {
+		t.Errorf("%s: %s", a.Header.Get("Gateway-Apply"), a.Body)
+	}
+	same("after a refused state")
+	if now, err := p.machine(t).ProxyProcess(t.Context()); err != nil || now.PID != process.PID {
+		t.Errorf("%+v instead of %+v: %v", now, process, err)
+	}
+	// Whoever starts anew serves what was there.
+	if err := p.Units().Restart(t.Context(), host.HAProxy); err != nil {
+		t.Fatal(err)
+	}
+	same("after a restart of HAProxy")
+	if err := p.Units().Restart(t.Context(), host.API); err != nil {
+		t.Fatal(err)
+	}
+	p.WaitDatabase(t)
+	p.WaitState(t, "reverse-proxy", "degraded", 10*time.Second)
+	same("after a restart of the API")
+
+	unstub()
+	p.WaitState(t, "reverse-proxy", "live", 20*time.Second)
+	same2 := p.config(t)
+	if same2 == files["/etc/haproxy/haproxy.cfg"] {
+		t.Error("what is stored is not installed")
+	}
+	p.get(t, "https://"+name).from(t, "a")
+	p.sql(t, `DELETE FROM proxy_backends WHERE name = 'smuggled'`)
+	p.live(t, http.MethodPost, "/system/proxy-reload", nil)
+}
