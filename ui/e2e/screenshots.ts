@@ -21,8 +21,8 @@ let anna = { email: '', password: '' }
 const drawers: Record<string, string> = { 'proxy-domain': '', 'proxy-backend': '' }
 
 /** Somebody looks at the sites, so that the statistics have something to show. */
-let visitors: ReturnType<typeof setInterval>
-test.afterAll(() => clearInterval(visitors))
+let traffic: ReturnType<typeof setInterval> | undefined
+test.afterAll(() => clearInterval(traffic))
 function visit() {
   const here = ['-sko', '/dev/null', '--resolve', 'www.example.net:443:10.10.0.1']
   for (const path of ['/', '/login', '/wiki/']) execFile('curl', [...here, `https://www.example.net${path}`])
@@ -148,7 +148,7 @@ test.beforeAll(async () => {
     })
     await make('/certificates', { source: 'uploaded', ...selfMade('wiki.example.net', 40) })
     await make('/certificates', { source: 'uploaded', ...selfMade('*.shops.example.net', 9) })
-    visitors = setInterval(visit, 1000)
+    traffic = setInterval(visit, 1000)
     drawers['proxy-domain'] = `/proxy/domains/${main}`
     drawers['proxy-backend'] = `/proxy/backends/${shop}`
     // In the lab this one answers, and the clock follows it.

@@ -65,6 +65,8 @@ function Reload() {
 /** What the proxy is able to do, and who serves the console. */
 function Able() {
   const { t } = useTranslation('proxy')
+  // What the tables say already is not said twice.
+  const stats = useQuery(statsQuery)
   const query = useQuery({
     queryKey: ['proxy', 'status'],
     queryFn: () => unwrap(http.GET('/proxy/status')),
@@ -75,7 +77,7 @@ function Able() {
       <Loaded query={query} height={60}>
         {(now) => (
           <div className={classes.chart}>
-            {now.error && (
+            {now.error && now.error !== stats.data?.error && (
               <Notice tone="warn" title={t('unasked')}>
                 {now.error}
               </Notice>
@@ -191,39 +193,40 @@ function Tables() {
   ]
   return (
     <Loaded query={query} height={240}>
-      {(stats) => (
-        <>
-          {stats.error && (
-            <Notice tone="warn" title={t('unasked')}>
-              {stats.error}
-            </Notice>
-          )}
-          <Panel title={t('stats.frontends')} flush>
-            {stats.frontends.length === 0 ? (
-              <Notice tone="off">{t('stats.nothing')}</Notice>
-            ) : (
-              <DataTable
-                label={t('stats.frontends')}
-                columns={frontends}
-                rows={stats.frontends}
-                rowKey={(row) => row.name}
-              />
-            )}
-          </Panel>
-          <Panel title={t('stats.backends')} flush>
-            {stats.backends.length === 0 ? (
-              <Notice tone="off">{t('stats.nothing')}</Notice>
-            ) : (
-              <DataTable
-                label={t('stats.backends')}
-                columns={backends}
-                rows={arranged(stats.backends, nameOf)}
-                rowKey={(row) => `${row.name} ${row.server}`}
-              />
-            )}
-          </Panel>
-        </>
-      )}
+      {(stats) =>
+        stats.error ? (
+          <Notice tone="warn" title={t('unasked')}>
+            {stats.error}
+          </Notice>
+        ) : (
+          <>
+            <Panel title={t('stats.frontends')} flush>
+              {stats.frontends.length === 0 ? (
+                <Notice tone="off">{t('stats.nothing')}</Notice>
+              ) : (
+                <DataTable
+                  label={t('stats.frontends')}
+                  columns={frontends}
+                  rows={stats.frontends}
+                  rowKey={(row) => row.name}
+                />
+              )}
+            </Panel>
+            <Panel title={t('stats.backends')} flush>
+              {stats.backends.length === 0 ? (
+                <Notice tone="off">{t('stats.nothing')}</Notice>
+              ) : (
+                <DataTable
+                  label={t('stats.backends')}
+                  columns={backends}
+                  rows={arranged(stats.backends, nameOf)}
+                  rowKey={(row) => `${row.name} ${row.server}`}
+                />
+              )}
+            </Panel>
+          </>
+        )
+      }
     </Loaded>
   )
 }
