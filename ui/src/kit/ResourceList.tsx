@@ -172,7 +172,7 @@ export function ResourceList<T, R extends { id: string } = T & { id: string }>(p
                       <Suspense fallback={<DataTable {...part} />}>
                         <SortableTable
                           {...part}
-                          onOrder={(part) => order.save(within(ids, part))}
+                          onOrder={(own) => order.save(within(ids, own))}
                           rowName={order.name}
                           off={off}
                         />
