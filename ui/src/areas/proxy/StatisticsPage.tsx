@@ -8,6 +8,7 @@ import { answer, http, unwrap } from '../../api/client'
 import type { ProxyStats } from '../../api/types'
 import { paths } from '../../app/paths'
 import { useCanEdit } from '../../app/session'
+import { optionalText } from '../../i18n/i18n'
 import { confirm } from '../../kit/confirm'
 import { type Column, DataTable } from '../../kit/DataTable'
 import { bytes, count, duration } from '../../kit/format'
@@ -142,7 +143,7 @@ function Tables() {
     {
       key: 'name',
       header: t('stats.frontend'),
-      cell: (row) => <span title={row.name}>{t(`frontends.${row.name}`, { defaultValue: row.name })}</span>,
+      cell: (row) => <span title={row.name}>{optionalText(`proxy:frontends.${row.name}`) ?? row.name}</span>,
     },
     number('rate', t('stats.rate'), (row) => row.req_rate, '70px'),
     number('total', t('stats.total'), (row) => row.req_tot),
