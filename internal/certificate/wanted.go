@@ -69,7 +69,7 @@ func (r *Room) plan(ctx context.Context, rows []Certificate, wanted []Wanted) (o
 			}
 		}
 	}
-	kept := map[uuid.UUID]bool{}
+	kept, enabled := map[uuid.UUID]bool{}, r.deps.ACME().Enabled
 	for _, w := range wanted {
 		if len(w.Names) == 0 || !slices.ContainsFunc(w.Names, func(n string) bool { return !coveredBy(others, n) }) {
 			continue
@@ -82,7 +82,7 @@ func (r *Room) plan(ctx context.Context, rows []Certificate, wanted []Wanted) (o
 			if !slices.Equal(texts(row.Names), w.Names) {
 				op, err = operation("update", &row.ID, w, row.Challenge)
 			}
-		case r.deps.ACME().Enabled:
+		case enabled:
 			op, err = operation("create", nil, w, challengeHTTP)
 		}
 		if err != nil {

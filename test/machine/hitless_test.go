@@ -69,7 +69,7 @@ type traffic struct {
 func newTraffic(t *testing.T, e *edge) *traffic {
 	l := &traffic{e: e, finish: make(chan struct{})}
 	more := func(mux *http.ServeMux) {
-		mux.HandleFunc("/echo", echo)
+		mux.HandleFunc("/echo", serveEcho)
 		mux.HandleFunc("/download", l.trickle)
 	}
 	for _, port := range []int{originA, originB, originC} {
@@ -80,8 +80,8 @@ func newTraffic(t *testing.T, e *edge) *traffic {
 	return l
 }
 
-// echo answers over a WebSocket with what it hears.
-func echo(w http.ResponseWriter, r *http.Request) {
+// serveEcho answers over a WebSocket with what it hears.
+func serveEcho(w http.ResponseWriter, r *http.Request) {
 	conn, err := websocket.Accept(w, r, nil)
 	if err != nil {
 		return
