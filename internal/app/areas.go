@@ -8,6 +8,8 @@ import (
 	"net/netip"
 	"sync"
 
+	"github.com/google/uuid"
+
 	"edge.internal/gateway/internal/account"
 	"edge.internal/gateway/internal/certificate"
 	"edge.internal/gateway/internal/firewall"
@@ -154,6 +156,9 @@ func (h *House) proxyDeps(store *setup.Store) proxy.Deps {
 				now = &c
 			}
 			return was, now, ok
+		},
+		Contested: func(ctx context.Context, q db.Querier, id uuid.UUID) (bool, error) {
+			return h.Certificate.Contested(ctx, q, id)
 		},
 		SitesChanged: func() { h.Certificate.Wake() },
 		Management:   h.Management.Holder,

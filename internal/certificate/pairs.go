@@ -100,6 +100,14 @@ func (r *Room) Changed(row apply.Row) (was, now *Pair, ok bool) {
 	return was, now, true
 }
 
+// Contested tells whether another certificate has one of the names of this one.
+func (r *Room) Contested(ctx context.Context, q db.Querier, id uuid.UUID) (contested bool, err error) {
+	err = q.QueryRow(ctx, `
+		SELECT EXISTS (SELECT FROM certificate_certificates mine JOIN certificate_certificates other ON other.id <> mine.id AND other.names && mine.names
+			WHERE mine.id = $1)`, id).Scan(&contested)
+	return contested, err
+}
+
 func (r *Room) open(row *Certificate) (Pair, error) {
 	key, err := row.PrivateKeyPEM.Open(r.Secrets, table, keyColumn, row.ID.String())
 	if err != nil {

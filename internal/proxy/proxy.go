@@ -29,6 +29,8 @@ type Deps struct {
 	Default      func() ([]byte, error)
 	// Changed is a certificate before and after a change, nil where there is none, if that is what a change is about.
 	Changed func(row apply.Row) (was, now *Certificate, ok bool)
+	// Contested tells whether a certificate shares a name with another one.
+	Contested func(ctx context.Context, q db.Querier, certificate uuid.UUID) (bool, error)
 	// SitesChanged hears that other certificates may be needed.
 	SitesChanged func()
 	// Management says who answers on the management port.

@@ -345,20 +345,37 @@ func (r *Room) planRow(ctx context.Context, tx *db.Tx, x *shape, row apply.Row) 
 		now, _ := row.Now.(*Rule)
 		return r.planRule(ctx, tx, x, was, now)
 	}
-	was, now, ok := r.deps.Changed(row)
-	switch {
-	case !ok:
-		return nil, false, nil
-	case was == nil || now == nil || was.Trusted != now.Trusted || !slices.Equal(was.Names, now.Names):
+	if was, now, ok := r.deps.Changed(row); ok {
 		return r.planCertificate(ctx, tx, was, now)
-	case string(was.PEM) == string(now.PEM):
+	}
+	return nil, false, nil
+}
+
+// planCertificate: which of all certificates is shown for a name may be another one afterwards. Most are renewed, and have their
+// names for themselves.
+func (r *Room) planCertificate(ctx context.Context, tx *db.Tx, was, now *Certificate) ([]command, bool, error) {
+	if was == nil || now == nil || was.Trusted != now.Trusted || !slices.Equal(was.Names, now.Names) {
+		return r.planShown(ctx, tx, was, now)
+	}
+	if string(was.PEM) == string(now.PEM) {
 		return nil, true, nil
+	}
+	contested, err := r.deps.Contested(ctx, tx, now.ID)
+	if err != nil {
+		return nil, false, err
+	}
+	var chosen bool // by a domain, instead of the best
+	if err := tx.QueryRow(ctx, "SELECT EXISTS (SELECT FROM proxy_domains WHERE certificate_id IS NOT NULL)").Scan(&chosen); err != nil {
+		return nil, false, err
+	}
+	if contested || chosen {
+		return r.planShown(ctx, tx, was, now)
 	}
 	return replaceCertificate(*now), true, nil
 }
 
-// planCertificate: which of all certificates is shown for a name may be another one now.
-func (r *Room) planCertificate(ctx context.Context, tx *db.Tx, was, now *Certificate) ([]command, bool, error) {
+// planShown finds out what is shown for each name before and after.
+func (r *Room) planShown(ctx context.Context, tx *db.Tx, was, now *Certificate) ([]command, bool, error) {
 	fqdn, err := r.fqdn()
 	if err != nil {
 		return nil, false, err

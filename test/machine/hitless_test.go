@@ -514,7 +514,7 @@ func hitless(t *testing.T, e *edge, l *traffic) {
 	if applies >= len(kinds) && (reloads < 3 || changes < 10) {
 		t.Errorf("too little was tried: %d reloads, %d changes at run time", reloads, changes)
 	}
-	if l.requests.Load() < int64(10*applies) || l.byHTTP2.Load() < int64(applies) || l.echoes.Load() < int64(applies) {
+	if busyEnough := int64(100 * took.Seconds()); l.requests.Load() < busyEnough || l.byHTTP2.Load() < busyEnough/10 || l.echoes.Load() < busyEnough/10 {
 		t.Error("too little was tried")
 	}
 }
