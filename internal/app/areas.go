@@ -143,11 +143,20 @@ func (h *House) proxyDeps(store *setup.Store) proxy.Deps {
 			}
 			return list, err
 		},
-		Renewed: func(row apply.Row) (was, now proxy.Certificate, ok bool) {
-			before, after, ok := h.Certificate.Renewed(row)
-			return shown(before), shown(after), ok
+		Changed: func(row apply.Row) (was, now *proxy.Certificate, ok bool) {
+			before, after, ok := h.Certificate.Changed(row)
+			if before != nil {
+				c := shown(*before)
+				was = &c
+			}
+			if after != nil {
+				c := shown(*after)
+				now = &c
+			}
+			return was, now, ok
 		},
-		Management: h.Management.Holder,
+		SitesChanged: func() { h.Certificate.Wake() },
+		Management:   h.Management.Holder,
 	}
 }
 

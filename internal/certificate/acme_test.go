@@ -2,10 +2,12 @@ package certificate_test
 
 import (
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -13,6 +15,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -20,7 +23,9 @@ import (
 	"github.com/miekg/dns"
 
 	"edge.internal/gateway/internal/certificate"
+	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/clock"
+	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/resource"
 	"edge.internal/gateway/internal/kit/value"
@@ -304,6 +309,35 @@ func TestRefusalsOfTheAuthority(t *testing.T) {
 	}
 }
 
+// An authority that talks nonsense does no harm, and what it says is not passed on.
+func TestNonsenseOfTheAuthority(t *testing.T) {
+	w := newWorld(t, nil)
+	w.run(t)
+	for _, c := range []struct {
+		path   string
+		status int
+		body   string
+		kind   string
+	}{
+		{"/null", 500, "null", "other"},
+		{"/page", 500, "<html>inner secrets", "other"},
+		{"/empty", 201, "{}", "other"},
+		{"/long", 201, `{"status":"` + strings.Repeat("x", 2<<20) + `"}`, "other"},
+	} {
+		w.ca.before.HandleFunc("POST "+c.path, func(res http.ResponseWriter, _ *http.Request) {
+			res.WriteHeader(c.status)
+			_, _ = io.WriteString(res, c.body)
+		})
+		w.ca.change = func(directory map[string]any) { directory["newOrder"] = "https://" + caListen + c.path }
+		made := w.create(t, map[string]any{"names": []string{"www.example.net"}})
+		failed := w.until(t, made.ID, func(c row) bool { return c.LastError != "" })
+		if failed.ErrorKind != c.kind || strings.Contains(failed.LastError, "inner secrets") || len(failed.LastError) > 600 {
+			t.Errorf("%s: %s: %s", c.path, failed.ErrorKind, failed.LastError)
+		}
+		w.Do(t, "admin", "DELETE", "/certificates/"+made.ID, nil).Want(t, 200)
+	}
+}
+
 // An account is made once, its e-mail address follows the settings, and one that the authority has lost is made anew.
 func TestAccount(t *testing.T) {
 	w := newWorld(t, nil)
@@ -449,6 +483,104 @@ func (w *world) renewal(start *time.Time, asked chan<- string) {
 		res.Header().Set("Retry-After", "1")
 		_ = json.NewEncoder(res).Encode(map[string]any{"suggestedWindow": map[string]any{"start": start, "end": start.Add(time.Hour)}})
 	})
+}
+
+// A service of the operator's own sets the records.
+func TestOrderByWebService(t *testing.T) {
+	w := newWorld(t, nil)
+	key := ecKey(t)
+	cert := w.ca.server.issue(t, key.Public(), nil, strangeAddr)
+	l, err := tls.Listen("tcp", strangeAddr+":8000", &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{cert.Raw}, PrivateKey: key}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	service := &http.Server{ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(res http.ResponseWriter, req *http.Request) {
+		var in struct{ FQDN, Value string }
+		if user, word, _ := req.BasicAuth(); user != "gateway" || word != "right" {
+			http.Error(res, "inner secrets of the service", http.StatusForbidden)
+		} else if err := json.NewDecoder(req.Body).Decode(&in); err != nil {
+			http.Error(res, err.Error(), http.StatusBadRequest)
+		} else if req.URL.Path == "/dns/present" {
+			w.dns.add(in.FQDN + " 60 IN TXT " + in.Value)
+		} else if req.URL.Path == "/dns/cleanup" {
+			w.dns.remove(in.FQDN, dns.TypeTXT)
+		}
+	})}
+	go func() { _ = service.Serve(l) }()
+	t.Cleanup(func() { service.Close() })
+	id := w.provider(t, map[string]any{"kind": "httpreq", "server": "", "endpoint": "https://" + strangeAddr + ":8000/dns", "secret": "wrong"})
+	w.run(t)
+	c := w.create(t, map[string]any{"names": []string{"*.example.net"}, "challenge": "dns-01", "dns_provider_id": id})
+	failed := w.until(t, c.ID, func(c row) bool { return c.LastError != "" })
+	if failed.ErrorKind != "dns" || !strings.Contains(failed.LastError, "403") || strings.Contains(failed.LastError, "inner secrets") {
+		t.Errorf("%s: %s", failed.ErrorKind, failed.LastError)
+	}
+	w.Do(t, "admin", "PUT", "/dns-providers/"+id, map[string]any{"secret": "right"}).Want(t, 200)
+	w.until(t, c.ID, func(c row) bool { return c.LastRenewedAt != nil && c.LastError == "" })
+	if left, _ := w.dns.texts(); left != 0 {
+		t.Errorf("%d records are left", left)
+	}
+}
+
+// A hosted service that cannot be reached is named, and its token is not. The client of deSEC would try for half a minute.
+func TestHostedProvidersOutOfReach(t *testing.T) {
+	w := newWorld(t, nil)
+	for _, kind := range []string{"cloudflare", "digitalocean", "hetzner"} {
+		var p struct{ ID string }
+		w.Do(t, "admin", "POST", "/dns-providers", map[string]any{"name": "at " + kind, "kind": kind, "secret": "token-of-the-test"}).Want(t, 201).Into(t, &p)
+		var found certificate.Findings
+		w.Do(t, "admin", "POST", "/certificates/preflight", map[string]any{"names": []string{"*.example.net"}, "challenge": "dns-01", "dns_provider_id": p.ID}).Want(t, 200).Into(t, &found)
+		last := found.Findings[len(found.Findings)-1]
+		if found.OK || last.Check != "provider" || !strings.Contains(last.Detail, "the DNS provider at "+kind+" did not set the record for example.net") || strings.Contains(last.Detail, "token-of") {
+			t.Errorf("%+v", found)
+		}
+	}
+}
+
+// What the proxy has not taken yet is not ordered; as soon as it has, it is.
+func TestOrdersWaitForTheProxy(t *testing.T) {
+	gate := make(chan struct{})
+	h := newHouse(t, nil, func(h *house) {
+		apply.Register(h.Engine, apply.Component[int]{
+			ID:     apply.ReverseProxy,
+			Load:   func(context.Context, db.Querier) (int, error) { return 0, nil },
+			Render: func(int) ([]host.File, error) { return nil, nil },
+			Check:  func(context.Context, []host.File) error { return nil },
+			Apply:  func(context.Context, int, []host.File) error { return nil },
+			Verify: func(ctx context.Context, _ int, _ []host.File) error {
+				select {
+				case <-gate:
+				case <-ctx.Done():
+				}
+				return ctx.Err()
+			},
+		})
+	})
+	newNameServer(t)
+	h.acme = certificate.ACME{Enabled: true, Email: value.Must[value.Email]("admin@example.net"), DirectoryURL: value.Must[value.URL]("https://" + caAddr + ":9/dir")}
+	h.run(t)
+	of := func(name string) (c row) {
+		for _, c := range h.all(t) {
+			if sameNames(c.Names, name) {
+				return c
+			}
+		}
+		return row{}
+	}
+	var answers sync.WaitGroup
+	create := func(body string) { // it is answered when the proxy is live
+		answers.Go(func() { h.Do(t, "admin", "POST", "/certificates", body) })
+	}
+	create(`{"names":["www.example.net"]}`)
+	eventually(t, "the first is stored", func() bool { return of("www.example.net").ID != "" })
+	create(`{"names":["*.example.net"],"challenge":"dns-01"}`)
+	eventually(t, "what needs no proxy is ordered", func() bool { return of("*.example.net").Attempts == 1 })
+	if c := of("www.example.net"); c.Attempts != 0 || c.Status != "pending" {
+		t.Errorf("it was ordered before the proxy knew it: %+v", c)
+	}
+	close(gate)
+	eventually(t, "the other one is ordered", func() bool { return of("www.example.net").Attempts == 1 })
+	answers.Wait()
 }
 
 // Only what was asked for in an order is answered.

@@ -3,26 +3,18 @@ package certificate
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"errors"
-	"fmt"
-	"net"
-	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/go-acme/lego/v5/acme/api"
-	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 
 	"edge.internal/gateway/internal/kit/actor"
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/fault"
-	"edge.internal/gateway/internal/kit/httpd"
-	"edge.internal/gateway/internal/kit/resource"
 )
 
 const (
@@ -30,10 +22,6 @@ const (
 	lookEvery = time.Minute
 	// atOnce is how many orders run at the same time.
 	atOnce = 2
-	// shownWithin is how long the proxy may take until it shows a new certificate.
-	shownWithin = 20 * time.Second
-	// changesAtOnce is how many rows are made or deleted in one transaction.
-	changesAtOnce = 200
 	// askAgain is when the certificate authority is asked again when it wants to renew, unless it says so itself.
 	askAgain = 6 * time.Hour
 )
@@ -75,7 +63,10 @@ func (r *Room) Run(ctx context.Context) {
 	asked := map[uuid.UUID]time.Time{}
 	asking := make(chan struct{}, 1)
 	for {
-		if err := r.pass(ctx); err != nil && ctx.Err() == nil && !db.Away(err) {
+		again := lookEvery
+		if err := r.pass(ctx); err != nil && db.Away(err) {
+			again = time.Second
+		} else if err != nil && ctx.Err() == nil {
 			r.Log.Warn("looking after the certificates", "err", err)
 		}
 		select {
@@ -87,23 +78,21 @@ func (r *Room) Run(ctx context.Context) {
 			case asking <- struct{}{}:
 				others.Go(func() {
 					defer func() { <-asking }()
-					if err := r.askWhen(ctx, asked); err != nil && ctx.Err() == nil {
+					if err := r.safely(func() error { return r.askWhen(ctx, asked) }); err != nil && ctx.Err() == nil {
 						r.Log.Warn("asking the certificate authority when to renew", "err", err)
 					}
 				})
 			default: // it is being asked
 			}
-		case <-r.Clock.After(lookEvery):
+		case <-r.Clock.After(again):
 		}
 	}
 }
 
-// followProxy wakes the worker whenever the proxy has taken something new: a domain is live, and can be shown to be ours.
+// followProxy wakes a worker that waits for the proxy to take a change: a domain is live then, and can be shown to be ours.
 func (r *Room) followProxy(ctx context.Context) {
-	applied := int64(-1)
 	_ = r.Engine.Follow(ctx, func(s apply.Status) error { // it ends with the context
-		if s.Name == apply.ReverseProxy && s.State == apply.Live && s.AppliedRevision != applied {
-			applied = s.AppliedRevision
+		if s.Name == apply.ReverseProxy && s.State != apply.Pending && r.waiting.Swap(false) {
 			r.Wake()
 		}
 		return nil
@@ -172,11 +161,14 @@ func (r *Room) signDue(ctx context.Context, rows []Certificate, pairs []Pair) er
 	for i := range rows {
 		row := &rows[i]
 		selfSigned := row.Source == sourceSelfSigned || row.Source == sourceACME && !row.issued()
-		due := selfSigned && row.ExpiresAt != nil && !now.Before(*third(row.NotBefore, row.ExpiresAt))
+		due := selfSigned && row.ExpiresAt != nil && !now.Before(lastThird(*row.NotBefore, *row.ExpiresAt))
 		if row.Source == sourceUploaded || !due && shown[row.ID] {
 			continue
 		}
 		failures = append(failures, r.store(ctx, row.ID, "certificate.signed", feeds, func(c *Certificate) error {
+			if c.FingerprintSHA256 != row.FingerprintSHA256 {
+				return errOutdated
+			}
 			if c.Source == sourceACME {
 				c.Status, c.NextAttemptAt = statusPending, nil
 				return r.sign(c, keyECDSA)
@@ -231,105 +223,6 @@ func (r *Room) update(ctx context.Context, tx *db.Tx, id uuid.UUID, action strin
 	return c, []apply.Row{{Kind: r.certificates.Name, Was: &was, Now: c}}, r.Audit.Write(ctx, tx, action, c.Label(), details)
 }
 
-// follow makes, changes and deletes the automatic certificates, so that there is one for all that is wanted and not covered
-// by others. It tells whether there was something to do.
-func (r *Room) follow(ctx context.Context, rows []Certificate) (bool, error) {
-	wanted, err := r.deps.Wanted(ctx, r.DB)
-	if err != nil {
-		return false, err
-	}
-	ops, err := r.plan(ctx, rows, wanted)
-	for part := range slices.Chunk(ops, changesAtOnce) {
-		if _, _, failure := r.Resources.Commit(ctx, resource.Set{Operations: part, Reason: "what the domains need has changed"}); failure != nil {
-			return true, errors.Join(err, failure)
-		}
-	}
-	return len(ops) > 0, err
-}
-
-func (r *Room) plan(ctx context.Context, rows []Certificate, wanted []Wanted) (ops []resource.Operation, err error) {
-	now := r.Clock.Now()
-	var others []string // names that need no certificate
-	ours := map[uuid.UUID][]*Certificate{}
-	for i := range rows {
-		row := &rows[i]
-		switch {
-		case row.Automatic:
-			ours[domainOf(row)] = append(ours[domainOf(row)], row)
-		case row.trusted() && now.Before(*row.ExpiresAt):
-			others = append(others, texts(row.Names)...)
-		}
-	}
-	kept := map[uuid.UUID]bool{}
-	for _, w := range wanted {
-		if len(w.Names) == 0 || !slices.ContainsFunc(w.Names, func(n string) bool { return !coveredBy(others, n) }) {
-			continue
-		}
-		row := match(ours[w.DomainID], w)
-		var op *resource.Operation
-		switch {
-		case row != nil:
-			kept[row.ID] = true
-			if !slices.Equal(texts(row.Names), w.Names) {
-				op, err = operation("update", &row.ID, w, row.Challenge)
-			}
-		case r.deps.ACME().Enabled:
-			op, err = operation("create", nil, w, challengeHTTP)
-		}
-		if err != nil {
-			return nil, err
-		}
-		if op != nil {
-			ops = append(ops, *op)
-		}
-	}
-	for i := range rows {
-		if row := &rows[i]; row.Automatic && !kept[row.ID] {
-			users, err := r.deps.Users(ctx, r.DB, row.ID)
-			if err != nil {
-				return nil, err
-			}
-			if len(users) == 0 {
-				ops = append(ops, resource.Operation{Kind: r.certificates.Name, Verb: "delete", ID: &row.ID})
-			}
-		}
-	}
-	return ops, nil
-}
-
-func domainOf(row *Certificate) uuid.UUID {
-	if row.DomainID == nil {
-		return uuid.Nil
-	}
-	return *row.DomainID
-}
-
-// match finds the row of a domain. The gateway's own is known by its names: a row may have lost its domain.
-func match(rows []*Certificate, w Wanted) *Certificate {
-	for _, row := range rows {
-		if w.DomainID != uuid.Nil || slices.Equal(texts(row.Names), w.Names) {
-			return row
-		}
-	}
-	return nil
-}
-
-func coveredBy(names []string, name string) bool {
-	return slices.ContainsFunc(names, func(n string) bool { return covers(n, name) })
-}
-
-func operation(verb string, id *uuid.UUID, w Wanted, challenge string) (*resource.Operation, error) {
-	if slices.ContainsFunc(w.Names, func(n string) bool { return strings.HasPrefix(n, "*.") }) {
-		challenge = challengeDNS
-	}
-	fields := map[string]any{"names": w.Names, "challenge": challenge}
-	if w.DomainID != uuid.Nil {
-		fields["domain_id"] = w.DomainID
-	}
-	body, err := json.Marshal(fields)
-	return &resource.Operation{Kind: "certificate.certificate", Verb: verb, ID: id, Body: body}, err
-}
-
 // orderDue starts orders for what is due, as many as may run at once: those first that have nothing better to show.
 func (r *Room) orderDue(ctx context.Context, rows []Certificate) {
 	now := r.Clock.Now()
@@ -341,23 +234,29 @@ func (r *Room) orderDue(ctx context.Context, rows []Certificate) {
 		case enabled && isDue(row, now):
 			if ready || row.Challenge == challengeDNS {
 				due = append(due, row)
+			} else {
+				r.waiting.Store(true)
 			}
 		case row.ErrorKind == failedNotLive:
 			hidden = append(hidden, row)
 		}
 	}
+	if r.proxyReady() && r.waiting.Swap(false) {
+		r.Wake() // it has become so since the question above
+	}
 	slices.SortStableFunc(due, func(a, b *Certificate) int {
-		return cmp.Or(cmp.Compare(fresh(a), fresh(b)), when(a).Compare(when(b)))
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), when(a).Compare(when(b)))
 	})
 	for _, row := range due {
-		r.running.start(row.ID, func() { r.renew(ctx, row) }, r.Wake)
+		r.running.start(row.ID, func() { r.renew(ctx, row.ID) }, r.Wake)
 	}
 	for _, row := range hidden {
 		r.running.start(row.ID, func() { r.confirm(ctx, row, 0) }, func() {}) // it has time until the next look
 	}
 }
 
-func fresh(c *Certificate) int {
+// rank is 0 for what has nothing better to show than its own signature.
+func rank(c *Certificate) int {
 	if c.issued() {
 		return 1
 	}
@@ -385,7 +284,12 @@ func (r *Room) proxyReady() bool {
 }
 
 // renew orders one certificate, stores what comes of it, and sees that it is shown.
-func (r *Room) renew(ctx context.Context, row *Certificate) {
+func (r *Room) renew(ctx context.Context, id uuid.UUID) {
+	// It is read again: an order that has just ended may have come after the pass had read it.
+	row, err := r.certificates.Get(ctx, r.DB, id)
+	if err != nil || !isDue(row, r.Clock.Now()) {
+		return
+	}
 	ordering, cancel := context.WithTimeout(ctx, orderWithin)
 	defer cancel()
 	got, err := r.obtain(ordering, row)
@@ -398,7 +302,7 @@ func (r *Room) renew(ctx context.Context, row *Certificate) {
 	}
 	var stored *Certificate
 	err = r.store(ctx, row.ID, "certificate.issued", feeds, func(c *Certificate) error {
-		if !slices.Equal(c.Names, row.Names) {
+		if !c.sameOrder(row) {
 			return errOutdated
 		}
 		if err := c.shows(got.chain, got.key); err != nil {
@@ -421,7 +325,7 @@ func (r *Room) renew(ctx context.Context, row *Certificate) {
 func (r *Room) fail(ctx context.Context, row *Certificate, f *failure) {
 	r.Log.Warn("a certificate could not be ordered", "certificate", row.Label(), "kind", f.kind, "err", f.sentence)
 	err := r.store(ctx, row.ID, "certificate.failed", nil, func(c *Certificate) error {
-		if !slices.Equal(c.Names, row.Names) {
+		if !c.sameOrder(row) {
 			return errOutdated
 		}
 		c.Attempts++
@@ -435,68 +339,6 @@ func (r *Room) fail(ctx context.Context, row *Certificate, f *failure) {
 	if err != nil {
 		r.Log.Error("the failure of an order could not be stored", "certificate", row.Label(), "err", err)
 	}
-}
-
-// confirm sees whether the proxy shows a certificate. It counts as renewed then, and not before.
-func (r *Room) confirm(ctx context.Context, row *Certificate, within time.Duration) {
-	why := r.notShown(ctx, row, within)
-	if ctx.Err() != nil || why != "" && row.LastError == why {
-		return
-	}
-	action := "certificate.live"
-	if why != "" {
-		action = "certificate.not-live"
-	}
-	err := r.store(ctx, row.ID, action, nil, func(c *Certificate) error {
-		if c.FingerprintSHA256 != row.FingerprintSHA256 {
-			return errOutdated
-		}
-		c.LastError, c.ErrorKind = why, ""
-		if why != "" {
-			c.ErrorKind = failedNotLive
-			return nil
-		}
-		now := r.Clock.Now()
-		c.LastRenewedAt = &now
-		return nil
-	})
-	if err != nil {
-		r.Log.Error("what the proxy shows could not be stored", "certificate", row.Label(), "err", err)
-	}
-}
-
-// notShown says why the proxy does not show a certificate, after a while; it is empty when it does.
-func (r *Room) notShown(ctx context.Context, row *Certificate, within time.Duration) string {
-	name := strings.Replace(row.Names[0].String(), "*.", "gateway.", 1) // any name that the wildcard stands for
-	until := r.Clock.Now().Add(within)
-	for {
-		shown, err := r.deps.Served(ctx, name)
-		switch {
-		case err == nil && shown == row.FingerprintSHA256:
-			return ""
-		case !r.Clock.Now().Before(until) && err != nil:
-			return printable(fmt.Sprintf("the certificate is issued and stored, but the proxy does not answer for %s: %v", name, err))
-		case !r.Clock.Now().Before(until):
-			return fmt.Sprintf("the certificate is issued and stored, but the proxy shows another one for %s (%s)", name, shown)
-		}
-		select {
-		case <-ctx.Done():
-			return ""
-		case <-r.Clock.After(time.Second):
-		}
-	}
-}
-
-// served asks the listener itself which certificate it shows.
-func served(ctx context.Context, name string) (string, error) {
-	// Who vouches for it does not matter: it is compared with the one that must be there.
-	dialer := &tls.Dialer{NetDialer: &net.Dialer{Timeout: 3 * time.Second}, Config: &tls.Config{ServerName: name, InsecureSkipVerify: true}} //nolint:gosec // see above
-	conn, err := dialer.DialContext(ctx, "tcp", "127.0.0.1:443")
-	if err != nil {
-		return "", err
-	}
-	defer conn.Close()
-	return fingerprint(conn.(*tls.Conn).ConnectionState().PeerCertificates[0]), nil
 }
 
 // askWhen asks the certificate authority when it wants to renew what it has issued: it may have a reason to do so early. It
@@ -542,85 +384,4 @@ func (r *Room) askWhen(ctx context.Context, asked map[uuid.UUID]time.Time) error
 	}
 	r.Wake()
 	return nil
-}
-
-// Summary counts the certificates.
-type Summary struct {
-	Total    int `json:"total" doc:"All certificates."`
-	Expiring int `json:"expiring" doc:"Those with less than 14 days left."`
-	Expired  int `json:"expired" doc:"Those that are over."`
-	Errors   int `json:"errors" doc:"Those whose last order failed, or that cannot be shown."`
-}
-
-// Due says what a round of renewals did.
-type Due struct {
-	Ordered int `json:"ordered" doc:"Certificates that are due, and ordered now."`
-}
-
-func (r *Room) mountRenew() {
-	httpd.Handle(r.Router, http.MethodGet, "/certificates/summary", httpd.Read, doc("certificate.summary", "How many certificates there are, and how they stand"),
-		func(c *httpd.Call, _ struct{}) (s Summary, err error) {
-			err = r.DB.QueryRow(c, `SELECT count(*), count(*) FILTER (WHERE status = 'expiring'), count(*) FILTER (WHERE status = 'expired'),
-				count(*) FILTER (WHERE last_error <> '') FROM certificate_certificates`).Scan(&s.Total, &s.Expiring, &s.Expired, &s.Errors)
-			return s, db.Fault(err)
-		})
-	renew := audited("certificate.renew", "Order a certificate anew, or sign it anew; the order goes on after the answer")
-	renew.Feeds = []string{string(apply.ReverseProxy)}
-	httpd.Handle(r.Router, http.MethodPost, "/certificates/{id}/renew", httpd.Write, renew,
-		func(c *httpd.Call, in struct {
-			ID uuid.UUID `path:"id" doc:"Id of the certificate."`
-		}) (Certificate, error) {
-			return r.renewNow(c, in.ID)
-		})
-	httpd.Handle(r.Router, http.MethodPost, "/certificates/renew-due", httpd.Write, audited("certificate.renew-due", "Order every certificate that is due, and ask the certificate authority whether others are"),
-		func(c *httpd.Call, _ struct{}) (Due, error) { return r.renewDue(c) })
-}
-
-// renewNow has a certificate ordered without waiting for its time.
-func (r *Room) renewNow(c *httpd.Call, id uuid.UUID) (Certificate, error) {
-	var row *Certificate
-	outcome, err := r.Engine.Commit(c, feeds, func(tx *db.Tx) (rows []apply.Row, err error) {
-		row, rows, err = r.update(c, tx, id, "certificate.renew", func(row *Certificate) error {
-			now := r.Clock.Now()
-			switch {
-			case row.Source == sourceUploaded:
-				return fault.New(fault.Conflict, "an uploaded certificate cannot be renewed: bring a new one")
-			case row.Source == sourceSelfSigned:
-				return r.sign(row, row.KeyType)
-			case !r.deps.ACME().Enabled:
-				return fault.New(fault.Conflict, "certificates are not ordered: switch ACME on first")
-			}
-			row.NextAttemptAt = nil
-			if row.issued() {
-				row.RenewAt = &now
-			}
-			return nil
-		})
-		tx.AfterCommit(r.Wake)
-		return rows, err
-	})
-	if err != nil {
-		return Certificate{}, err
-	}
-	resource.Applied(c, outcome)
-	return *row, nil
-}
-
-// renewDue counts what is due, and has it ordered. The scheduler asks for it every hour; what changes nothing leaves no entry.
-func (r *Room) renewDue(ctx context.Context) (d Due, err error) {
-	rows, err := r.certificates.All(ctx, r.DB)
-	if err != nil || !r.deps.ACME().Enabled {
-		return d, err
-	}
-	for i := range rows {
-		if isDue(&rows[i], r.Clock.Now()) {
-			d.Ordered++
-		}
-	}
-	nudge(r.ask)
-	r.Wake()
-	if d.Ordered == 0 {
-		return d, nil
-	}
-	return d, r.Audit.Record(ctx, "certificate.renew-due", "certificates", d)
 }

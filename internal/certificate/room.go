@@ -22,13 +22,6 @@ import (
 // feeds: the proxy shows the certificates.
 var feeds = []apply.ID{apply.ReverseProxy}
 
-// Wanted is a certificate that somebody needs.
-type Wanted struct {
-	// DomainID is the domain that needs it; uuid.Nil is the gateway itself.
-	DomainID uuid.UUID
-	Names    []string
-}
-
 // Deps is what the room needs of others.
 type Deps struct {
 	// FQDN is the gateway's own name; it is empty before the setup.
@@ -60,6 +53,7 @@ type Room struct {
 	signal       chan struct{}
 	ask          chan struct{} // has the certificate authority asked when it wants to renew
 	running      running
+	waiting      atomic.Bool // for the proxy to take a change
 }
 
 // New builds the room.
@@ -81,7 +75,7 @@ func (r *Room) Mount() {
 	r.certificates.Mount(r.Resources)
 	r.providers.Mount(r.Resources)
 	r.mountSettings()
-	r.mountRenew()
+	r.mountStatus()
 	r.mountPreflight()
 }
 

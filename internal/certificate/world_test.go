@@ -55,14 +55,17 @@ type house struct {
 
 const fqdn = "gateway.example.net"
 
-// newHouse makes a room. With a clock that stands still, its worker is not running.
-func newHouse(t *testing.T, fake *clock.Fake) *house {
+// newHouse makes a room. What comes before it starts is for the test to say.
+func newHouse(t *testing.T, fake *clock.Fake, before ...func(*house)) *house {
 	t.Helper()
 	h := &house{Bench: kittest.New(t), clock: fake, users: map[uuid.UUID][]resource.User{}}
 	if fake != nil {
 		h.Clock = fake
 	}
 	h.build()
+	for _, f := range before {
+		f(h)
+	}
 	h.Start(t)
 	return h
 }
@@ -514,9 +517,9 @@ type world struct {
 	ca  *pebble
 }
 
-func newWorld(t *testing.T, fake *clock.Fake) *world {
+func newWorld(t *testing.T, fake *clock.Fake, before ...func(*house)) *world {
 	t.Helper()
-	w := &world{house: newHouse(t, fake), dns: newNameServer(t), ca: newPebble(t)}
+	w := &world{house: newHouse(t, fake, before...), dns: newNameServer(t), ca: newPebble(t)}
 	write(t, w.Paths.Config("acme-ca.pem"), pemOf(w.ca.server.cert))
 	w.acme = certificate.ACME{Enabled: true, Email: value.Must[value.Email]("admin@example.net"), DirectoryURL: value.Must[value.URL](w.ca.directory)}
 	for _, name := range []string{"www", "shop", "gateway"} {

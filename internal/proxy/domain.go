@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -133,7 +134,10 @@ func (r *Room) domainKind() resource.Kind[Domain] {
 }
 
 // checkDomain keeps each name with one domain, and the gateway's own with none.
-func (r *Room) checkDomain(ctx context.Context, tx *db.Tx, _, now *Domain) error {
+func (r *Room) checkDomain(ctx context.Context, tx *db.Tx, was, now *Domain) error {
+	if was == nil || now == nil || !was.needsSame(now) {
+		tx.AfterCommit(r.deps.SitesChanged)
+	}
 	if now == nil {
 		return nil
 	}
@@ -147,8 +151,8 @@ func (r *Room) checkDomain(ctx context.Context, tx *db.Tx, _, now *Domain) error
 		}
 		var taken string
 		err := tx.QueryRow(ctx, `
-			SELECT coalesce(max(name), '') FROM proxy_domains
-			WHERE id <> $1 AND (name = $2 OR www_redirect <> 'none' AND CASE WHEN name LIKE 'www.%' THEN substr(name, 5) ELSE 'www.' || name END = $2)`, now.ID, name).Scan(&taken)
+			SELECT coalesce((SELECT name FROM proxy_domains WHERE name = ANY ($1) AND (name = $2 OR www_redirect <> 'none') AND id <> $3 LIMIT 1), '')`,
+			answering(name), name, now.ID).Scan(&taken)
 		if err != nil {
 			return err
 		}
@@ -157,6 +161,20 @@ func (r *Room) checkDomain(ctx context.Context, tx *db.Tx, _, now *Domain) error
 		}
 	}
 	return nil
+}
+
+// answering are the names of the domains that can answer to a name: itself, and those whose counterpart it is.
+func answering(name string) []string {
+	list := []string{name, "www." + name}
+	if apex, www := strings.CutPrefix(name, "www."); www && !strings.HasPrefix(apex, "www.") {
+		list = append(list, apex)
+	}
+	return list
+}
+
+// needsSame tells whether the certificate of one fits the other.
+func (d *Domain) needsSame(other *Domain) bool {
+	return d.Active == other.Active && slices.Equal(d.names(), other.names()) && (d.CertificateID == nil) == (other.CertificateID == nil)
 }
 
 // HeaderName is the name of an HTTP header that an operator may set.

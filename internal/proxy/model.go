@@ -86,14 +86,9 @@ const (
 
 // compile finds the model of a configuration.
 func compile(c *Config) *model {
-	m := &model{hosts: entries{}, wildcards: entries{}, routes: entries{}, headers: entries{}, switches: entries{}}
-	headers, rules := map[uuid.UUID][]Header{}, map[uuid.UUID][]Rule{}
-	for _, h := range c.Headers {
-		headers[h.DomainID] = append(headers[h.DomainID], h)
-	}
-	for _, r := range c.Rules {
-		rules[r.DomainID] = append(rules[r.DomainID], r)
-	}
+	m := &model{hosts: make(entries, len(c.Domains)+1), wildcards: entries{}, routes: make(entries, len(c.Rules)), headers: make(entries, len(c.Headers)), switches: entries{}}
+	headers := grouped(c.Headers, func(h *Header) uuid.UUID { return h.DomainID })
+	rules := grouped(c.Rules, func(r *Rule) uuid.UUID { return r.DomainID })
 	m.shape = shapeOf(c, headers)
 	for i := range c.Domains {
 		d := &c.Domains[i]
@@ -105,10 +100,7 @@ func compile(c *Config) *model {
 	if c.Maintenance {
 		m.switches.put(maintenanceOn)
 	}
-	servers := map[uuid.UUID][]Server{}
-	for _, s := range c.Servers {
-		servers[s.BackendID] = append(servers[s.BackendID], s)
-	}
+	servers := grouped(c.Servers, func(s *Server) uuid.UUID { return s.BackendID })
 	for _, b := range c.Backends {
 		if b.Active {
 			m.backends = append(m.backends, pool{b, servers[b.ID]})
@@ -118,6 +110,15 @@ func compile(c *Config) *model {
 	m.certificates, m.management = show(c)
 	m.main = sync.OnceValues(func() (mainFile, error) { return renderMain(c, m) })
 	return m
+}
+
+// grouped are rows by what they belong to, in their order.
+func grouped[T any](list []T, of func(*T) uuid.UUID) map[uuid.UUID][]T {
+	groups := make(map[uuid.UUID][]T, len(list))
+	for i := range list {
+		groups[of(&list[i])] = append(groups[of(&list[i])], list[i])
+	}
+	return groups
 }
 
 // maintenanceOn is the entry that puts every site into maintenance.
@@ -136,9 +137,9 @@ func shapeOf(c *Config, headers map[uuid.UUID][]Header) shape {
 		if d.RateLimitEnabled {
 			periods[d.RateLimitPeriodSeconds] = true
 		}
-		for key, h := range slotted(headers[d.ID]) {
-			if written, ok := slots[key]; !ok || h.Name.String() < written.String() {
-				slots[key] = h.Name
+		for _, p := range slotted(headers[d.ID]) {
+			if written, ok := slots[p.slot]; !ok || p.header.Name.String() < written.String() {
+				slots[p.slot] = p.header.Name
 			}
 		}
 	}
@@ -165,17 +166,27 @@ func shapeOf(c *Config, headers map[uuid.UUID][]Header) shape {
 	return s
 }
 
+// placed is a header in its slot.
+type placed struct {
+	slot
+	header *Header
+}
+
 // slotted gives each header of a domain its slot.
-func slotted(headers []Header) map[slot]Header {
-	found := map[slot]Header{}
-	for _, h := range headers {
+func slotted(headers []Header) []placed {
+	if len(headers) == 0 {
+		return nil
+	}
+	list := make([]placed, 0, len(headers))
+	for i := range headers {
+		h := &headers[i]
 		key := slot{operation: h.Operation, name: strings.ToLower(h.Name.String())}
-		for found[key].Operation != "" {
+		for slices.ContainsFunc(list, func(p placed) bool { return p.slot == key }) {
 			key.nth++
 		}
-		found[key] = h
+		list = append(list, placed{key, h})
 	}
-	return found
+	return list
 }
 
 // site is what a domain puts into the maps.
@@ -184,7 +195,7 @@ type site struct {
 	// needs are what the shape must have.
 	needs shape
 	// slotted are its headers by slot, from which the entry of the headers is made once the slots are numbered.
-	slotted map[slot]Header
+	slotted []placed
 	id      uuid.UUID
 }
 
@@ -222,8 +233,8 @@ func (s *site) fits(x *shape) bool {
 	missing := func(have []int) func(int) bool {
 		return func(n int) bool { return !slices.Contains(have, n) }
 	}
-	for key := range s.slotted {
-		if x.slot(key) < 0 {
+	for _, p := range s.slotted {
+		if x.slot(p.slot) < 0 {
 			return false
 		}
 	}
@@ -242,10 +253,10 @@ func (s *site) headerEntry(x *shape) (entry, bool) {
 	}
 	fields := make([]conf.Arg, len(x.slots))
 	last := 0
-	for key, h := range s.slotted {
-		n := x.slot(key)
-		fields[n], last = conf.Value(h.Value), max(last, n)
-		if h.Operation == headerRemove {
+	for _, p := range s.slotted {
+		n := x.slot(p.slot)
+		fields[n], last = conf.Value(p.header.Value), max(last, n)
+		if p.operation == headerRemove {
 			fields[n] = conf.Word("1")
 		}
 	}

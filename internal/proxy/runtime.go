@@ -94,7 +94,7 @@ func difference(was, now *Config) ([]command, bool) {
 		return nil, false
 	}
 	before, after, ok := certificateCommands(a.certificates, b.certificates)
-	if !ok || !slices.EqualFunc(a.management, b.management, func(x, y shown) bool { return x.ID == y.ID }) {
+	if !ok || !sameShown(a.management, b.management) {
 		return nil, false
 	}
 	servers, ok := poolCommands(a.backends, b.backends)
@@ -103,6 +103,11 @@ func difference(was, now *Config) ([]command, bool) {
 	}
 	commands := slices.Concat(before, servers, mapCommands(a.files(), b.files()), after)
 	return commands, len(commands) < manyCommands
+}
+
+// sameShown tells whether two lists have the same certificates, whatever is in them.
+func sameShown(a, b []shown) bool {
+	return slices.EqualFunc(a, b, func(x, y shown) bool { return x.ID == y.ID })
 }
 
 // mapOrder are the maps, those first that entries of others refer to.
@@ -340,14 +345,39 @@ func (r *Room) planRow(ctx context.Context, tx *db.Tx, x *shape, row apply.Row) 
 		now, _ := row.Now.(*Rule)
 		return r.planRule(ctx, tx, x, was, now)
 	}
-	was, now, ok := r.deps.Renewed(row)
+	was, now, ok := r.deps.Changed(row)
 	switch {
-	case !ok || was.Trusted != now.Trusted || !slices.Equal(was.Names, now.Names):
+	case !ok:
 		return nil, false, nil
+	case was == nil || now == nil || was.Trusted != now.Trusted || !slices.Equal(was.Names, now.Names):
+		return r.planCertificate(ctx, tx, was, now)
 	case string(was.PEM) == string(now.PEM):
 		return nil, true, nil
 	}
-	return replaceCertificate(now), true, nil
+	return replaceCertificate(*now), true, nil
+}
+
+// planCertificate: which of all certificates is shown for a name may be another one now.
+func (r *Room) planCertificate(ctx context.Context, tx *db.Tx, was, now *Certificate) ([]command, bool, error) {
+	fqdn, err := r.fqdn()
+	if err != nil {
+		return nil, false, err
+	}
+	domains, err := r.domains.All(ctx, tx)
+	if err != nil {
+		return nil, false, err
+	}
+	certificates, err := r.deps.Certificates(ctx, tx)
+	if err != nil {
+		return nil, false, err
+	}
+	list := func(certificates []Certificate) (all, management []shown) {
+		return show(&Config{FQDN: fqdn, Domains: domains, Certificates: certificates})
+	}
+	a, managementWas := list(instead(certificates, was, now, func(x *Certificate) uuid.UUID { return x.ID }))
+	b, management := list(certificates)
+	before, after, ok := certificateCommands(a, b)
+	return slices.Concat(before, after), ok && sameShown(managementWas, management), nil
 }
 
 // planServer: nothing of a server hangs on anything but its backend.

@@ -133,3 +133,6 @@ CREATE TABLE proxy_routing_rules (
 CREATE INDEX proxy_routing_rules_domain_id ON proxy_routing_rules (domain_id);
 
 CREATE INDEX proxy_routing_rules_backend_id ON proxy_routing_rules (backend_id);
+
+-- A new rule goes behind the last one.
+CREATE INDEX proxy_routing_rules_priority ON proxy_routing_rules (priority);

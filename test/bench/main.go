@@ -39,13 +39,15 @@ type settings struct {
 	programs string
 	round    time.Duration
 	rounds   int
+	// shrink divides the large numbers of rows, for a try of the bench itself.
+	shrink int
 }
 
 // parts are what can be measured by itself.
 var parts = []struct {
 	name    string
 	measure func(context.Context, settings) ([]goal, error)
-}{{"api", measureAPI}, {"daemon", measureDaemon}, {"firewall", measureFirewall}, {"packets", measurePackets}, {"log", measureLog}}
+}{{"api", measureAPI}, {"daemon", measureDaemon}, {"firewall", measureFirewall}, {"packets", measurePackets}, {"log", measureLog}, {"proxy", measureProxy}}
 
 func main() {
 	lab.Init()
@@ -65,6 +67,7 @@ func main() {
 	flag.StringVar(&s.programs, "programs", "bin", "folder of the built programs")
 	flag.DurationVar(&s.round, "round", time.Second, "how long one side is measured in one turn")
 	flag.IntVar(&s.rounds, "rounds", 7, "turns of each side")
+	flag.IntVar(&s.shrink, "shrink", 1, "divide the numbers of rows in the reverse proxy, for a try")
 	var names []string
 	for _, p := range parts {
 		names = append(names, p.name)

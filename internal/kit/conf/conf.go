@@ -71,13 +71,14 @@ type Writer struct {
 	buf     bytes.Buffer
 	err     error
 	digest  hash.Hash
-	aside   bool
+	counted int // how much of the file the digest has taken, or left aside
 }
 
 // New makes a writer with a comment on top, so that nobody edits the file by hand and wonders.
 func New(g Grammar) *Writer {
 	w := &Writer{grammar: g, digest: sha256.New()}
 	w.Comment("Written by the gateway from its database. Changes made here are lost.")
+	w.counted = w.buf.Len()
 	return w
 }
 
@@ -94,23 +95,27 @@ func (w *Writer) Line(directive constant, args ...Arg) {
 		w.err = fmt.Errorf("directive %s: %w", directive, err)
 		return
 	}
-	start := w.buf.Len()
 	w.buf.WriteString(line)
 	w.buf.WriteByte('\n')
-	if !w.aside {
-		w.digest.Write(w.buf.Bytes()[start:])
-	}
 }
 
 // Aside writes directives that do not count for Digest.
 func (w *Writer) Aside(write func()) {
-	w.aside = true
+	w.count()
 	write()
-	w.aside = false
+	w.counted = w.buf.Len()
+}
+
+func (w *Writer) count() {
+	w.digest.Write(w.buf.Bytes()[w.counted:])
+	w.counted = w.buf.Len()
 }
 
 // Digest names the directives so far.
-func (w *Writer) Digest() []byte { return w.digest.Sum(nil)[:16] }
+func (w *Writer) Digest() []byte {
+	w.count()
+	return w.digest.Sum(nil)[:16]
+}
 
 // Bytes is the file, or the first refusal.
 func (w *Writer) Bytes() ([]byte, error) { return w.buf.Bytes(), w.err }
@@ -150,6 +155,9 @@ func (numbers) print(number string, args []Arg) (string, error) {
 
 // plain refuses what no grammar carries: nothing at all, control characters, invalid UTF-8.
 func plain(s string) error {
+	if s != "" && printable(s) {
+		return nil
+	}
 	switch {
 	case s == "":
 		return fmt.Errorf("an argument is empty")
@@ -157,4 +165,14 @@ func plain(s string) error {
 		return fmt.Errorf("%q has characters that cannot be written", s)
 	}
 	return nil
+}
+
+// printable tells that a text has nothing but printable ASCII, as nearly every argument does: that is quickly seen.
+func printable(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] >= 0x7f {
+			return false
+		}
+	}
+	return true
 }

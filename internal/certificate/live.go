@@ -1,0 +1,75 @@
+package certificate
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+)
+
+// shownWithin is how long the proxy may take until it shows a new certificate.
+const shownWithin = 20 * time.Second
+
+// confirm sees whether the proxy shows a certificate. It counts as renewed then, and not before.
+func (r *Room) confirm(ctx context.Context, row *Certificate, within time.Duration) {
+	why := r.notShown(ctx, row, within)
+	if ctx.Err() != nil || why != "" && row.LastError == why {
+		return
+	}
+	action := "certificate.live"
+	if why != "" {
+		action = "certificate.not-live"
+	}
+	err := r.store(ctx, row.ID, action, nil, func(c *Certificate) error {
+		if c.FingerprintSHA256 != row.FingerprintSHA256 {
+			return errOutdated
+		}
+		c.LastError, c.ErrorKind = why, ""
+		if why != "" {
+			c.ErrorKind = failedNotLive
+			return nil
+		}
+		now := r.Clock.Now()
+		c.LastRenewedAt = &now
+		return nil
+	})
+	if err != nil {
+		r.Log.Error("what the proxy shows could not be stored", "certificate", row.Label(), "err", err)
+	}
+}
+
+// notShown says why the proxy does not show a certificate, after a while; it is empty when it does.
+func (r *Room) notShown(ctx context.Context, row *Certificate, within time.Duration) string {
+	name := strings.Replace(row.Names[0].String(), "*.", "gateway.", 1) // any name that the wildcard stands for
+	until := r.Clock.Now().Add(within)
+	for {
+		shown, err := r.deps.Served(ctx, name)
+		switch {
+		case err == nil && shown == row.FingerprintSHA256:
+			return ""
+		case !r.Clock.Now().Before(until) && err != nil:
+			return printable(fmt.Sprintf("the certificate is issued and stored, but the proxy does not answer for %s: %v", name, err))
+		case !r.Clock.Now().Before(until):
+			return fmt.Sprintf("the certificate is issued and stored, but the proxy shows another one for %s (%s)", name, shown)
+		}
+		select {
+		case <-ctx.Done():
+			return ""
+		case <-r.Clock.After(time.Second):
+		}
+	}
+}
+
+// served asks the listener itself which certificate it shows.
+func served(ctx context.Context, name string) (string, error) {
+	// Who vouches for it does not matter: it is compared with the one that must be there.
+	dialer := &tls.Dialer{NetDialer: &net.Dialer{Timeout: 3 * time.Second}, Config: &tls.Config{ServerName: name, InsecureSkipVerify: true}} //nolint:gosec // see above
+	conn, err := dialer.DialContext(ctx, "tcp", "127.0.0.1:443")
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	return fingerprint(conn.(*tls.Conn).ConnectionState().PeerCertificates[0]), nil
+}

@@ -1,0 +1,95 @@
+package certificate
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/google/uuid"
+
+	"edge.internal/gateway/internal/kit/apply"
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/resource"
+)
+
+// Summary counts the certificates.
+type Summary struct {
+	Total    int `json:"total" doc:"All certificates."`
+	Expiring int `json:"expiring" doc:"Those with less than 14 days left."`
+	Expired  int `json:"expired" doc:"Those that are over."`
+	Errors   int `json:"errors" doc:"Those whose last order failed, or that cannot be shown."`
+}
+
+// Due says what a round of renewals did.
+type Due struct {
+	Ordered int `json:"ordered" doc:"Certificates that are due, and ordered now."`
+}
+
+func (r *Room) mountStatus() {
+	httpd.Handle(r.Router, http.MethodGet, "/certificates/summary", httpd.Read, doc("certificate.summary", "How many certificates there are, and how they stand"),
+		func(c *httpd.Call, _ struct{}) (s Summary, err error) {
+			err = r.DB.QueryRow(c, `SELECT count(*), count(*) FILTER (WHERE status = 'expiring'), count(*) FILTER (WHERE status = 'expired'),
+				count(*) FILTER (WHERE last_error <> '') FROM certificate_certificates`).Scan(&s.Total, &s.Expiring, &s.Expired, &s.Errors)
+			return s, db.Fault(err)
+		})
+	renew := audited("certificate.renew", "Order a certificate anew, or sign it anew; the order goes on after the answer")
+	renew.Feeds = []string{string(apply.ReverseProxy)}
+	httpd.Handle(r.Router, http.MethodPost, "/certificates/{id}/renew", httpd.Write, renew,
+		func(c *httpd.Call, in struct {
+			ID uuid.UUID `path:"id" doc:"Id of the certificate."`
+		}) (Certificate, error) {
+			return r.renewNow(c, in.ID)
+		})
+	httpd.Handle(r.Router, http.MethodPost, "/certificates/renew-due", httpd.Write, audited("certificate.renew-due", "Order every certificate that is due, and ask the certificate authority whether others are"),
+		func(c *httpd.Call, _ struct{}) (Due, error) { return r.renewDue(c) })
+}
+
+// renewNow has a certificate ordered without waiting for its time.
+func (r *Room) renewNow(c *httpd.Call, id uuid.UUID) (Certificate, error) {
+	var row *Certificate
+	outcome, err := r.Engine.Commit(c, feeds, func(tx *db.Tx) (rows []apply.Row, err error) {
+		row, rows, err = r.update(c, tx, id, "certificate.renew", func(row *Certificate) error {
+			now := r.Clock.Now()
+			switch {
+			case row.Source == sourceUploaded:
+				return fault.New(fault.Conflict, "an uploaded certificate cannot be renewed: bring a new one")
+			case row.Source == sourceSelfSigned:
+				return r.sign(row, row.KeyType)
+			case !r.deps.ACME().Enabled:
+				return fault.New(fault.Conflict, "certificates are not ordered: switch ACME on first")
+			}
+			row.NextAttemptAt = nil
+			if row.issued() {
+				row.RenewAt = &now
+			}
+			return nil
+		})
+		tx.AfterCommit(r.Wake)
+		return rows, err
+	})
+	if err != nil {
+		return Certificate{}, err
+	}
+	resource.Applied(c, outcome)
+	return *row, nil
+}
+
+// renewDue counts what is due, and has it ordered. The scheduler asks for it every hour; what changes nothing leaves no entry.
+func (r *Room) renewDue(ctx context.Context) (d Due, err error) {
+	rows, err := r.certificates.All(ctx, r.DB)
+	if err != nil || !r.deps.ACME().Enabled {
+		return d, err
+	}
+	for i := range rows {
+		if isDue(&rows[i], r.Clock.Now()) {
+			d.Ordered++
+		}
+	}
+	nudge(r.ask)
+	r.Wake()
+	if d.Ordered == 0 {
+		return d, nil
+	}
+	return d, r.Audit.Record(ctx, "certificate.renew-due", "certificates", d)
+}

@@ -1,0 +1,280 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/md5" //nolint:gosec // numbers rows, and keeps nothing secret
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"edge.internal/gateway/internal/kit/db/private"
+	"edge.internal/gateway/internal/lab"
+)
+
+const (
+	originPort   = 8081
+	originTarget = "10.10.0.2"
+	proxyTarget  = "198.51.100.1:80"
+)
+
+// measureProxy compares what a request and a change cost with what HAProxy alone needs for them, and with nginx.
+func measureProxy(ctx context.Context, s settings) ([]goal, error) {
+	fmt.Println("a lab, with HAProxy")
+	p, err := newProxyBench(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	defer p.close()
+	var goals []goal
+	for _, measure := range []func(context.Context, settings) ([]goal, error){p.requests, p.liveChanges, p.reloads, p.certificates} {
+		got, err := measure(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		goals = append(goals, got...)
+	}
+	got, err := measureContinuity(ctx)
+	return append(goals, got...), err
+}
+
+// proxyBench is a lab with an origin on its lan side.
+type proxyBench struct {
+	lab    *lab.Lab
+	pool   *pgxpool.Pool
+	dir    string
+	api    *client
+	origin net.Listener
+	// peers are the nginx that were asked for, by their number of sites.
+	peers map[int]*nginx
+}
+
+func newProxyBench(ctx context.Context, s settings) (*proxyBench, error) {
+	dir, err := os.MkdirTemp("", "gateway-bench-")
+	if err != nil {
+		return nil, err
+	}
+	p := &proxyBench{dir: dir, peers: map[int]*nginx{}}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return nil, err
+	}
+	if p.lab, err = lab.Up(ctx, lab.Options{Dir: dir, UI: "127.0.0.1:0", Programs: s.programs, AdminEmail: email, AdminPassword: secret}); err != nil {
+		return nil, err
+	}
+	if p.pool, err = pgxpool.New(ctx, private.URL(p.lab.Path("/run/postgresql"), "gateway")); err != nil {
+		return nil, err
+	}
+	p.api = newClient(p.lab.Path("/run/gateway/control.sock"), "http://gateway/api/v1", "")
+	if err := p.lab.Within(lab.Lan, func() (err error) {
+		p.origin, err = net.Listen("tcp", fmt.Sprintf("%s:%d", originTarget, originPort))
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	go http.Serve(p.origin, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { //nolint:errcheck,gosec // ends with the bench
+		_, _ = io.WriteString(w, r.URL.Path)
+	}))
+	return p, nil
+}
+
+func (p *proxyBench) close() {
+	for _, n := range p.peers {
+		n.stop()
+	}
+	p.origin.Close()
+	p.pool.Close()
+	_ = p.lab.Down()
+	os.RemoveAll(p.dir)
+}
+
+// rowID is the id of a row that fill has stored.
+func rowID(kind string, i int) uuid.UUID { return rowIDText(fmt.Sprintf("%s%d", kind, i)) }
+
+func rowIDText(text string) uuid.UUID { return md5.Sum([]byte(text)) } //nolint:gosec // see the import
+
+// siteName is the name of a domain that fill has stored.
+func siteName(i int) string { return fmt.Sprintf("d%d.example.net", i) }
+
+// sites are what fill stores.
+type sites struct {
+	domains, backends int
+	// full turns every feature of every domain on; otherwise each has a header and a routing rule if hung is set.
+	full, hung bool
+}
+
+// fill stores sites in the place of all others, and has HAProxy take them.
+func (p *proxyBench) fill(ctx context.Context, x sites) error {
+	headers, rules := 0, 0
+	switch {
+	case x.full:
+		headers, rules = 3, 1
+	case x.hung:
+		headers, rules = 1, 1
+	}
+	_, err := p.pool.Exec(ctx, `TRUNCATE proxy_domains, proxy_domain_headers, proxy_routing_rules, proxy_backends, proxy_servers, certificates`)
+	for _, statement := range []struct {
+		sql  string
+		args []any
+	}{
+		{`INSERT INTO proxy_backends (id, created_at, updated_at, name, scheme, lb_algorithm, websocket, force_http1, active, health_check_enabled, health_check_path,
+				health_check_method, health_check_host, health_check_expect, health_check_interval_seconds, verify_tls)
+			SELECT md5('backend' || i)::uuid, now(), now(), 'backend ' || i, 'http', 'roundrobin', false, false, true, false, '/', 'GET', '', '200-399', 5, false
+			FROM generate_series(0, $1 - 1) i`, []any{x.backends}},
+		{`INSERT INTO proxy_servers (id, created_at, updated_at, backend_id, name, address, port, weight, backup, active)
+			SELECT md5('server' || i)::uuid, now(), now(), md5('backend' || i)::uuid, 'first', $2, $3, 100, false, true FROM generate_series(0, $1 - 1) i`,
+			[]any{x.backends, originTarget, originPort}},
+		{`INSERT INTO proxy_domains (id, created_at, updated_at, name, backend_id, active, http_to_https, disable_h3, hsts_enabled, hsts_max_age, hsts_include_subdomains,
+				hsts_preload, rate_limit_enabled, rate_limit_requests, rate_limit_period_seconds, maintenance, max_body_size_bytes, www_redirect, notes)
+			SELECT md5('domain' || i)::uuid, now(), now(), 'd' || i || '.example.net', md5('backend' || i % $2)::uuid, true, false, $3, $3, 31536000, $3,
+				false, $3, 1000000, 60, false, CASE WHEN $3 THEN 1000000 ELSE 0 END, 'none', '' FROM generate_series(0, $1 - 1) i`, []any{x.domains, x.backends, x.full}},
+		{`INSERT INTO proxy_domain_headers (id, created_at, updated_at, domain_id, name, value, operation)
+			SELECT md5('header' || i || '.' || n)::uuid, now(), now(), md5('domain' || i)::uuid, 'X-Bench-' || n, 'value of ' || i, 'set'
+			FROM generate_series(0, $1 - 1) i, generate_series(0, $2 - 1) n`, []any{x.domains, headers}},
+		{`INSERT INTO proxy_routing_rules (id, created_at, updated_at, domain_id, path_prefix, backend_id, priority, active, strip_prefix)
+			SELECT md5('rule' || i)::uuid, now(), now(), md5('domain' || i)::uuid, '/app', md5('backend' || (i + 1) % $2)::uuid, i * 10, true, $4
+			FROM generate_series(0, $1 - 1) i, generate_series(0, $3 - 1) n`, []any{x.domains, x.backends, rules, x.full}},
+		{`ANALYZE`, nil},
+	} {
+		if err == nil {
+			_, err = p.pool.Exec(ctx, statement.sql, statement.args...)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("storing sites: %w", err)
+	}
+	return p.takeAll()
+}
+
+// takeAll has HAProxy take all that is stored.
+func (p *proxyBench) takeAll() error {
+	res, body, err := p.api.do(http.MethodPost, "/system/proxy-reload", nil)
+	if err != nil {
+		return err
+	}
+	for begun := time.Now(); res.Header.Get("Gateway-Apply") != "reverse-proxy=live"; time.Sleep(100 * time.Millisecond) {
+		state, err := p.state()
+		switch {
+		case err != nil:
+			return err
+		case state == "live":
+			return nil
+		case time.Since(begun) > 2*time.Minute:
+			return fmt.Errorf("the proxy does not take what is stored: %s", body)
+		}
+	}
+	return nil
+}
+
+// state is how far the proxy is.
+func (p *proxyBench) state() (string, error) {
+	var all struct {
+		Data []struct{ Name, State string }
+	}
+	if err := p.get("/system/components", &all); err != nil {
+		return "", err
+	}
+	for _, c := range all.Data {
+		if c.Name == "reverse-proxy" {
+			return c.State, nil
+		}
+	}
+	return "", errors.New("there is no reverse proxy")
+}
+
+func (p *proxyBench) get(path string, out any) error {
+	res, body, err := p.api.do(http.MethodGet, path, nil)
+	if err == nil && res.StatusCode != http.StatusOK {
+		err = fmt.Errorf("GET %s answers %d: %s", path, res.StatusCode, body)
+	}
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(body, out)
+}
+
+// counts are the reloads, and the changes without one, since the service started.
+func (p *proxyBench) counts() (reloads, changes int, err error) {
+	var status struct {
+		Data struct {
+			Reloads        int
+			RuntimeChanges int `json:"runtime_changes"`
+		}
+	}
+	err = p.get("/proxy/status", &status)
+	return status.Data.Reloads, status.Data.RuntimeChanges, err
+}
+
+// change sends a change, which has to be live when that is answered.
+func (p *proxyBench) change(method, path string, body any) error {
+	content, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	res, said, err := p.api.do(method, path, content)
+	if err != nil {
+		return err
+	}
+	if live := res.Header.Get("Gateway-Apply"); res.StatusCode >= 300 || live != "reverse-proxy=live" {
+		return fmt.Errorf("%s %s answers %d, %s: %s", method, path, res.StatusCode, live, said)
+	}
+	return nil
+}
+
+// Where HAProxy answers in the lab.
+const (
+	workerSocket = "/run/haproxy/admin.sock"
+	masterSocket = "/run/haproxy-master.sock"
+)
+
+// tell says something to HAProxy and returns its answer.
+func (p *proxyBench) tell(socket, text string) (string, error) {
+	conn, err := net.Dial("unix", p.lab.Path(socket))
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, text+"\n"); err != nil {
+		return "", err
+	}
+	if err := conn.(*net.UnixConn).CloseWrite(); err != nil {
+		return "", err
+	}
+	answer, err := io.ReadAll(conn)
+	return string(bytes.TrimSpace(answer)), err
+}
+
+// order has HAProxy do something, which it has to confirm with a part of its answer, or with silence.
+func (p *proxyBench) order(text, done string) error {
+	said, err := p.tell(workerSocket, text)
+	if err == nil && (done == "" && said != "" || !strings.Contains(said, done)) {
+		err = fmt.Errorf("haproxy answers %q to %.80s", said, text)
+	}
+	return err
+}
+
+// loadAverage is how busy the machine is.
+func loadAverage() string {
+	content, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return err.Error()
+	}
+	return strings.Join(strings.Fields(string(content))[:3], " ")
+}
+
+// milliseconds shows times for people.
+func milliseconds(times ...float64) string {
+	parts := make([]string, len(times))
+	for i, t := range times {
+		parts[i] = fmt.Sprintf("%.2f ms", t*1000)
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"edge.internal/gateway/internal/lab"
+)
+
+// requestConns is how many clients ask at once, each on one connection.
+const requestConns = 8
+
+// requests compares the CPU that HAProxy spends on a request with few and with many domains.
+func (p *proxyBench) requests(ctx context.Context, s settings) ([]goal, error) {
+	many := 10000 / s.shrink
+	fmt.Println("requests to 10 and to", many, "domains; load", loadAverage())
+	cost := func(x sites) func(time.Duration) (float64, error) {
+		return func(d time.Duration) (float64, error) {
+			if err := p.fill(ctx, x); err != nil {
+				return 0, err
+			}
+			return p.requestCost(x.domains, d)
+		}
+	}
+	s.round *= 2
+	costs, err := inTurns(s,
+		cost(sites{domains: 10, backends: 10}),
+		cost(sites{domains: many, backends: 10}),
+		cost(sites{domains: many, backends: 10, full: true}))
+	if err != nil {
+		return nil, err
+	}
+	micros := func(i int) string { return fmt.Sprintf("%.1f us, %.1f us", costs[i]*1e6, costs[0]*1e6) }
+	return []goal{
+		{fmt.Sprintf("P1 CPU of a request, %d domains / 10 domains", many), costs[1] / costs[0], "x", 1.15, false, micros(1)},
+		{"   with every feature of a domain / 10 plain ones", costs[2] / costs[0], "x", 1.4, false, micros(2)},
+	}, nil
+}
+
+// requestCost is the CPU that a request to one of the first domains costs HAProxy.
+func (p *proxyBench) requestCost(domains int, d time.Duration) (float64, error) {
+	pid, err := p.worker()
+	if err != nil {
+		return 0, err
+	}
+	conns := make(chan *asker, requestConns)
+	for range requestConns {
+		var conn net.Conn
+		if err := p.lab.Within(lab.Wan, func() (err error) { conn, err = net.Dial("tcp", proxyTarget); return err }); err != nil {
+			return 0, err
+		}
+		defer conn.Close()
+		conns <- &asker{conn: conn, answers: bufio.NewReader(conn)}
+	}
+	var asked atomic.Int64
+	ask := func() error {
+		a := <-conns
+		defer func() { conns <- a }()
+		asked.Add(1)
+		return a.ask(siteName(rand.IntN(domains)))
+	}
+	if _, err := load(requestConns, d/4, ask); err != nil { // what is done once per connection is not a request's
+		return 0, err
+	}
+	asked.Store(0)
+	before, err := cpuOf(pid)
+	if err != nil {
+		return 0, err
+	}
+	if _, err := load(requestConns, d, ask); err != nil {
+		return 0, err
+	}
+	after, err := cpuOf(pid)
+	return (after - before).Seconds() / float64(asked.Load()), err
+}
+
+// asker is a client on a connection that is kept.
+type asker struct {
+	conn    net.Conn
+	answers *bufio.Reader
+}
+
+func (a *asker) ask(host string) error {
+	if _, err := io.WriteString(a.conn, "GET /app/page HTTP/1.1\r\nHost: "+host+"\r\nUser-Agent: bench\r\nAccept: */*\r\n\r\n"); err != nil {
+		return err
+	}
+	res, err := http.ReadResponse(a.answers, nil)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, res.Body)
+	if err == nil && res.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s answers %d", host, res.StatusCode)
+	}
+	return err
+}
+
+// worker is the number of the process that serves, as this process sees it.
+func (p *proxyBench) worker() (int, error) {
+	info, err := p.tell(workerSocket, "show info")
+	if err != nil {
+		return 0, err
+	}
+	_, rest, _ := strings.Cut(info, "\nPid: ")
+	inside, _, _ := strings.Cut(rest, "\n")
+	space, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", p.lab.Init.PID))
+	if err != nil {
+		return 0, err
+	}
+	all, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		return 0, err
+	}
+	for _, dir := range all {
+		if other, err := os.Readlink(dir + "/ns/pid"); err != nil || other != space {
+			continue
+		}
+		status, err := os.ReadFile(dir + "/status")
+		if err != nil {
+			continue // it has ended
+		}
+		_, rest, _ := strings.Cut(string(status), "\nNSpid:")
+		numbers, _, _ := strings.Cut(rest, "\n")
+		if fields := strings.Fields(numbers); len(fields) > 0 && fields[len(fields)-1] == inside {
+			return strconv.Atoi(filepath.Base(dir))
+		}
+	}
+	return 0, errors.New("the worker of haproxy is not to be seen")
+}
+
+// cpuOf is the CPU time that the threads of a process have had.
+func cpuOf(pid int) (sum time.Duration, err error) {
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
+	if err != nil || len(threads) == 0 {
+		return 0, fmt.Errorf("process %d has no threads: %w", pid, err)
+	}
+	for _, file := range threads {
+		content, err := os.ReadFile(filepath.Clean(file))
+		if err != nil {
+			return 0, err
+		}
+		var ran int64
+		if _, err := fmt.Sscan(string(content), &ran); err != nil {
+			return 0, err
+		}
+		sum += time.Duration(ran)
+	}
+	return sum, nil
+}
