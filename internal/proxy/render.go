@@ -123,6 +123,8 @@ func renderMain(c *Config, m *model) (mainFile, error) {
 func renderGlobal(w *conf.Writer, c *Config) {
 	w.Line("global")
 	w.Line("default-path", conf.Word("config"))
+	// At its start HAProxy waits for each name; a resolver that is away must not keep it for long.
+	w.Line("setenv", conf.Word(`RES_OPTIONS "timeout:1 attempts:1"`))
 	w.Line("user", conf.Word("haproxy"))
 	w.Line("group", conf.Word("haproxy"))
 	w.Line("log", conf.Word("stdout format raw daemon info"))

@@ -308,7 +308,8 @@ func namesThatDoNotResolve(t *testing.T, p *proxyRig) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.Run(t, lab.Gateway, "sh", "-c", "rm -f /etc/resolv.conf; echo nameserver "+wan4+" > /etc/resolv.conf")
+	p.Run(t, lab.Gateway, "sh", "-c", "mv /etc/resolv.conf /run/resolv.conf; echo nameserver "+wan4+" > /etc/resolv.conf")
+	defer p.Run(t, lab.Gateway, "sh", "-c", "rm /etc/resolv.conf; mv /run/resolv.conf /etc/resolv.conf")
 	const name = "late.lab.test"
 	dns.set(name)
 	late, _ := p.site(t, p.backend(t, nil, p.to("c", fields{"address": name})))
