@@ -167,6 +167,12 @@ func renderGlobal(w *conf.Writer, c *Config) {
 	w.Line("resolve_retries", conf.Int(2))
 	w.Line("timeout", conf.Word("retry 1s"))
 	w.Line("hold", conf.Word("valid 10s"))
+	// Whatever a resolver says instead of an address, or does not say: the server is where it was. Names that are in
+	// /etc/hosts alone are found at the start, and never again. Longer HAProxy cannot count.
+	w.Line("hold", conf.Word("nx 24d"))
+	w.Line("hold", conf.Word("refused 24d"))
+	w.Line("hold", conf.Word("timeout 24d"))
+	w.Line("hold", conf.Word("other 24d"))
 }
 
 // renderFind finds the site of a request. Its value in the maps has these fields, by number: 1 flags, 2 id, 3 backend,

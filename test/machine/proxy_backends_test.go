@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -292,6 +293,28 @@ func namesThatDoNotResolve(t *testing.T, p *proxyRig) {
 	p.get(t, "https://"+lost).want(t, 503)
 	p.get(t, "https://"+mixed).from(t, "b")
 	p.WaitState(t, "reverse-proxy", "live", 10*time.Second)
+
+	// It serves as soon as it does resolve.
+	dns := &nameserver{names: map[string][]netip.Addr{}}
+	err := p.Within(lab.Wan, func() error {
+		conn, err := net.ListenPacket("udp", wan4+":53")
+		if err != nil {
+			return err
+		}
+		t.Cleanup(func() { conn.Close() })
+		go dns.serve(conn)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Run(t, lab.Gateway, "sh", "-c", "rm -f /etc/resolv.conf; echo nameserver "+wan4+" > /etc/resolv.conf")
+	const name = "late.lab.test"
+	dns.set(name)
+	late, _ := p.site(t, p.backend(t, nil, p.to("c", fields{"address": name})))
+	p.get(t, "https://"+late).want(t, 503)
+	dns.set(name, netip.MustParseAddr(lan4))
+	poll(t, name+" serves", 15*time.Second, func() bool { return p.get(t, "https://"+late).Origin == "c" })
 }
 
 // One certificate that cannot be used is not shown, and everything else goes on.

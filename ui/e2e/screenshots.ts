@@ -20,6 +20,14 @@ let anna = { email: '', password: '' }
 /** The drawers of what is made here, by the name of their screenshot. */
 const drawers: Record<string, string> = { 'proxy-domain': '', 'proxy-backend': '' }
 
+/** Somebody looks at the sites, so that the statistics have something to show. */
+let traffic: ReturnType<typeof setInterval> | undefined
+test.afterAll(() => clearInterval(traffic))
+function visit() {
+  const here = ['-sko', '/dev/null', '--resolve', 'www.example.net:443:10.10.0.1']
+  for (const path of ['/', '/login', '/wiki/']) execFile('curl', [...here, `https://www.example.net${path}`])
+}
+
 // A console that is in use makes the better pictures.
 test.beforeAll(async () => {
   anna = await makeUser('anna', 'admin')
@@ -140,18 +148,7 @@ test.beforeAll(async () => {
     })
     await make('/certificates', { source: 'uploaded', ...selfMade('wiki.example.net', 40) })
     await make('/certificates', { source: 'uploaded', ...selfMade('*.shops.example.net', 9) })
-    // Visitors, for as long as the statistics need to see them.
-    for (let second = 0; second < 25; second++) {
-      for (const path of ['/', '/', '/wiki/'])
-        execFile('curl', [
-          '-sko',
-          '/dev/null',
-          '--resolve',
-          'www.example.net:443:10.10.0.1',
-          `https://www.example.net${path}`,
-        ])
-      await new Promise((done) => setTimeout(done, 1000))
-    }
+    traffic = setInterval(visit, 1000)
     drawers['proxy-domain'] = `/proxy/domains/${main}`
     drawers['proxy-backend'] = `/proxy/backends/${shop}`
     // In the lab this one answers, and the clock follows it.

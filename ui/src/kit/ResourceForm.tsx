@@ -315,7 +315,7 @@ function FormBody({
               control={form.control}
               disabled={fixed.includes(field.name)}
               kept={field.configured ? Boolean(initial[field.configured]) : undefined}
-              autoFocus={fresh && field === fields.find(({ type }) => type !== 'choice' && type !== 'segments')}
+              autoFocus={fresh && field === fields.find(({ type }) => !chosen.includes(type))}
             />
           </Fragment>
         ))}
@@ -366,6 +366,9 @@ function FormBody({
     </form>
   )
 }
+
+/** Fields that the cursor does not start in: there is nothing to type, and a list would open by itself. */
+const chosen: FieldSpec['type'][] = ['choice', 'segments', 'select']
 
 function pick(values: Values, names: string[]): Values {
   return Object.fromEntries(names.map((name) => [name, values[name]]))

@@ -90,6 +90,7 @@ export function ResourceList<T, R extends { id: string } = T & { id: string }>(p
         }
         const rows = selectRows(all, { columns, filters, text: searchText, search })
         const off = narrowed(filters, search)
+        const ids = all.map(({ id }) => id)
         const title = t(`${text}.title`)
         const groups = group ? [...grouped(rows, group.of)] : [['', rows] as const]
         const table = {
@@ -171,14 +172,7 @@ export function ResourceList<T, R extends { id: string } = T & { id: string }>(p
                       <Suspense fallback={<DataTable {...part} />}>
                         <SortableTable
                           {...part}
-                          onOrder={(ids) =>
-                            order.save(
-                              within(
-                                all.map(({ id }) => id),
-                                ids,
-                              ),
-                            )
-                          }
+                          onOrder={(own) => order.save(within(ids, own))}
                           rowName={order.name}
                           off={off}
                         />

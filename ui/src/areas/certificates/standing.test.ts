@@ -28,12 +28,15 @@ describe('the certificate of a domain', () => {
 
   it('is the chosen one, then one with its very name, then a wildcard', () => {
     const chosen = certificate({ id: 'chosen' })
-    const named = exact({ id: 'named', status: 'pending' })
+    const named = exact({ id: 'named' })
+    const pending = exact({ id: 'pending', status: 'pending' })
     const wild = certificate({ id: 'wild', names: ['*.example.net'] })
     const all = [wild, named, chosen]
     expect(certificateOf({ ...domain, certificate_id: 'chosen' }, all)?.id).toBe('chosen')
     expect(certificateOf(domain, all)?.id).toBe('named')
     expect(certificateOf(domain, [chosen, wild])?.id).toBe('wild')
+    expect(certificateOf(domain, [pending, wild])?.id).toBe('wild')
+    expect(certificateOf(domain, [pending, chosen])?.id).toBe('pending')
     expect(certificateOf(domain, [chosen])).toBeUndefined()
   })
 

@@ -44,17 +44,19 @@ type Coverable = Pick<Domain, 'name'> & { certificate_id: string | null }
 
 /**
  * The certificate that visitors of a domain are shown, as the proxy chooses it: the one that the domain names, else one
- * with its very name, else a wildcard. Of several, one that browsers trust comes first, then the one that lasts longest.
+ * that browsers trust with its very name, else such a wildcard, else one that the gateway signed. Of several, the one that
+ * lasts longest.
  */
 export function certificateOf(domain: Coverable, all: readonly Certificate[]): Certificate | undefined {
-  const trust = (one: Certificate) => Number(one.source !== 'self-signed' && issued(one))
+  const trusted = (one: Certificate) => one.source !== 'self-signed' && issued(one)
   const end = (one: Certificate) => (one.expires_at ? Date.parse(one.expires_at) : 0)
-  const best = (fits: (name: string) => boolean) =>
-    all.filter(({ names }) => names.some(fits)).toSorted((a, b) => trust(b) - trust(a) || end(b) - end(a))[0]
+  const named = (one: Certificate) => one.names.includes(domain.name)
+  const rank = (one: Certificate) => 2 * Number(trusted(one)) + Number(named(one))
   return (
     all.find(({ id }) => id === domain.certificate_id) ??
-    best((name) => name === domain.name) ??
-    best((name) => covers(name, domain.name))
+    all
+      .filter(({ names }) => names.some((name) => covers(name, domain.name)))
+      .toSorted((a, b) => rank(b) - rank(a) || end(b) - end(a))[0]
   )
 }
 

@@ -113,7 +113,14 @@ function Now({ domain }: { domain: Domain }) {
                 {domain.name}
               </span>
             ) : (
-              <Anchor key="a" href={`https://${domain.name}/`} target="_blank" rel="noopener" className="mono">
+              <Anchor
+                key="a"
+                href={`https://${domain.name}/`}
+                target="_blank"
+                rel="noopener"
+                underline="always"
+                className="mono"
+              >
                 {domain.name}
               </Anchor>
             ),

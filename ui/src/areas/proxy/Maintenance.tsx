@@ -29,15 +29,15 @@ function useMaintenance() {
       },
     })
   }
-  return { closed: data?.value.enabled, ask }
+  return { closed: data?.value.enabled, ask, sites: all.length }
 }
 
 /** Closes all sites at once. Nobody does that by the way: it asks, and names how many. */
 export function MaintenanceButton() {
   const { t } = useTranslation('proxy')
   const canEdit = useCanEdit()
-  const { closed, ask } = useMaintenance()
-  if (!canEdit || closed !== false) return null
+  const { closed, ask, sites } = useMaintenance()
+  if (!canEdit || closed !== false || sites === 0) return null
   return (
     <Button variant="default" leftSection={<IconBarrierBlock size={16} aria-hidden />} onClick={() => ask(true)}>
       {t('maintenance.close.button')}

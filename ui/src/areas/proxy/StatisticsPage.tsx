@@ -8,6 +8,7 @@ import { answer, http, unwrap } from '../../api/client'
 import type { ProxyStats } from '../../api/types'
 import { paths } from '../../app/paths'
 import { useCanEdit } from '../../app/session'
+import { optionalText } from '../../i18n/i18n'
 import { confirm } from '../../kit/confirm'
 import { type Column, DataTable } from '../../kit/DataTable'
 import { bytes, count, duration } from '../../kit/format'
@@ -65,6 +66,8 @@ function Reload() {
 /** What the proxy is able to do, and who serves the console. */
 function Able() {
   const { t } = useTranslation('proxy')
+  // What the tables say already is not said twice.
+  const stats = useQuery(statsQuery)
   const query = useQuery({
     queryKey: ['proxy', 'status'],
     queryFn: () => unwrap(http.GET('/proxy/status')),
@@ -75,7 +78,7 @@ function Able() {
       <Loaded query={query} height={60}>
         {(now) => (
           <div className={classes.chart}>
-            {now.error && (
+            {now.error && now.error !== stats.data?.error && (
               <Notice tone="warn" title={t('unasked')}>
                 {now.error}
               </Notice>
@@ -140,7 +143,7 @@ function Tables() {
     {
       key: 'name',
       header: t('stats.frontend'),
-      cell: (row) => <span title={row.name}>{t(`frontends.${row.name}`, { defaultValue: row.name })}</span>,
+      cell: (row) => <span title={row.name}>{optionalText(`proxy:frontends.${row.name}`) ?? row.name}</span>,
     },
     number('rate', t('stats.rate'), (row) => row.req_rate, '70px'),
     number('total', t('stats.total'), (row) => row.req_tot),
@@ -191,39 +194,40 @@ function Tables() {
   ]
   return (
     <Loaded query={query} height={240}>
-      {(stats) => (
-        <>
-          {stats.error && (
-            <Notice tone="warn" title={t('unasked')}>
-              {stats.error}
-            </Notice>
-          )}
-          <Panel title={t('stats.frontends')} flush>
-            {stats.frontends.length === 0 ? (
-              <Notice tone="off">{t('stats.nothing')}</Notice>
-            ) : (
-              <DataTable
-                label={t('stats.frontends')}
-                columns={frontends}
-                rows={stats.frontends}
-                rowKey={(row) => row.name}
-              />
-            )}
-          </Panel>
-          <Panel title={t('stats.backends')} flush>
-            {stats.backends.length === 0 ? (
-              <Notice tone="off">{t('stats.nothing')}</Notice>
-            ) : (
-              <DataTable
-                label={t('stats.backends')}
-                columns={backends}
-                rows={arranged(stats.backends, nameOf)}
-                rowKey={(row) => `${row.name} ${row.server}`}
-              />
-            )}
-          </Panel>
-        </>
-      )}
+      {(stats) =>
+        stats.error ? (
+          <Notice tone="warn" title={t('unasked')}>
+            {stats.error}
+          </Notice>
+        ) : (
+          <>
+            <Panel title={t('stats.frontends')} flush>
+              {stats.frontends.length === 0 ? (
+                <Notice tone="off">{t('stats.nothing')}</Notice>
+              ) : (
+                <DataTable
+                  label={t('stats.frontends')}
+                  columns={frontends}
+                  rows={stats.frontends}
+                  rowKey={(row) => row.name}
+                />
+              )}
+            </Panel>
+            <Panel title={t('stats.backends')} flush>
+              {stats.backends.length === 0 ? (
+                <Notice tone="off">{t('stats.nothing')}</Notice>
+              ) : (
+                <DataTable
+                  label={t('stats.backends')}
+                  columns={backends}
+                  rows={arranged(stats.backends, nameOf)}
+                  rowKey={(row) => `${row.name} ${row.server}`}
+                />
+              )}
+            </Panel>
+          </>
+        )
+      }
     </Loaded>
   )
 }

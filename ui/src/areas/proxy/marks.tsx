@@ -3,7 +3,7 @@ import { Link } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
 import type { RoutingRule } from '../../api/types'
 import { paths } from '../../app/paths'
-import i18n from '../../i18n/i18n'
+import { optionalText } from '../../i18n/i18n'
 import { Badge } from '../../kit/StateBadge'
 import { CertificateBadge, DaysLeft } from '../certificates/marks'
 import { checkCode, type Health, healthTone, type Stat } from './health'
@@ -21,13 +21,11 @@ export function HealthBadge({ health }: { health: Health }) {
 
 /** What the last health check found, in words; on hover as the proxy says it. */
 export function CheckWords({ stat }: { stat: Stat | undefined }) {
-  const { t } = useTranslation('proxy')
   const code = stat ? checkCode(stat) : ''
   if (!stat || !code) return null
-  const words = i18n.exists(`proxy:checks.${code}`) ? t(`checks.${code}`) : code
   return (
     <small className={classes.under} title={[code, stat.check_detail].filter(Boolean).join(': ')}>
-      {words}
+      {optionalText(`proxy:checks.${code}`) ?? code}
     </small>
   )
 }
