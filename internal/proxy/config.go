@@ -50,6 +50,9 @@ type Features struct {
 	// QUIC: it speaks HTTP/3, though perhaps in the limited way that the TLS library allows.
 	QUIC        bool `json:"quic"`
 	LimitedQUIC bool `json:"limited_quic"`
+	// OwnSockets: its workers can be allowed to give each connection of HTTP/3 a socket of its own, with which it outlives a
+	// reload.
+	OwnSockets bool `json:"own_sockets"`
 }
 
 // features reads what HAProxy says about itself.
@@ -61,6 +64,7 @@ func features(said string) (f Features) {
 		if list, ok := strings.CutPrefix(line, "Feature list :"); ok {
 			f.QUIC = strings.Contains(list, " +QUIC ")
 			f.LimitedQUIC = f.QUIC && strings.Contains(list, " +QUIC_OPENSSL_COMPAT ")
+			f.OwnSockets = f.QUIC && !strings.HasPrefix(f.Version, "2.")
 		}
 	}
 	return f

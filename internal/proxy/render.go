@@ -140,6 +140,14 @@ func renderGlobal(w *conf.Writer, c *Config) {
 	if c.Features.LimitedQUIC {
 		w.Line("limited-quic")
 	}
+	if c.Features.QUIC {
+		// By it the next worker tells the clients of the last one that their connections are gone; they would wait for long.
+		sum := sha256.Sum256(append([]byte("cluster-secret"), c.Default...))
+		w.Line("cluster-secret", conf.Hex(sum[:16]))
+	}
+	if c.Features.OwnSockets {
+		w.Line("setcap", conf.Word("cap_net_bind_service"))
+	}
 	w.Line("defaults")
 	w.Line("mode", conf.Word("http"))
 	w.Line("log", conf.Word("global"))

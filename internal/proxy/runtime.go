@@ -354,7 +354,8 @@ func (r *Room) planRow(ctx context.Context, tx *db.Tx, x *shape, row apply.Row) 
 // planCertificate: which of all certificates is shown for a name may be another one afterwards. Most are renewed, and have their
 // names for themselves.
 func (r *Room) planCertificate(ctx context.Context, tx *db.Tx, was, now *Certificate) ([]command, bool, error) {
-	if was == nil || now == nil || was.Trusted != now.Trusted || !slices.Equal(was.Names, now.Names) {
+	// One that nobody vouches for also gives way to a wildcard.
+	if was == nil || now == nil || !was.Trusted || !now.Trusted || !slices.Equal(was.Names, now.Names) {
 		return r.planShown(ctx, tx, was, now)
 	}
 	if string(was.PEM) == string(now.PEM) {

@@ -291,6 +291,12 @@ func bestIsShown(t *testing.T, r *acmeRig) {
 			t.Errorf("certificate %d of %d hours: %s is shown, and it is %s (%v)", n, hours, got, fingerprint, err)
 		}
 	}
+	// One that nobody vouches for gives way to a wildcard, also when it is signed anew.
+	upload, fingerprint := ca.issue(t, "*."+name)
+	r.live(t, http.MethodPost, "/certificates", upload, 201)
+	own := r.live(t, http.MethodPost, "/certificates", fields{"source": "self-signed", "names": []string{"one." + name}}, 201)
+	r.live(t, http.MethodPost, "/certificates/"+own+"/renew", nil, 200)
+	r.shows(t, "443", "one."+name, fingerprint)
 	if after := r.status(t); after.Reloads != before.Reloads {
 		t.Errorf("%d reloads", after.Reloads-before.Reloads)
 	}

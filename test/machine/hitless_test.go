@@ -277,9 +277,8 @@ func echoed(conn *websocket.Conn, text string) error {
 }
 
 // download fetches the file, and says what is wrong with it.
-func (l *traffic) download(t *testing.T) <-chan error {
+func (l *traffic) download(t *testing.T, client *http.Client) <-chan error {
 	t.Helper()
-	client := l.e.client(false)
 	client.Timeout = 0
 	res, err := client.Get("https://" + busy + "/download")
 	if err != nil {
@@ -480,7 +479,7 @@ func hitless(t *testing.T, e *edge, l *traffic) {
 	before := e.status(t)
 	began := time.Now()
 	quiet := l.talk(t)
-	downloaded := l.download(t)
+	downloaded := l.download(t, e.client(false))
 	stop := l.start()
 	for n := range applies {
 		kind := kinds[n%len(kinds)]

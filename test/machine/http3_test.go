@@ -158,7 +158,11 @@ func http3Binds(t *testing.T, e *edge, _ *traffic) {
 				t.Errorf("with IPv6 %v, %scp/443 is bound by IPv4 %v and by IPv6 %v", flag, kind, v4, v6)
 			}
 		}
-		res, err := e.quicClient(t, gwWan6).Get("https://" + busy + "/")
+		client := e.quicClient(t, gwWan6)
+		if !flag {
+			client.Timeout = time.Second // nobody is there to answer
+		}
+		res, err := client.Get("https://" + busy + "/")
 		if err == nil {
 			res.Body.Close()
 		}
@@ -256,9 +260,23 @@ func http3Certificates(t *testing.T, e *edge, _ *traffic) {
 	e.live(t, http.MethodDelete, "/certificates/"+id, nil, 200)
 }
 
-// Reloads disturb nobody who speaks HTTP/1.1 or HTTP/2. A QUIC connection ends with its worker; whoever connects then is served
-// by the next.
+// Reloads disturb nobody: an answer that is under way is finished by the worker that began it, and whoever has a connection
+// that is gone learns of it at once and makes a new one.
 func http3Reload(t *testing.T, e *edge, l *traffic) {
+	url := "https://" + busy + "/"
+	downloaded := l.download(t, e.quicClient(t, gwWan4))
+	resting := e.quicClient(t, gwWan4)
+	ask := func() {
+		t.Helper()
+		req, err := http.NewRequest(http.MethodGet, url, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p, err := edgeFetch(resting, req); err != nil || p.StatusCode != 200 || p.ProtoMajor != 3 {
+			t.Errorf("%v, %+v", err, p.Response)
+		}
+	}
+	ask()
 	was := e.process(t)
 	l.undisturbed(t, func() {
 		for n := range 5 {
@@ -268,7 +286,12 @@ func http3Reload(t *testing.T, e *edge, l *traffic) {
 				t.Errorf("reload %d: worker %d goes on", n, now.PID)
 			}
 			was = now
-			e.must3(t, http.MethodGet, "https://"+busy+"/", "", 200)
+			ask()
+			e.must3(t, http.MethodGet, url, "", 200)
 		}
 	})
+	close(l.finish)
+	if err := <-downloaded; err != nil {
+		t.Errorf("the download: %v", err)
+	}
 }
