@@ -8,6 +8,8 @@ import (
 	"net/netip"
 	"sync"
 
+	"github.com/google/uuid"
+
 	"edge.internal/gateway/internal/account"
 	"edge.internal/gateway/internal/certificate"
 	"edge.internal/gateway/internal/firewall"
@@ -143,9 +145,20 @@ func (h *House) proxyDeps(store *setup.Store) proxy.Deps {
 			}
 			return list, err
 		},
-		Renewed: func(row apply.Row) (was, now proxy.Certificate, ok bool) {
-			before, after, ok := h.Certificate.Renewed(row)
-			return shown(before), shown(after), ok
+		Changed: func(row apply.Row) (was, now *proxy.Certificate, ok bool) {
+			before, after, ok := h.Certificate.Changed(row)
+			if before != nil {
+				c := shown(*before)
+				was = &c
+			}
+			if after != nil {
+				c := shown(*after)
+				now = &c
+			}
+			return was, now, ok
+		},
+		Contested: func(ctx context.Context, q db.Querier, id uuid.UUID) (bool, error) {
+			return h.Certificate.Contested(ctx, q, id)
 		},
 		SitesChanged: func() { h.Certificate.Wake() },
 		Management:   h.Management.Holder,

@@ -128,6 +128,10 @@ func (r *Room) outside() (*http.Client, error) {
 // login is a client of the certificate authority with an account there, made if there is none. One at a time does so, or the
 // first two orders would make two accounts.
 func (r *Room) login(ctx context.Context) (*lego.Client, error) {
+	email := r.deps.ACME().Email.String()
+	if a, err := r.loadAccount(r.directory()); err == nil && a.Registration != nil && a.Email == email {
+		return r.client(a)
+	}
 	r.accounts.Lock()
 	defer r.accounts.Unlock()
 	a, err := r.loadAccount(r.directory())
@@ -135,14 +139,10 @@ func (r *Room) login(ctx context.Context) (*lego.Client, error) {
 		return nil, failed(failedAccount, "the account cannot be read: %v", err)
 	}
 	client, err := r.client(a)
-	if err != nil {
-		return nil, err
-	}
-	email := r.deps.ACME().Email.String()
-	if a.Registration != nil && a.Email == email {
-		return client, nil
-	}
 	known := a.Registration != nil
+	if err != nil || known && a.Email == email {
+		return client, err
+	}
 	a.Email = email
 	if known {
 		a.Registration, err = client.Registration.UpdateRegistration(ctx, agreed)
@@ -210,19 +210,17 @@ func (r *Room) obtain(ctx context.Context, row *Certificate) (*issue, error) {
 	}
 	done := make(chan result, 1)
 	go func() {
-		defer func() {
-			if p := recover(); p != nil {
-				r.Log.Error("an order failed in a way that nobody expected", "certificate", row.Label(), "err", p, "stack", string(debug.Stack()))
-				done <- result{err: failed(failedOther, "the order failed in a way that nobody expected; the gateway's log has more")}
+		var out result
+		out.err = r.safely(func() (err error) {
+			out.issue, err = r.order(ctx, row)
+			if unknownAccount(err) {
+				if err = r.forget(); err == nil {
+					out.issue, err = r.order(ctx, row)
+				}
 			}
-		}()
-		i, err := r.order(ctx, row)
-		if unknownAccount(err) {
-			if err = r.forget(); err == nil {
-				i, err = r.order(ctx, row)
-			}
-		}
-		done <- result{i, err}
+			return err
+		})
+		done <- out
 	}()
 	select {
 	case out := <-done:
@@ -230,6 +228,17 @@ func (r *Room) obtain(ctx context.Context, row *Certificate) (*issue, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+}
+
+// safely does something with what a stranger sends. The library takes some of it for what it is not.
+func (r *Room) safely(f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			r.Log.Error("what the certificate authority sent was not expected", "err", p, "stack", string(debug.Stack()))
+			err = failed(failedOther, "the certificate authority sent something that makes no sense; the gateway's log has more")
+		}
+	}()
+	return f()
 }
 
 func (r *Room) order(ctx context.Context, row *Certificate) (*issue, error) {

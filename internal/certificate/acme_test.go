@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -308,6 +309,35 @@ func TestRefusalsOfTheAuthority(t *testing.T) {
 	}
 }
 
+// An authority that talks nonsense does no harm, and what it says is not passed on.
+func TestNonsenseOfTheAuthority(t *testing.T) {
+	w := newWorld(t, nil)
+	w.run(t)
+	for _, c := range []struct {
+		path   string
+		status int
+		body   string
+		kind   string
+	}{
+		{"/null", 500, "null", "other"},
+		{"/page", 500, "<html>inner secrets", "other"},
+		{"/empty", 201, "{}", "other"},
+		{"/long", 201, `{"status":"` + strings.Repeat("x", 2<<20) + `"}`, "other"},
+	} {
+		w.ca.before.HandleFunc("POST "+c.path, func(res http.ResponseWriter, _ *http.Request) {
+			res.WriteHeader(c.status)
+			_, _ = io.WriteString(res, c.body)
+		})
+		w.ca.change = func(directory map[string]any) { directory["newOrder"] = "https://" + caListen + c.path }
+		made := w.create(t, map[string]any{"names": []string{"www.example.net"}})
+		failed := w.until(t, made.ID, func(c row) bool { return c.LastError != "" })
+		if failed.ErrorKind != c.kind || strings.Contains(failed.LastError, "inner secrets") || len(failed.LastError) > 600 {
+			t.Errorf("%s: %s: %s", c.path, failed.ErrorKind, failed.LastError)
+		}
+		w.Do(t, "admin", "DELETE", "/certificates/"+made.ID, nil).Want(t, 200)
+	}
+}
+
 // An account is made once, its e-mail address follows the settings, and one that the authority has lost is made anew.
 func TestAccount(t *testing.T) {
 	w := newWorld(t, nil)
@@ -489,6 +519,21 @@ func TestOrderByWebService(t *testing.T) {
 	w.until(t, c.ID, func(c row) bool { return c.LastRenewedAt != nil && c.LastError == "" })
 	if left, _ := w.dns.texts(); left != 0 {
 		t.Errorf("%d records are left", left)
+	}
+}
+
+// A hosted service that cannot be reached is named, and its token is not. The client of deSEC would try for half a minute.
+func TestHostedProvidersOutOfReach(t *testing.T) {
+	w := newWorld(t, nil)
+	for _, kind := range []string{"cloudflare", "digitalocean", "hetzner"} {
+		var p struct{ ID string }
+		w.Do(t, "admin", "POST", "/dns-providers", map[string]any{"name": "at " + kind, "kind": kind, "secret": "token-of-the-test"}).Want(t, 201).Into(t, &p)
+		var found certificate.Findings
+		w.Do(t, "admin", "POST", "/certificates/preflight", map[string]any{"names": []string{"*.example.net"}, "challenge": "dns-01", "dns_provider_id": p.ID}).Want(t, 200).Into(t, &found)
+		last := found.Findings[len(found.Findings)-1]
+		if found.OK || last.Check != "provider" || !strings.Contains(last.Detail, "the DNS provider at "+kind+" did not set the record for example.net") || strings.Contains(last.Detail, "token-of") {
+			t.Errorf("%+v", found)
+		}
 	}
 }
 

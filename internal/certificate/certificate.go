@@ -146,6 +146,11 @@ func (c *Certificate) shows(certs chain, key crypto.Signer) error {
 	return nil
 }
 
+// sameOrder tells whether the same would be ordered in the same way.
+func (c *Certificate) sameOrder(other *Certificate) bool {
+	return slices.Equal(c.Names, other.Names) && c.Challenge == other.Challenge && same(c.DNSProviderID, other.DNSProviderID) && c.KeyType == other.KeyType
+}
+
 // stands is the status of something issued, by the clock.
 func stands(expires, now time.Time) string {
 	switch {
@@ -287,7 +292,7 @@ func (r *Room) orderAnew(was, now *Certificate) error {
 	switch {
 	case was == nil && now.CertificatePEM != "":
 		return fault.Field("certificate_pem", "is issued by the certificate authority: leave it out, or let the source be uploaded")
-	case was != nil && slices.Equal(was.Names, now.Names) && was.Challenge == now.Challenge && same(was.DNSProviderID, now.DNSProviderID) && was.KeyType == now.KeyType:
+	case was != nil && was.sameOrder(now):
 		return nil
 	}
 	now.Attempts, now.NextAttemptAt, now.LastError, now.ErrorKind = 0, nil, "", ""

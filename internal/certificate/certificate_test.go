@@ -153,6 +153,14 @@ func TestUploadIsReplaced(t *testing.T) {
 	if after := h.get(t, c.ID); after.Fingerprint != before.Fingerprint || after.Status != "valid" {
 		t.Errorf("%+v", after)
 	}
+	// The chain that was forgotten is brought later, for the same certificate.
+	leaf := ca.issue(t, other.Public(), nil, "c.example.net")
+	put(map[string]any{"certificate_pem": pemOf(leaf)})
+	h.pairs(t)
+	put(map[string]any{"certificate_pem": pemOf(leaf, ca.cert)})
+	if p := h.pairs(t)[c.ID]; strings.Count(string(p.PEM), "BEGIN CERTIFICATE") != 2 {
+		t.Errorf("the proxy gets %s", p.PEM)
+	}
 	h.Do(t, "admin", "PUT", path, map[string]any{"source": "acme"}).WantField(t, "source")
 	h.Do(t, "admin", "POST", path+"/renew", nil).Want(t, 409)
 	if strings.Contains(h.Logs.String()+string(h.Get(t, "/audit-log").Body), "PRIVATE KEY") {

@@ -30,10 +30,16 @@ type Pair struct {
 	NotAfter    time.Time
 }
 
-// opened keeps what was opened, by the certificate's fingerprint: opening thousands of keys takes longer than all else.
+// opened keeps what was opened: opening thousands of keys takes longer than all else.
 type opened struct {
 	mu    sync.Mutex
-	pairs map[uuid.UUID]Pair
+	pairs map[uuid.UUID]kept
+}
+
+// kept is a pair, and the chain that it was made of: the key that fits a certificate is always the same.
+type kept struct {
+	chain string
+	pair  Pair
 }
 
 // Pairs lists every certificate that can be shown. One whose key cannot be opened is left out. What the pairs refer to is
@@ -44,24 +50,25 @@ func (r *Room) Pairs(ctx context.Context, q db.Querier) ([]Pair, error) {
 		return nil, err
 	}
 	r.opened.mu.Lock()
-	kept := r.opened.pairs
+	known := r.opened.pairs
 	r.opened.mu.Unlock()
-	fresh := make(map[uuid.UUID]Pair, len(rows))
+	fresh := make(map[uuid.UUID]kept, len(rows))
 	pairs := make([]Pair, 0, len(rows))
 	for i := range rows {
 		row := &rows[i]
-		p, there := kept[row.ID]
-		if !there || p.Fingerprint != row.FingerprintSHA256 {
-			if p, err = r.open(row); err != nil {
+		k := known[row.ID]
+		if k.chain != row.CertificatePEM || k.chain == "" {
+			if k.pair, err = r.open(row); err != nil {
 				if !errors.Is(err, secret.ErrOtherKey) {
 					r.Log.Warn("a certificate cannot be shown", "certificate", row.Label(), "err", err)
 				}
 				continue
 			}
+			k.chain = row.CertificatePEM
 		}
-		p.DomainID, p.Trusted = row.DomainID, row.trusted()
-		fresh[p.ID] = p
-		pairs = append(pairs, p)
+		k.pair.DomainID, k.pair.Trusted = row.DomainID, row.trusted()
+		fresh[row.ID] = k
+		pairs = append(pairs, k.pair)
 	}
 	r.opened.mu.Lock()
 	r.opened.pairs = fresh
@@ -69,17 +76,36 @@ func (r *Room) Pairs(ctx context.Context, q db.Querier) ([]Pair, error) {
 	return pairs, nil
 }
 
-// Renewed is a certificate before and after a change, if a change is about one that can be shown.
-func (r *Room) Renewed(row apply.Row) (was, now Pair, ok bool) {
+// Changed is a certificate before and after a change, nil where there is none, if a change is about one that can be shown.
+func (r *Room) Changed(row apply.Row) (was, now *Pair, ok bool) {
 	before, there := row.Was.(*Certificate)
 	after, stays := row.Now.(*Certificate)
-	if !there || !stays {
-		return was, now, false
+	if !there && !stays {
+		return nil, nil, false
 	}
-	was, err1 := r.open(before)
-	now, err2 := r.open(after)
-	was.Trusted, now.Trusted = before.trusted(), after.trusted()
-	return was, now, err1 == nil && err2 == nil
+	for _, side := range []struct {
+		row  *Certificate
+		pair **Pair
+	}{{before, &was}, {after, &now}} {
+		if side.row == nil {
+			continue
+		}
+		p, err := r.open(side.row)
+		if err != nil {
+			return nil, nil, false
+		}
+		p.Trusted = side.row.trusted()
+		*side.pair = &p
+	}
+	return was, now, true
+}
+
+// Contested tells whether another certificate has one of the names of this one.
+func (r *Room) Contested(ctx context.Context, q db.Querier, id uuid.UUID) (contested bool, err error) {
+	err = q.QueryRow(ctx, `
+		SELECT EXISTS (SELECT FROM certificate_certificates mine JOIN certificate_certificates other ON other.id <> mine.id AND other.names && mine.names
+			WHERE mine.id = $1)`, id).Scan(&contested)
+	return contested, err
 }
 
 func (r *Room) open(row *Certificate) (Pair, error) {

@@ -27,7 +27,7 @@ const preflightWithin = 45 * time.Second
 // Preflight asks whether an order would succeed.
 type Preflight struct {
 	Names         []Name     `json:"names" required:"true" doc:"Names that the certificate is for."`
-	Challenge     string     `json:"challenge" enum:"http-01,dns-01" doc:"How to show that they are ours."`
+	Challenge     string     `json:"challenge" required:"true" enum:"http-01,dns-01" doc:"How to show that they are ours."`
 	DNSProviderID *uuid.UUID `json:"dns_provider_id" doc:"Who sets the DNS record. None takes the provider whose zones fit the name best."`
 }
 
@@ -72,7 +72,11 @@ func (r *Room) mountPreflight() {
 func (r *Room) preflight(ctx context.Context, order *Certificate) Findings {
 	found := Findings{OK: true}
 	var identities []string
-	client, err := r.login(ctx)
+	var client *lego.Client
+	err := r.safely(func() (err error) {
+		client, err = r.login(ctx)
+		return err
+	})
 	switch {
 	case err == nil:
 		identities = client.GetServerMetadata().CaaIdentities

@@ -3,6 +3,7 @@ package certificate
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"net"
 	"strconv"
 
@@ -78,10 +79,10 @@ func serverAddress(text string) (string, error) {
 		host, port = h, p
 	}
 	if _, err := value.Parse[value.Host](host); err != nil {
-		return "", fault.New(fault.Invalid, "must be a host name or an IP address, with a port if it is not 53")
+		return "", errors.New("must be a host name or an IP address, with a port if it is not 53")
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-		return "", fault.New(fault.Invalid, "must have a port between 1 and 65535, or none")
+		return "", errors.New("must have a port between 1 and 65535, or none")
 	}
 	return net.JoinHostPort(host, port), nil
 }

@@ -63,7 +63,10 @@ func (r *Room) Run(ctx context.Context) {
 	asked := map[uuid.UUID]time.Time{}
 	asking := make(chan struct{}, 1)
 	for {
-		if err := r.pass(ctx); err != nil && ctx.Err() == nil && !db.Away(err) {
+		again := lookEvery
+		if err := r.pass(ctx); err != nil && db.Away(err) {
+			again = time.Second
+		} else if err != nil && ctx.Err() == nil {
 			r.Log.Warn("looking after the certificates", "err", err)
 		}
 		select {
@@ -75,13 +78,13 @@ func (r *Room) Run(ctx context.Context) {
 			case asking <- struct{}{}:
 				others.Go(func() {
 					defer func() { <-asking }()
-					if err := r.askWhen(ctx, asked); err != nil && ctx.Err() == nil {
+					if err := r.safely(func() error { return r.askWhen(ctx, asked) }); err != nil && ctx.Err() == nil {
 						r.Log.Warn("asking the certificate authority when to renew", "err", err)
 					}
 				})
 			default: // it is being asked
 			}
-		case <-r.Clock.After(lookEvery):
+		case <-r.Clock.After(again):
 		}
 	}
 }
@@ -163,6 +166,9 @@ func (r *Room) signDue(ctx context.Context, rows []Certificate, pairs []Pair) er
 			continue
 		}
 		failures = append(failures, r.store(ctx, row.ID, "certificate.signed", feeds, func(c *Certificate) error {
+			if c.FingerprintSHA256 != row.FingerprintSHA256 {
+				return errOutdated
+			}
 			if c.Source == sourceACME {
 				c.Status, c.NextAttemptAt = statusPending, nil
 				return r.sign(c, keyECDSA)
@@ -239,17 +245,18 @@ func (r *Room) orderDue(ctx context.Context, rows []Certificate) {
 		r.Wake() // it has become so since the question above
 	}
 	slices.SortStableFunc(due, func(a, b *Certificate) int {
-		return cmp.Or(cmp.Compare(fresh(a), fresh(b)), when(a).Compare(when(b)))
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), when(a).Compare(when(b)))
 	})
 	for _, row := range due {
-		r.running.start(row.ID, func() { r.renew(ctx, row) }, r.Wake)
+		r.running.start(row.ID, func() { r.renew(ctx, row.ID) }, r.Wake)
 	}
 	for _, row := range hidden {
 		r.running.start(row.ID, func() { r.confirm(ctx, row, 0) }, func() {}) // it has time until the next look
 	}
 }
 
-func fresh(c *Certificate) int {
+// rank is 0 for what has nothing better to show than its own signature.
+func rank(c *Certificate) int {
 	if c.issued() {
 		return 1
 	}
@@ -277,9 +284,9 @@ func (r *Room) proxyReady() bool {
 }
 
 // renew orders one certificate, stores what comes of it, and sees that it is shown.
-func (r *Room) renew(ctx context.Context, row *Certificate) {
-	// An order that ended after the rows were read may have left nothing to do.
-	row, err := r.certificates.Get(ctx, r.DB, row.ID)
+func (r *Room) renew(ctx context.Context, id uuid.UUID) {
+	// It is read again: an order that has just ended may have come after the pass had read it.
+	row, err := r.certificates.Get(ctx, r.DB, id)
 	if err != nil || !isDue(row, r.Clock.Now()) {
 		return
 	}
@@ -295,7 +302,7 @@ func (r *Room) renew(ctx context.Context, row *Certificate) {
 	}
 	var stored *Certificate
 	err = r.store(ctx, row.ID, "certificate.issued", feeds, func(c *Certificate) error {
-		if !slices.Equal(c.Names, row.Names) {
+		if !c.sameOrder(row) {
 			return errOutdated
 		}
 		if err := c.shows(got.chain, got.key); err != nil {
@@ -318,7 +325,7 @@ func (r *Room) renew(ctx context.Context, row *Certificate) {
 func (r *Room) fail(ctx context.Context, row *Certificate, f *failure) {
 	r.Log.Warn("a certificate could not be ordered", "certificate", row.Label(), "kind", f.kind, "err", f.sentence)
 	err := r.store(ctx, row.ID, "certificate.failed", nil, func(c *Certificate) error {
-		if !slices.Equal(c.Names, row.Names) {
+		if !c.sameOrder(row) {
 			return errOutdated
 		}
 		c.Attempts++

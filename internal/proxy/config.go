@@ -72,6 +72,15 @@ func (c *Config) model() *model {
 	return c.compiled
 }
 
+// fqdn is the gateway's own name, if it has one.
+func (r *Room) fqdn() (value.DomainName, error) {
+	name := r.deps.FQDN()
+	if name == "" {
+		return value.DomainName{}, nil
+	}
+	return value.Parse[value.DomainName](name)
+}
+
 func (r *Room) load(ctx context.Context, q db.Querier) (*Config, error) {
 	fallback, err := r.deps.Default()
 	if err != nil {
@@ -79,12 +88,8 @@ func (r *Room) load(ctx context.Context, q db.Querier) (*Config, error) {
 	}
 	c := &Config{Default: fallback, Features: r.capabilities(ctx)}
 	c.IPv6, c.Maintenance = r.deps.Flags()
-	if name := r.deps.FQDN(); name != "" {
-		fqdn, err := value.Parse[value.DomainName](name)
-		if err != nil {
-			return nil, err
-		}
-		c.FQDN = fqdn
+	if c.FQDN, err = r.fqdn(); err != nil {
+		return nil, err
 	}
 	if c.Domains, err = r.domains.All(ctx, q); err != nil {
 		return nil, err

@@ -223,6 +223,9 @@ const (
 	headerRemove = "remove"
 )
 
+// headersMost is how large the headers of a domain may be together, counted as HTTP/2 counts them.
+const headersMost = 8 << 10
+
 // Header changes a response header of a domain.
 type Header struct {
 	resource.Meta
@@ -250,8 +253,26 @@ func headerKind() resource.Child[Header] {
 	return resource.Child[Header]{
 		Kind: resource.Kind[Header]{
 			Name: "proxy.header", Title: "header", Table: "proxy_domain_headers", Order: "created_at", Feeds: feeds,
-			New: func() Header { return Header{Operation: headerSet} },
+			New: func() Header { return Header{Operation: headerSet} }, Check: checkHeader,
 		},
 		Under: "/domains/{parent}/headers", Column: "domain_id", Parent: "proxy_domains",
 	}
+}
+
+// checkHeader keeps the headers of a domain as small as the proxy can set them in any answer.
+func checkHeader(ctx context.Context, tx *db.Tx, _, now *Header) error {
+	if now == nil {
+		return nil
+	}
+	const each = 32 // as HTTP/2 counts: what a header takes besides its name and value
+	size := len(now.Name.String()) + len(now.Value.String()) + each
+	err := tx.QueryRow(ctx, `SELECT $3 + coalesce(sum(length(name) + length(value) + $4), 0)::int FROM proxy_domain_headers WHERE domain_id = $1 AND id <> $2`,
+		now.DomainID, now.ID, size, each).Scan(&size)
+	if err != nil {
+		return err
+	}
+	if size > headersMost {
+		return fault.Field("value", "the headers of the domain would have %d bytes together; at most %d fit", size, headersMost)
+	}
+	return nil
 }

@@ -373,6 +373,12 @@ func show(c *Config) (all, management []shown) {
 			}
 		}
 	}
+	// A name of its own comes before a wildcard, unless nobody vouches for it.
+	for name, x := range best {
+		if wide := best[wildcardOf(name)]; !x.Trusted && wide != nil && wide.Trusted {
+			delete(best, name)
+		}
+	}
 	for i := range c.Domains {
 		d := &c.Domains[i]
 		if d.CertificateID == nil || !d.Active {
@@ -397,10 +403,16 @@ func show(c *Config) (all, management []shown) {
 		all = append(all, shown{*x, names[x.ID]})
 	}
 	slices.SortFunc(all, func(a, b shown) int { return slices.Compare(a.ID[:], b.ID[:]) })
-	if own := best[c.FQDN.String()]; own != nil && !c.FQDN.IsZero() {
+	if own := cmp.Or(best[c.FQDN.String()], best[wildcardOf(c.FQDN.String())]); own != nil && !c.FQDN.IsZero() {
 		management = []shown{{*own, []SiteName{value.Must[SiteName](c.FQDN.String())}}}
 	}
 	return all, management
+}
+
+// wildcardOf is the wildcard that stands for a name, among others.
+func wildcardOf(name string) string {
+	_, parent, _ := strings.Cut(name, ".")
+	return "*." + parent
 }
 
 // files are the maps by place.

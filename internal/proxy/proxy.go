@@ -27,8 +27,10 @@ type Deps struct {
 	// Certificates are those that can be shown, and Default is shown where none fits.
 	Certificates func(ctx context.Context, q db.Querier) ([]Certificate, error)
 	Default      func() ([]byte, error)
-	// Renewed is a certificate before and after a change, if that is what a change is about.
-	Renewed func(row apply.Row) (was, now Certificate, ok bool)
+	// Changed is a certificate before and after a change, nil where there is none, if that is what a change is about.
+	Changed func(row apply.Row) (was, now *Certificate, ok bool)
+	// Contested tells whether a certificate shares a name with another one.
+	Contested func(ctx context.Context, q db.Querier, certificate uuid.UUID) (bool, error)
 	// SitesChanged hears that other certificates may be needed.
 	SitesChanged func()
 	// Management says who answers on the management port.

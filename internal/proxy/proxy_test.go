@@ -25,7 +25,7 @@ func bench(t *testing.T) *kittest.Bench {
 		Flags:        func() (ipv6, maintenance bool) { return false, false },
 		Certificates: func(context.Context, db.Querier) ([]proxy.Certificate, error) { return nil, nil },
 		Default:      func() ([]byte, error) { return certificate, nil },
-		Renewed:      func(apply.Row) (was, now proxy.Certificate, ok bool) { return was, now, false },
+		Changed:      func(apply.Row) (was, now *proxy.Certificate, ok bool) { return nil, nil, false },
 		SitesChanged: func() {},
 		Management:   func() string { return "service" },
 	}).Mount()

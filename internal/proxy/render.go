@@ -129,6 +129,10 @@ func renderGlobal(w *conf.Writer, c *Config) {
 	w.Line("stats", conf.Word("socket /run/haproxy/admin.sock mode 600 level admin expose-fd listeners"))
 	// A WebSocket may rest for an hour; a worker that was replaced has to end some time.
 	w.Line("hard-stop-after", conf.Word("1h"))
+	// The headers that a site sets have to fit however much of the answer has come already; HAProxy says 500 otherwise. What
+	// is left is for what clients and servers send.
+	w.Line("tune.bufsize", conf.Int(3*headersMost+8<<10))
+	w.Line("tune.maxrewrite", conf.Int(headersMost+2<<10))
 	w.Line("ssl-default-bind-options", conf.Word("ssl-min-ver TLSv1.2 no-tls-tickets"))
 	w.Line("ssl-default-bind-ciphers", conf.Word("ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-RSA-AES256-GCM-SHA384:ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305"))
 	if c.Features.LimitedQUIC {
@@ -155,6 +159,12 @@ func renderGlobal(w *conf.Writer, c *Config) {
 	w.Line("resolve_retries", conf.Int(2))
 	w.Line("timeout", conf.Word("retry 1s"))
 	w.Line("hold", conf.Word("valid 10s"))
+	// Whatever a resolver says instead of an address, or does not say: the server is where it was. Names that are in
+	// /etc/hosts alone are found at the start, and never again. Longer HAProxy cannot count.
+	w.Line("hold", conf.Word("nx 24d"))
+	w.Line("hold", conf.Word("refused 24d"))
+	w.Line("hold", conf.Word("timeout 24d"))
+	w.Line("hold", conf.Word("other 24d"))
 }
 
 // renderFind finds the site of a request. Its value in the maps has these fields, by number: 1 flags, 2 id, 3 backend,

@@ -271,7 +271,7 @@ const c0Domain = "00000000-0000-7000-8000-000000000101"
 func TestHostileDomainName(t *testing.T) {
 	hostile(t, host.ProxyHosts, "shop.example.net", pairs("|"), func(c *proxy.Config, text string) (string, error) {
 		text = strings.TrimPrefix(text, "*.") // those go to the map of wildcards
-		c.FQDN = value.DomainName{} // or it would stand now before and now behind it
+		c.FQDN = value.DomainName{}           // or it would stand now before and now behind it
 		err := decode(&c.Domains[0], "name", text)
 		return c.Domains[0].Name.String(), err
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -58,8 +59,15 @@ func (r *Room) tell(ctx context.Context, commands []command) error {
 	return nil
 }
 
-// can says whether HAProxy can go from one configuration to the other while it runs.
+// can says whether HAProxy can go from one configuration to the other while it runs. A header that nobody has any more is
+// there until the next reload: till then its fields are counted otherwise than what is stored would have it.
 func (r *Room) can(was, now *Config) bool {
+	r.mu.Lock()
+	x := r.shape
+	r.mu.Unlock()
+	if x == nil || !slices.Equal(x.slots, was.model().slots) {
+		return false
+	}
 	_, ok := difference(was, now)
 	return ok
 }
@@ -86,34 +94,44 @@ func difference(was, now *Config) ([]command, bool) {
 		return nil, false
 	}
 	before, after, ok := certificateCommands(a.certificates, b.certificates)
-	if !ok || !slices.EqualFunc(a.management, b.management, func(x, y shown) bool { return x.ID == y.ID }) {
+	if !ok || !sameShown(a.management, b.management) {
 		return nil, false
 	}
 	servers, ok := poolCommands(a.backends, b.backends)
 	if !ok {
 		return nil, false
 	}
-	commands := slices.Concat(before, servers)
-	for _, place := range mapPlaces {
-		commands = append(commands, mapCommands(place, a.files()[place], b.files()[place])...)
-	}
-	return append(commands, after...), len(commands) < manyCommands
+	commands := slices.Concat(before, servers, mapCommands(a.files(), b.files()), after)
+	return commands, len(commands) < manyCommands
 }
 
-// mapCommands lead from one map to another.
-func mapCommands(place host.Place, was, now entries) (list []command) {
-	for _, key := range slices.Sorted(maps.Keys(now)) {
-		e := now[key]
-		if old, there := was[key]; !there || old.value(separator(place)) != e.value(separator(place)) {
-			list = append(list, putEntry(place, e, there))
+// sameShown tells whether two lists have the same certificates, whatever is in them.
+func sameShown(a, b []shown) bool {
+	return slices.EqualFunc(a, b, func(x, y shown) bool { return x.ID == y.ID })
+}
+
+// mapOrder are the maps, those first that entries of others refer to.
+var mapOrder = []host.Place{host.ProxyHeaders, host.ProxyRoutes, host.ProxyHosts, host.ProxyWildcards, host.ProxySwitches}
+
+// mapCommands lead from some maps to others. What an entry refers to is there before it, and goes after it.
+func mapCommands(was, now map[host.Place]entries) (list []command) {
+	var gone []command
+	for _, place := range mapOrder {
+		for _, key := range slices.Sorted(maps.Keys(now[place])) {
+			e := now[place][key]
+			if old, there := was[place][key]; !there || old.value(separator(place)) != e.value(separator(place)) {
+				list = append(list, putEntry(place, e, there))
+			}
 		}
-	}
-	for _, key := range slices.Sorted(maps.Keys(was)) {
-		if _, stays := now[key]; !stays {
-			list = append(list, tell("", "del", "map", mapName(place), key))
+		var deletes []command
+		for _, key := range slices.Sorted(maps.Keys(was[place])) {
+			if _, stays := now[place][key]; !stays {
+				deletes = append(deletes, tell("", "del", "map", mapName(place), key))
+			}
 		}
+		gone = append(deletes, gone...)
 	}
-	return list
+	return append(list, gone...)
 }
 
 // putEntry adds an entry to a map, or changes one in place, so that no request finds none.
@@ -288,8 +306,11 @@ func (s *Server) is(f []string) error {
 	case (admin&maintenanceBit != 0) == s.Active:
 		return fmt.Errorf("it should be in maintenance: %v", !s.Active)
 	}
-	if a, ok := s.ip(); ok && f[stateAddress] != a.String() {
-		return fmt.Errorf("it has the address %s instead of %s", f[stateAddress], a)
+	// Compared as addresses, for there is more than one way to write some.
+	if a, ok := s.ip(); ok {
+		if has, err := netip.ParseAddr(f[stateAddress]); err != nil || has != a {
+			return fmt.Errorf("it has the address %s instead of %s", f[stateAddress], a)
+		}
 	}
 	return nil
 }
@@ -324,14 +345,56 @@ func (r *Room) planRow(ctx context.Context, tx *db.Tx, x *shape, row apply.Row) 
 		now, _ := row.Now.(*Rule)
 		return r.planRule(ctx, tx, x, was, now)
 	}
-	was, now, ok := r.deps.Renewed(row)
-	switch {
-	case !ok || was.Trusted != now.Trusted || !slices.Equal(was.Names, now.Names):
-		return nil, false, nil
-	case string(was.PEM) == string(now.PEM):
+	if was, now, ok := r.deps.Changed(row); ok {
+		return r.planCertificate(ctx, tx, was, now)
+	}
+	return nil, false, nil
+}
+
+// planCertificate: which of all certificates is shown for a name may be another one afterwards. Most are renewed, and have their
+// names for themselves.
+func (r *Room) planCertificate(ctx context.Context, tx *db.Tx, was, now *Certificate) ([]command, bool, error) {
+	if was == nil || now == nil || was.Trusted != now.Trusted || !slices.Equal(was.Names, now.Names) {
+		return r.planShown(ctx, tx, was, now)
+	}
+	if string(was.PEM) == string(now.PEM) {
 		return nil, true, nil
 	}
-	return replaceCertificate(now), true, nil
+	contested, err := r.deps.Contested(ctx, tx, now.ID)
+	if err != nil {
+		return nil, false, err
+	}
+	var chosen bool // by a domain, instead of the best
+	if err := tx.QueryRow(ctx, "SELECT EXISTS (SELECT FROM proxy_domains WHERE certificate_id IS NOT NULL)").Scan(&chosen); err != nil {
+		return nil, false, err
+	}
+	if contested || chosen {
+		return r.planShown(ctx, tx, was, now)
+	}
+	return replaceCertificate(*now), true, nil
+}
+
+// planShown finds out what is shown for each name before and after.
+func (r *Room) planShown(ctx context.Context, tx *db.Tx, was, now *Certificate) ([]command, bool, error) {
+	fqdn, err := r.fqdn()
+	if err != nil {
+		return nil, false, err
+	}
+	domains, err := r.domains.All(ctx, tx)
+	if err != nil {
+		return nil, false, err
+	}
+	certificates, err := r.deps.Certificates(ctx, tx)
+	if err != nil {
+		return nil, false, err
+	}
+	list := func(certificates []Certificate) (all, management []shown) {
+		return show(&Config{FQDN: fqdn, Domains: domains, Certificates: certificates})
+	}
+	a, managementWas := list(instead(certificates, was, now, func(x *Certificate) uuid.UUID { return x.ID }))
+	b, management := list(certificates)
+	before, after, ok := certificateCommands(a, b)
+	return slices.Concat(before, after), ok && sameShown(managementWas, management), nil
 }
 
 // planServer: nothing of a server hangs on anything but its backend.
@@ -469,11 +532,5 @@ func siteCommands(x *shape, was, now site) ([]command, bool) {
 		m.add(s)
 		return m.files()
 	}
-	a, b := one(was), one(now)
-	var list []command
-	// A site's headers and routes are there before it says that it has some.
-	for _, place := range []host.Place{host.ProxyHeaders, host.ProxyRoutes, host.ProxyHosts, host.ProxyWildcards} {
-		list = append(list, mapCommands(place, a[place], b[place])...)
-	}
-	return list, true
+	return mapCommands(one(was), one(now)), true
 }

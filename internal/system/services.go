@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/httpd"
 )
@@ -80,6 +81,7 @@ func (r *Room) mountServices() {
 // asks may go through it; it is started where it does not run.
 func (r *Room) restart(ctx context.Context, u host.Unit) error {
 	if u == host.HAProxy {
+		r.Engine.Refresh(ctx, apply.ReverseProxy, false) // the files that it will read may be a moment behind it
 		if _, err := r.Host.ProxyReload(ctx); !errors.Is(err, host.ErrNotRunning) {
 			return err
 		}

@@ -128,9 +128,11 @@ func dropAndReject(t *testing.T, r *rig) {
 }
 
 func noLockout(t *testing.T, r *rig) {
-	for _, port := range []string{":22", ":443"} {
-		r.listen(t, lab.Gateway, port, func(seen netip.AddrPort) string { return "gateway" + port + " " + seen.Addr().String() + "\n" })
+	says := func(port string) func(netip.AddrPort) string {
+		return func(seen netip.AddrPort) string { return "gateway" + port + " " + seen.Addr().String() + "\n" }
 	}
+	r.listen(t, lab.Gateway, ":22", says(":22"))
+	r.listenUDP(t, lab.Gateway, ":443", says(":443")) // the reverse proxy answers on tcp
 	first := func(service string) fields {
 		return fields{"priority": -1000, "action": "drop", "service_object_id": service}
 	}
@@ -138,7 +140,7 @@ func noLockout(t *testing.T, r *rig) {
 		fields{"priority": -999, "action": "drop"}, fields{})
 	var all []probe
 	families(func(gateway, behind string) {
-		all = append(all, probe{lab.Wan, "tcp", gateway, 22, "open gateway:22"}, probe{lab.Wan, "tcp", gateway, 443, "open gateway:443"},
+		all = append(all, probe{lab.Wan, "tcp", gateway, 22, "open gateway:22"}, probe{lab.Wan, "tcp", gateway, 443, open},
 			probe{lab.Wan, "udp", gateway, 443, "open gateway:443"}, probe{lab.Wan, "tcp", gateway, 3443, open},
 			// The rules do drop what is not spared.
 			probe{lab.Wan, "udp", gateway, 3443, silent}, probe{lab.Wan, "tcp", gateway, 7001, silent}, probe{lab.Wan, "tcp", behind, 22, silent})

@@ -261,12 +261,24 @@ func (r *rig) listen(t *testing.T, side lab.Side, address string, answer func(se
 			return err
 		}
 		t.Cleanup(func() { tcp.Close() })
+		go answerTCP(tcp, answer)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.listenUDP(t, side, address, answer)
+}
+
+// listenUDP answers udp datagrams at an address of a side until the test ends.
+func (r *rig) listenUDP(t *testing.T, side lab.Side, address string, answer func(seen netip.AddrPort) string) {
+	t.Helper()
+	err := r.Within(side, func() error {
 		udp, err := net.ListenPacket("udp", address)
 		if err != nil {
 			return err
 		}
 		t.Cleanup(func() { udp.Close() })
-		go answerTCP(tcp, answer)
 		go answerUDP(udp.(*net.UDPConn), answer)
 		return nil
 	})

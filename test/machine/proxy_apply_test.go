@@ -4,11 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"net/http/cookiejar"
 	"os"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,6 +27,7 @@ func changesWithoutAReload(t *testing.T, p *proxyRig) {
 	backend := p.backend(t, nil, p.to("a"))
 	secure := p.backend(t, fields{"scheme": "https", "health_check_enabled": true, "health_check_path": "/health", "health_check_interval_seconds": 1}, p.to("tls"))
 	other, otherPath := p.site(t, "b")
+	p.site(t, "b", fields{"rate_limit_enabled": true, "rate_limit_period_seconds": 600})
 	p.live(t, http.MethodPost, otherPath+"/headers", fields{"name": "X-Live", "value": "other"})
 	p.live(t, http.MethodPost, otherPath+"/headers", fields{"name": "X-Live", "value": "more", "operation": "add"})
 	p.live(t, http.MethodPost, "/routing-rules", fields{"domain_id": strings.TrimPrefix(otherPath, "/domains/"), "path_prefix": "/live", "backend_id": backend, "strip_prefix": true})
@@ -72,7 +76,7 @@ func changesWithoutAReload(t *testing.T, p *proxyRig) {
 			server = "/backend-servers/" + p.live(t, http.MethodPost, "/backends/"+backend+"/servers", p.to("b", fields{"name": "new", "address": lan6, "weight": 50}))
 		}, func() { p.shared(t, url, "a", "b") }},
 		{"a server that is off", func() {
-			p.live(t, http.MethodPost, "/backends/"+backend+"/servers", p.to("c", fields{"name": "off", "address": lan4, "active": false}))
+			p.live(t, http.MethodPost, "/backends/"+backend+"/servers", p.to("c", fields{"name": "off", "address": "::a0a:2", "active": false})) // which HAProxy writes otherwise
 		}, func() { p.shared(t, url, "a", "b") }},
 		{"a spare server", func() {
 			p.live(t, http.MethodPost, "/backends/"+backend+"/servers", p.to("c", fields{"name": "spare", "address": lan4, "backup": true}))
@@ -108,7 +112,16 @@ func changesWithoutAReload(t *testing.T, p *proxyRig) {
 			p.get(t, url+"/down").from(t, "a")
 		}},
 		{"no rule", func() { p.live(t, http.MethodDelete, rule, nil) }, func() { p.get(t, url+"/up").from(t, "a") }},
-		{"no domain", func() { p.live(t, http.MethodDelete, domain, nil) }, func() { p.get(t, url).want(t, 404) }},
+		{"a rate limit", func() {
+			p.live(t, http.MethodPut, domain, fields{"rate_limit_enabled": true, "rate_limit_requests": 1, "rate_limit_period_seconds": 600})
+		}, func() {
+			p.get(t, url).from(t, "a")
+			p.get(t, url).want(t, 429)
+		}},
+		{"no rate limit", func() { p.live(t, http.MethodPut, domain, fields{"rate_limit_enabled": false}) }, func() { p.get(t, url).from(t, "a") }},
+		{"a wildcard", func() {
+			p.live(t, http.MethodPost, "/domains", fields{"name": "*." + name, "backend_id": backend})
+		}, func() { p.get(t, "https://any."+name).from(t, "a") }},
 	} {
 		was := p.status(t)
 		x.do()
@@ -128,7 +141,10 @@ func changesWithoutAReload(t *testing.T, p *proxyRig) {
 	p.live(t, http.MethodPost, "/system/proxy-reload", nil)
 	p.get(t, "https://"+other).from(t, "b")
 	p.get(t, "https://"+other+"/live").from(t, "a")
+	p.get(t, url).from(t, "a")
+	p.live(t, http.MethodDelete, domain, nil)
 	p.get(t, url).want(t, 404)
+	p.converge(t)
 
 	p.reloads(t, "a backend", 1, func() { p.live(t, http.MethodPost, "/backends", fields{"name": "one reload"}) })
 	p.reloads(t, "a backend with servers and a site", 1, func() {
@@ -137,6 +153,88 @@ func changesWithoutAReload(t *testing.T, p *proxyRig) {
 			create("proxy.domain", fields{"name": name, "backend_id": row.ID}))
 		p.get(t, url).from(t, "c")
 	})
+}
+
+// Whoever asks while HAProxy reloads gets an answer, on a connection that he has or on one of his own.
+func reloadsLoseNothing(t *testing.T, p *proxyRig) {
+	name, _ := p.site(t, "a", fields{"http_to_https": false})
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var visitors sync.WaitGroup
+	var answers atomic.Int64
+	for _, x := range []struct {
+		ask
+		keep bool
+	}{
+		{ask{url: "http://" + name}, false}, {ask{url: "https://" + name}, false}, {ask{url: "https://" + name, h2: true}, false},
+		{ask{url: "http://" + name}, true}, {ask{url: "https://" + name, h2: true}, true},
+	} {
+		visitors.Go(func() {
+			browser := &http.Client{Transport: p.transport(x.ask)}
+			for ctx.Err() == nil {
+				res, err := browser.Get(x.url)
+				if err == nil {
+					_, err = io.Copy(io.Discard, res.Body)
+					res.Body.Close()
+				}
+				if err != nil || res.StatusCode != 200 {
+					t.Errorf("%+v: %v", x, err)
+					return
+				}
+				answers.Add(1)
+				if !x.keep {
+					browser.CloseIdleConnections()
+				}
+			}
+			browser.CloseIdleConnections()
+		})
+	}
+	for range 8 {
+		was := answers.Load()
+		p.live(t, http.MethodPost, "/system/proxy-reload", nil)
+		poll(t, "answers after a reload", patience, func() bool { return answers.Load() > was+10 || t.Failed() })
+	}
+	stop()
+	visitors.Wait()
+}
+
+// A header that nobody has any more is forgotten at the next reload, and the fields of all others move up. Until then whoever
+// changes one must not count as if they had.
+func headersStayWithTheirNames(t *testing.T, p *proxyRig) {
+	_, first := p.site(t, "a")
+	name, second := p.site(t, "b")
+	goes, stays := headers(first, []string{"X-Aaa"}, []string{"old"})[0], headers(second, []string{"X-Bbb"}, []string{"old"})[0]
+	p.change(t, goes, stays)
+	p.converge(t)
+	stop, wrong := make(chan struct{}), make(chan string, 1)
+	go func() {
+		defer close(wrong)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			got, err := p.try(t.Context(), ask{url: "https://" + name})
+			if err != nil || got.Response.Header.Get("X-Aaa") != "" || got.Response.Header.Get("X-Bbb") == "" {
+				wrong <- fmt.Sprintf("%v, %+v", err, got.Response)
+				return
+			}
+		}
+	}()
+	p.reloads(t, "the last of a header, and another", 1, func() {
+		p.live(t, http.MethodDelete, first+"/headers/"+goes.ID, nil)
+		p.followed(t)
+		p.change(t, operation{Kind: "proxy.header", Verb: "update", ID: stays.ID, Body: fields{"value": "new"}},
+			operation{Kind: "proxy.domain", Verb: "update", ID: strings.TrimPrefix(second, "/domains/"), Body: fields{"hsts_enabled": true}})
+	})
+	close(stop)
+	if said, failed := <-wrong; failed {
+		t.Errorf("in between: %s", said)
+	}
+	if got := p.get(t, "https://"+name).from(t, "b").Response.Header.Get("X-Bbb"); got != "new" {
+		t.Errorf("X-Bbb is %q", got)
+	}
 }
 
 // shared wants some origins, and no others, to answer.
@@ -167,11 +265,14 @@ func managementPlane(t *testing.T, p *proxyRig) {
 		t.Errorf("%+v", s)
 	}
 	p.get(t, "http://"+gatewayName+"/").leads(t, 301, "https://"+gatewayName+"/")
-	for _, base := range []string{"https://" + gatewayName, "https://" + gatewayName + ":3443"} {
+	for base, asks := range map[string][]ask{
+		"https://" + gatewayName:           {{}, {h2: true}, {v6: true}},
+		"https://" + gatewayName + ":3443": {{h2: true, v6: true}, {from: clientAddress(3)}},
+	} {
 		if got := p.get(t, base+"/").want(t, 200); !strings.Contains(got.body, "<html") {
 			t.Errorf("no console: %s", got.body)
 		}
-		for _, a := range []ask{{}, {h2: true}, {v6: true}, {from: clientAddress(3)}} {
+		for _, a := range asks {
 			client := wan4
 			switch {
 			case a.v6:
@@ -286,6 +387,10 @@ func systemActions(t *testing.T, p *proxyRig) {
 		}
 		p.audited(t, "system.service-restart", kind)
 	}
+	// What was changed a moment ago is there after a restart.
+	late, _ := p.site(t, "b")
+	p.Must(t, http.MethodPost, "/system/service-restart", fields{"kind": "reverse-proxy"}, 200, nil)
+	p.get(t, "https://"+late).from(t, "b")
 	for _, kind := range []string{"dns", "forward-proxy"} {
 		var o outcome
 		if p.Must(t, http.MethodPost, "/system/service-restart", fields{"kind": kind}, 200, &o); o.Active != "not_installed" || o.Error == "" {
@@ -387,8 +492,7 @@ func refusedConfiguration(t *testing.T, p *proxyRig) {
 
 	unstub()
 	p.WaitState(t, "reverse-proxy", "live", 20*time.Second)
-	same2 := p.config(t)
-	if same2 == files["/etc/haproxy/haproxy.cfg"] {
+	if p.config(t) == files["/etc/haproxy/haproxy.cfg"] {
 		t.Error("what is stored is not installed")
 	}
 	p.get(t, "https://"+name).from(t, "a")

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -20,7 +21,8 @@ import (
 )
 
 func protocols(t *testing.T, p *proxyRig) {
-	secure := fields{"scheme": "https", "health_check_enabled": true, "health_check_path": "/health", "health_check_interval_seconds": 1}
+	const health = "/health/%20$HOME/'(;)'%25%5Bsrc%5D"
+	secure := fields{"scheme": "https", "health_check_enabled": true, "health_check_path": health, "health_check_interval_seconds": 1}
 	for _, x := range []struct {
 		force bool
 		host  string
@@ -37,7 +39,7 @@ func protocols(t *testing.T, p *proxyRig) {
 		// Checks speak HTTP/1.1 in any case.
 		poll(t, "a health check", 10*time.Second, func() bool { return len(p.origins["tls"].checked(x.host)) > 0 })
 		for _, check := range p.origins["tls"].checked(x.host) {
-			if check.Proto != "HTTP/1.1" || check.ALPN != "http/1.1" || check.Method != http.MethodGet || check.URI != "/health" {
+			if check.Proto != "HTTP/1.1" || check.ALPN != "http/1.1" || check.Method != http.MethodGet || check.URI != health {
 				t.Errorf("the check is %+v", check)
 			}
 		}
@@ -74,6 +76,36 @@ func webSockets(t *testing.T, p *proxyRig) {
 		p.live(t, http.MethodPut, path, fields{"max_body_size_bytes": 10})
 		p.echoes(t, name)
 	}
+	// One that is open stays open when its server goes.
+	backend := p.backend(t, fields{"websocket": true})
+	server := p.live(t, http.MethodPost, "/backends/"+backend+"/servers", p.to("a", fields{"name": "a", "address": lan4}))
+	name, _ := p.site(t, backend)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	transport := p.transport(ask{})
+	defer transport.CloseIdleConnections()
+	conn, _, err := websocket.Dial(ctx, "wss://"+name+"/echo", &websocket.DialOptions{HTTPClient: &http.Client{Transport: transport}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.CloseNow()
+	p.live(t, http.MethodDelete, "/backend-servers/"+server, nil)
+	p.get(t, "https://"+name).want(t, 503)
+	if said, err := echo(ctx, conn); err != nil || said != "hello" {
+		t.Errorf("%q comes back: %v", said, err)
+	}
+	if s := p.status(t); s.OldWorkers == 0 {
+		t.Errorf("nobody serves it any more: %+v", s)
+	}
+}
+
+// echo sends a message and returns what comes back.
+func echo(ctx context.Context, conn *websocket.Conn) (string, error) {
+	if err := conn.Write(ctx, websocket.MessageText, []byte("hello")); err != nil {
+		return "", err
+	}
+	_, said, err := conn.Read(ctx)
+	return string(said), err
 }
 
 // echoes sends a message through a WebSocket and wants it back, over HTTP/1.1 and as browsers do it over HTTP/2.
@@ -89,10 +121,7 @@ func (p *proxyRig) echoes(t *testing.T, name string) {
 		return
 	}
 	defer conn.CloseNow()
-	if err := conn.Write(ctx, websocket.MessageText, []byte("hello")); err != nil {
-		t.Error(err)
-	}
-	if _, said, err := conn.Read(ctx); err != nil || string(said) != "hello" {
+	if said, err := echo(ctx, conn); err != nil || said != "hello" {
 		t.Errorf("%q comes back: %v", said, err)
 	}
 	if said, err := p.echoH2(ctx, name); err != nil || said != "hello" {
@@ -257,19 +286,42 @@ func namesThatDoNotResolve(t *testing.T, p *proxyRig) {
 	if got := p.shares(t, mixed, 3, ""); got["b"] != 3 {
 		t.Errorf("%v", got)
 	}
+	p.converge(t)
 	if err := p.Units().Restart(t.Context(), host.HAProxy); err != nil {
 		t.Fatal(err)
 	}
 	p.get(t, "https://"+lost).want(t, 503)
 	p.get(t, "https://"+mixed).from(t, "b")
 	p.WaitState(t, "reverse-proxy", "live", 10*time.Second)
+
+	// It serves as soon as it does resolve.
+	dns := &nameserver{names: map[string][]netip.Addr{}}
+	err := p.Within(lab.Wan, func() error {
+		conn, err := net.ListenPacket("udp", wan4+":53")
+		if err != nil {
+			return err
+		}
+		t.Cleanup(func() { conn.Close() })
+		go dns.serve(conn)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Run(t, lab.Gateway, "sh", "-c", "rm -f /etc/resolv.conf; echo nameserver "+wan4+" > /etc/resolv.conf")
+	const name = "late.lab.test"
+	dns.set(name)
+	late, _ := p.site(t, p.backend(t, nil, p.to("c", fields{"address": name})))
+	p.get(t, "https://"+late).want(t, 503)
+	dns.set(name, netip.MustParseAddr(lan4))
+	poll(t, name+" serves", 15*time.Second, func() bool { return p.get(t, "https://"+late).Origin == "c" })
 }
 
 // One certificate that cannot be used is not shown, and everything else goes on.
 func unusableCertificate(t *testing.T, p *proxyRig) {
 	name, path := p.site(t, "a")
 	const id = "0190a000-0000-7000-8000-00000000bad0"
-	p.sql(t, `INSERT INTO certificates (id, created_at, updated_at, names, source, challenge, key_type, automatic, certificate_pem, private_key_pem, issuer, fingerprint_sha256, status, last_error, error_kind, attempts, not_before, expires_at)
+	p.sql(t, `INSERT INTO certificate_certificates (id, created_at, updated_at, names, source, challenge, key_type, automatic, certificate_pem, private_key_pem, issuer, fingerprint_sha256, status, last_error, error_kind, attempts, not_before, expires_at)
 		VALUES ('`+id+`', now(), now(), ARRAY['`+name+`'], 'uploaded', 'http-01', 'ecdsa-p256', false, 'no certificate', 'no key', '', 'x', 'valid', '', '', 0, now(), now() + interval '1 year')`)
 	p.live(t, http.MethodPost, "/system/proxy-reload", nil)
 	p.get(t, "https://"+name).from(t, "a")
@@ -278,7 +330,7 @@ func unusableCertificate(t *testing.T, p *proxyRig) {
 	next, _ := p.site(t, "b")
 	p.get(t, "https://"+next).from(t, "b")
 	p.live(t, http.MethodPut, path, fields{"certificate_id": nil})
-	p.sql(t, `DELETE FROM certificates WHERE id = '`+id+`'`)
+	p.sql(t, `DELETE FROM certificate_certificates WHERE id = '`+id+`'`)
 	p.live(t, http.MethodPost, "/system/proxy-reload", nil)
 }
 

@@ -157,7 +157,7 @@ func routing(t *testing.T, p *proxyRig) {
 
 	// What means something elsewhere is a letter like all others here.
 	for prefix, miss := range map[string]string{
-		"/a;b": "/a", "/x.y": "/x-y", "/p*q": "/ppq", "/$HOME": "/root", "/'q'": "/q", "/%7Bz": "/{z", "/(g|": "/g", "/d$": "/d", "/%[path]": "/path", "/~u,v:w@x=y&z!": "/~u",
+		"/a;b": "/a", "/x.y": "/x-y", "/p*q": "/ppq", "/$HOME": "/root", "/'q'": "/q", "/(g|": "/g", "/d$": "/d", "/%[path]": "/path", "/~u,v:w@x=y&z!": "/~u",
 		"/e%20if%20TRUE": "/e",
 	} {
 		if strings.ContainsAny(prefix, "|[") {
@@ -252,7 +252,15 @@ func wwwRedirects(t *testing.T, p *proxyRig) {
 // hostile are values of headers with all that means something to HAProxy somewhere.
 var hostile = []string{
 	`%[env(PATH)] %[src] %{+Q}o %ci %%`, `"quoted" 'single' "half`, `$HOME ${HOME} "${HOME}"`, `\x0a\n\\ \`, `a; b; show info; # not a comment`, `<< payload`, `# all of it`, `a|b|c,d  e`,
-	`default-src 'self'; script-src 'nonce-x' https:; report-uri /csp?a=b&c=%20`, `if { always_true }`, `}`, `]`, `-m found`, strings.Repeat(`x\ "`, 999) + `x`,
+	`default-src 'self'; script-src 'nonce-x' https:; report-uri /csp?a=b&c=%20`, `if { always_true }`, `}`, `]`, `-m found`, strings.Repeat(`x\ "`, 400) + `x`,
+}
+
+// headers sets headers of a domain.
+func headers(path string, names, values []string) (operations []operation) {
+	for i, name := range names {
+		operations = append(operations, create("proxy.header", fields{"domain_id": strings.TrimPrefix(path, "/domains/"), "name": name, "value": values[i]}))
+	}
+	return operations
 }
 
 func responseHeaders(t *testing.T, p *proxyRig) {
@@ -280,6 +288,11 @@ func responseHeaders(t *testing.T, p *proxyRig) {
 	wants("Link", "</origin>", "</a>", "</b>")
 	header(fields{"name": "Link", "operation": "remove"})
 	wants("Link", "</a>", "</b>")
+	odd := []string{"X-$HOME", "X'q'", "X#y", "X|y^z~!&*+.w", "0"}
+	p.change(t, headers(path, odd, odd)...)
+	for _, name := range odd {
+		wants(name, name)
+	}
 
 	literal := header(fields{"name": "X-Literal", "value": "plain"})
 	more := header(fields{"name": "X-Literal", "value": "more", "operation": "add"})
@@ -294,10 +307,11 @@ func responseHeaders(t *testing.T, p *proxyRig) {
 		}
 	})
 	// From its files HAProxy has the same as it was told while it ran.
-	for i, value := range hostile {
-		p.live(t, http.MethodPut, path+"/headers/"+p.live(t, http.MethodPost, path+"/headers", fields{"name": fmt.Sprintf("X-Literal-%d", i), "value": "x"}), fields{"value": value})
+	var names []string
+	for i := range hostile {
+		names = append(names, fmt.Sprintf("X-Literal-%d", i))
 	}
-	p.live(t, http.MethodPost, "/system/proxy-reload", nil)
+	p.change(t, headers(path, names, hostile)...)
 	for i, value := range hostile {
 		wants(fmt.Sprintf("X-Literal-%d", i), value)
 	}
@@ -309,10 +323,59 @@ func responseHeaders(t *testing.T, p *proxyRig) {
 		}
 	}
 	p.live(t, http.MethodPut, path, fields{"maintenance": false})
+	// Nor are they on those of another site, though it is asked on the same connection.
 	other, _ := p.site(t, "a")
-	if got := p.get(t, "https://"+other).from(t, "a").Response.Header; got.Get("X-Literal") != "" || got.Get("Server") != "origin" {
-		t.Errorf("a site has the headers of another: %v", got)
+	for _, h2 := range []bool{false, true} {
+		transport := p.transport(ask{h2: h2})
+		for _, host := range []string{name, other, name, other} {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+name, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Host = host
+			res, err := transport.RoundTrip(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, _ = io.Copy(io.Discard, res.Body)
+			res.Body.Close()
+			if mine := res.Header.Get("X-Literal") != "" && res.Header.Get("Server") == ""; mine != (host == name) {
+				t.Errorf("%s: %v", host, res.Header)
+			}
+		}
+		transport.CloseIdleConnections()
 	}
+}
+
+// The headers of a site fit, however long the answer is.
+func largeHeaders(t *testing.T, p *proxyRig) {
+	name, path := p.site(t, "a")
+	const most, each = 8192, 32
+	length := most/3 - each - len("X-Large-0")
+	values := []string{strings.Repeat(`\; `, length), "y" + strings.Repeat(" ;", length), strings.Repeat(`"'`, length)}
+	for i := range values {
+		values[i] = values[i][:length-1] + "x"
+	}
+	operations := headers(path, []string{"X-Large-0", "X-Large-1", "X-Large-2"}, []string{"x", "x", "x"})
+	p.change(t, operations...)
+	p.converge(t)
+	p.reloads(t, "large headers", 0, func() {
+		for i, o := range operations {
+			p.live(t, http.MethodPut, path+"/headers/"+o.ID, fields{"value": values[i]})
+		}
+		a := p.Must(t, http.MethodPost, path+"/headers", fields{"name": "X", "value": "y"}, 400, nil)
+		if !strings.Contains(string(a.Body), "at most 8192 fit") {
+			t.Errorf("%s", a.Body)
+		}
+		for _, length := range []int{0, 1000, 20000, 24000, 1000000} {
+			for _, h2 := range []bool{false, true} {
+				got := p.send(t, ask{url: fmt.Sprintf("https://%s/large?%d", name, length), h2: h2}).want(t, 200)
+				if len(got.body) != length || got.Response.Header.Get("X-Large-0") != values[0] || got.Response.Header.Get("X-Large-1") != values[1] || got.Response.Header.Get("X-Large-2") != values[2] {
+					t.Errorf("%d bytes of %d, and %v", len(got.body), length, got.Response.Header)
+				}
+			}
+		}
+	})
 }
 
 func hsts(t *testing.T, p *proxyRig) {

@@ -7,11 +7,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -44,12 +46,15 @@ var proxyTests = []struct {
 	{"SiteNames", siteNames},
 	{"WWWRedirects", wwwRedirects},
 	{"ResponseHeaders", responseHeaders},
+	{"LargeHeaders", largeHeaders},
 	{"HSTS", hsts},
 	{"RateLimit", rateLimit},
 	{"LargestBody", largestBody},
 	{"Maintenance", maintenance},
 	{"Balancing", balancing},
 	{"ChangesWithoutAReload", changesWithoutAReload},
+	{"ReloadsLoseNothing", reloadsLoseNothing},
+	{"HeadersStayWithTheirNames", headersStayWithTheirNames},
 	{"NamesThatDoNotResolve", namesThatDoNotResolve},
 	{"UnusableCertificate", unusableCertificate},
 	{"ManagementPlane", managementPlane},
@@ -131,7 +136,8 @@ func (p *proxyRig) serveHTTP(t *testing.T, name string, port int, secure bool) *
 	o.health.Store(200)
 	err := p.Within(lab.Lan, func() error {
 		l, err := net.Listen("tcp", fmt.Sprintf(":%d", port))
-		o.server = &httptest.Server{Listener: l, Config: &http.Server{Handler: o}, EnableHTTP2: true}
+		o.server = &httptest.Server{Listener: l, EnableHTTP2: true, TLS: &tls.Config{NextProtos: []string{"h2", "http/1.1"}},
+			Config: &http.Server{Handler: o, ErrorLog: log.New(io.Discard, "", 0)}} // who refuses its certificate is no news
 		return err
 	})
 	if err != nil {
@@ -168,8 +174,10 @@ func (o *origin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	case r.URL.Path == "/hold":
 		<-o.release
-	case r.URL.Path == "/status":
-		w.WriteHeader(http.StatusTeapot)
+	case r.URL.Path == "/large":
+		n, _ := strconv.Atoi(r.URL.RawQuery)
+		_, _ = w.Write(bytes.Repeat([]byte("b"), n))
+		return
 	}
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -412,16 +420,21 @@ func (p *proxyRig) status(t *testing.T) (s proxyStatus) {
 	return s
 }
 
-// converge has everything be as it is stored: HAProxy lets go of what nobody uses any more.
+// followed waits until the files say what HAProxy was told while it ran.
+func (p *proxyRig) followed(t *testing.T) {
+	t.Helper()
+	poll(t, "the files have followed", 5*time.Second, func() bool {
+		var preview struct{ Diff string }
+		p.Must(t, http.MethodGet, "/system/config-preview?generator=reverse-proxy", nil, 200, &preview)
+		return preview.Diff == ""
+	})
+}
+
+// converge has HAProxy compared with what is stored, and let go of what nobody uses any more.
 func (p *proxyRig) converge(t *testing.T) {
 	t.Helper()
-	var done struct {
-		OK     bool
-		Errors map[string]string
-	}
-	if p.Must(t, http.MethodPost, "/system/render-configs", nil, 200, &done); !done.OK {
-		t.Fatal(done.Errors)
-	}
+	p.followed(t)
+	p.live(t, http.MethodPost, "/system/ipv6", fields{"enabled": true}) // as it is already
 }
 
 // reloads wants something to take some reloads and no more, neither at once nor when everything is compared again.

@@ -35,6 +35,19 @@ export const pages = {
   routes: '/network/routes',
   'route-new': '/network/routes/new',
   'routes-live': '/network/routes/live',
+  'proxy-domains': '/proxy/domains',
+  'proxy-site-new': '/proxy/domains/new',
+  'proxy-backends': '/proxy/backends',
+  'proxy-backend-new': '/proxy/backends/new',
+  'proxy-routing': '/proxy/routing',
+  'proxy-routing-new': '/proxy/routing/new',
+  'proxy-statistics': '/proxy/statistics',
+  certificates: '/proxy/certificates',
+  'certificate-new': '/proxy/certificates/new',
+  'certificate-upload': '/proxy/certificates/upload',
+  'certificate-providers': '/proxy/certificates/providers',
+  'certificate-provider-new': '/proxy/certificates/providers/new',
+  'certificate-acme': '/proxy/certificates/acme',
   'ntp-sources': '/services/ntp',
   'ntp-servers': '/services/ntp/servers',
   'ntp-server-new': '/services/ntp/servers/new',
@@ -80,6 +93,15 @@ export function onGateway(...command: string[]): string {
   const [program, ...prefix] = (process.env.GATEWAY_EXEC ?? '').trim().split(/\s+/)
   if (!program) throw new Error('GATEWAY_EXEC must say how to run a command on the gateway')
   return execFileSync(program, [...prefix, 'gateway', '--', ...command], { cwd: '..', encoding: 'utf8' })
+}
+
+/** A certificate that vouches for itself, with its key. */
+export function selfMade(name: string, days: number) {
+  const subject = ['-subj', `/CN=${name}`, '-addext', `subjectAltName=DNS:${name}`, '-days', String(days)]
+  const kind = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-noenc', '-keyout', '-', '-out', '-']
+  const made = execFileSync('openssl', ['req', '-x509', ...kind, ...subject], { encoding: 'utf8', stdio: 'pipe' })
+  const [private_key_pem = '', certificate_pem = ''] = made.match(/-----BEGIN [\s\S]*?-----END .*-----\n/g) ?? []
+  return { private_key_pem, certificate_pem }
 }
 
 /** The pictures of the documentation are taken by `npm run screenshots`; a test leaves none behind. */

@@ -1,3 +1,4 @@
+import { execFile } from 'node:child_process'
 import type { Page } from '@playwright/test'
 import {
   byAPI,
@@ -8,6 +9,7 @@ import {
   pages,
   schemes,
   screenshots,
+  selfMade,
   settled,
   test,
   typePassword,
@@ -15,6 +17,16 @@ import {
 
 const sizes = { desktop: { width: 1280, height: 800 }, phone: { width: 390, height: 844 } }
 let anna = { email: '', password: '' }
+/** The drawers of what is made here, by the name of their screenshot. */
+const drawers: Record<string, string> = { 'proxy-domain': '', 'proxy-backend': '' }
+
+/** Somebody looks at the sites, so that the statistics have something to show. */
+let traffic: ReturnType<typeof setInterval> | undefined
+test.afterAll(() => clearInterval(traffic))
+function visit() {
+  const here = ['-sko', '/dev/null', '--resolve', 'www.example.net:443:10.10.0.1']
+  for (const path of ['/', '/login', '/wiki/']) execFile('curl', [...here, `https://www.example.net${path}`])
+}
 
 // A console that is in use makes the better pictures.
 test.beforeAll(async () => {
@@ -99,6 +111,46 @@ test.beforeAll(async () => {
     })
     for (const port of [23, 445, 1433, 8080, 8444])
       await fetch(`http://10.10.0.1:${port}`, { signal: AbortSignal.timeout(200) }).catch(() => {})
+    // Some sites: one that is well, one half of whose servers are away, and one that is closed.
+    const pool = async (name: string, servers: [string, number][]) => {
+      const backend_id = await make('/backends', { name, scheme: 'https' })
+      for (const [index, [address, port]] of servers.entries())
+        await make('/backend-servers', { backend_id, name: `${name.toLowerCase()}-${index + 1}`, address, port })
+      return backend_id
+    }
+    const shop = await pool('Shop', [
+      ['10.10.0.1', 3443],
+      ['10.10.0.99', 8080],
+    ])
+    const wiki = await pool('Wiki', [['10.10.0.99', 8090]])
+    const main = await make('/domains', {
+      name: 'www.example.net',
+      backend_id: shop,
+      www_redirect: 'to_www',
+      hsts_enabled: true,
+      rate_limit_enabled: true,
+      max_body_size_bytes: 26_214_400,
+      notes: 'Ask Anna before closing it.',
+    })
+    await make('/domains', { name: '*.shops.example.net', backend_id: shop, http_to_https: false })
+    await make('/domains', { name: 'wiki.example.net', backend_id: wiki, maintenance: true })
+    for (const [name, value] of Object.entries({ 'X-Frame-Options': 'DENY', 'Referrer-Policy': 'same-origin' }))
+      await make(`/domains/${main}/headers`, { name, value })
+    for (const path_prefix of ['/wiki', '/wiki/images', '/old'])
+      await make('/routing-rules', { domain_id: main, backend_id: wiki, path_prefix, strip_prefix: true })
+    await make('/dns-providers', {
+      name: 'Our name server',
+      kind: 'rfc2136',
+      server: 'ns1.example.net',
+      username: 'acme',
+      secret: 'c2VjcmV0IG9mIHRoZSBleGFtcGxl',
+      zones: ['example.net'],
+    })
+    await make('/certificates', { source: 'uploaded', ...selfMade('wiki.example.net', 40) })
+    await make('/certificates', { source: 'uploaded', ...selfMade('*.shops.example.net', 9) })
+    traffic = setInterval(visit, 1000)
+    drawers['proxy-domain'] = `/proxy/domains/${main}`
+    drawers['proxy-backend'] = `/proxy/backends/${shop}`
     // In the lab this one answers, and the clock follows it.
     await api.post('/api/v1/ntp/pools', { data: { kind: 'server', address: '198.51.100.2', prefer: true } })
     await expect
@@ -115,6 +167,9 @@ const further: Record<string, (page: Page) => Promise<void>> = {
     await typePassword(page, anna)
     await expect(page.getByLabel('Code', { exact: true })).toBeVisible()
   },
+  ...Object.fromEntries(
+    Object.keys(drawers).map((name) => [name, async (page: Page) => void (await page.goto(drawers[name] ?? '/'))]),
+  ),
   'profile-app-setup': async (page) => {
     await page.goto('/profile/two-factor')
     await page.getByRole('button', { name: 'Set up an app' }).click()

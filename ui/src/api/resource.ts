@@ -43,18 +43,27 @@ export interface Singleton<T> {
 
 const notes: readonly string[] = ['note', 'labels']
 
+type ChangeSet = paths['/change-sets']['post']['requestBody']['content']['application/json']
+export type Operation = ChangeSet['operations'][number]
+
+/** Stores several rows at once: all of them, or none. */
+export const changeSet = (operations: Operation[], reason = '') =>
+  answer(http.POST('/change-sets', { body: { operations, preview: false, reason } }))
+
 // biome-ignore lint/suspicious/noExplicitAny: the path is a value here; its types were checked by the caller's generics.
 const call = (method: string, path: string, init?: object): any => (http as any).request(method, path, init)
 
-export function resource<P extends CollectionPath>(kind: string, path: P): Resource<Item<P>> {
+/** `parent` is the row that those of a path such as /domains/{parent}/headers belong to. */
+export function resource<P extends CollectionPath>(kind: string, path: P, parent?: string): Resource<Item<P>> {
   const one = `${path}/{id}`
+  const params = (id?: string) => ({ params: { path: { parent, id } } })
   return {
     kind,
-    list: async () => (await answer<Item<P>[]>(call('get', path))).value,
-    read: (id) => answer(call('get', one, { params: { path: { id } } })),
-    create: (body) => answer(call('post', path, { body })),
-    update: (id, body, etag) => answer(call('put', one, { params: { path: { id } }, body, headers: ifMatch(etag) })),
-    remove: (id, etag) => answer(call('delete', one, { params: { path: { id } }, headers: ifMatch(etag) })),
+    list: async () => (await answer<Item<P>[]>(call('get', path, params()))).value,
+    read: (id) => answer(call('get', one, params(id))),
+    create: (body) => answer(call('post', path, { ...params(), body })),
+    update: (id, body, etag) => answer(call('put', one, { ...params(id), body, headers: ifMatch(etag) })),
+    remove: (id, etag) => answer(call('delete', one, { ...params(id), headers: ifMatch(etag) })),
   }
 }
 

@@ -2788,7 +2788,7 @@ export interface components {
              * @description How to show that they are ours.
              * @enum {string}
              */
-            challenge?: "http-01" | "dns-01";
+            challenge: "http-01" | "dns-01";
             /** @description Who sets the DNS record. None takes the provider whose zones fit the name best. */
             dns_provider_id?: string;
             /** @description Names that the certificate is for. */

@@ -5,21 +5,26 @@ import {
   IconAt,
   IconBolt,
   IconBox,
+  IconCertificate,
   IconClock,
   IconHomeShield,
   IconNetwork,
   IconPlugConnected,
   IconSearch,
+  IconServer2,
   IconShieldCheck,
   IconSignRight,
   IconUsers,
+  IconWorld,
 } from '@tabler/icons-react'
 import { useQueries, useQuery } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
+import { certificates } from '../areas/certificates/resources'
 import { addresses, addressGroups, natRules, rules, serviceGroups, services, zones } from '../areas/firewall/resources'
 import { interfaces, ipAddresses, routes } from '../areas/network/resources'
 import { ntpPools } from '../areas/ntp/resources'
+import { backends, domains } from '../areas/proxy/resources'
 import { users } from '../areas/users/resources'
 import { reapply } from './actions'
 import { navigation } from './navigation'
@@ -30,6 +35,9 @@ export const show = spotlight.open
 
 /** What can be found by its name or its address. */
 const named = [
+  { resource: domains, nav: 'domains', icon: IconWorld },
+  { resource: backends, nav: 'backends', icon: IconServer2 },
+  { resource: certificates, nav: 'certificates', icon: IconCertificate },
   { resource: rules, nav: 'rules', icon: IconShieldCheck },
   { resource: natRules, nav: 'nat', icon: IconShieldCheck },
   { resource: addresses, nav: 'objects', icon: IconBox },
@@ -54,6 +62,10 @@ interface Named {
   src_cidr?: string
   dst_cidr?: string
   port_start?: number | null
+  /** Those of a certificate. */
+  names?: string[]
+  notes?: string
+  servers?: { name: string; address: string }[]
 }
 
 /** Go anywhere, find any object by name, address or id, run actions: Ctrl+K. */
@@ -106,11 +118,19 @@ export default function Palette() {
         })),
         ...named.flatMap(({ resource: { kind }, nav, icon: Icon }, index) =>
           (lists[index]?.data ?? []).map(
-            ({ id, name, address, destination, comment, description, value, ...more }) => ({
+            ({ id, name, names, address, destination, comment, description, value, ...more }) => ({
               id,
-              label: name ?? address ?? destination,
+              label: name ?? names?.join(', ') ?? address ?? destination,
               description: [t(`nav.${nav}`), value ?? (comment || description)].filter(Boolean).join(' · '),
-              keywords: [id, more.target_address, more.src_cidr, more.dst_cidr, more.port_start]
+              keywords: [
+                id,
+                more.target_address,
+                more.src_cidr,
+                more.dst_cidr,
+                more.port_start,
+                more.notes,
+                ...(more.servers ?? []).flatMap((server) => [server.name, server.address]),
+              ]
                 .filter(Boolean)
                 .map(String),
               onClick: go(pathOfThing({ kind, id }) ?? '/'),

@@ -1,7 +1,10 @@
 import {
   IconArrowsExchange,
+  IconArrowsSplit2,
   IconAt,
   IconBox,
+  IconCertificate,
+  IconChartLine,
   IconClock,
   IconFileDiff,
   IconHistory,
@@ -13,10 +16,12 @@ import {
   IconPlugConnected,
   type IconProps,
   IconRoute,
+  IconServer2,
   IconSettings,
   IconShieldCheck,
   IconSignRight,
   IconUsers,
+  IconWorld,
 } from '@tabler/icons-react'
 import type { ComponentType } from 'react'
 import { paths } from './paths'
@@ -33,6 +38,16 @@ interface NavItem {
 /** The areas in the words of the trade. What is not built is not here. */
 export const navigation: { area: string | null; items: NavItem[] }[] = [
   { area: null, items: [{ name: 'overview', to: paths.overview, icon: IconLayoutDashboard }] },
+  {
+    area: 'proxy',
+    items: [
+      { name: 'domains', to: paths.domains, icon: IconWorld },
+      { name: 'backends', to: paths.backends, icon: IconServer2 },
+      { name: 'routing', to: paths.routing, icon: IconArrowsSplit2 },
+      { name: 'certificates', to: paths.certificates, icon: IconCertificate },
+      { name: 'statistics', to: paths.proxyStatistics, icon: IconChartLine },
+    ],
+  },
   {
     area: 'firewall',
     items: [

@@ -77,6 +77,19 @@ const singleServices = front(services, firewallServices)
 const firewallServiceGroups = () => import('../areas/firewall/ServiceGroups')
 const serviceGroups = part(services, 'groups', firewallServiceGroups)
 
+const domainsPage = () => import('../areas/proxy/DomainsPage')
+const domains = page(paths.domains, domainsPage)
+const backendsPage = () => import('../areas/proxy/BackendsPage')
+const backends = page(paths.backends, backendsPage)
+const routingPage = () => import('../areas/proxy/RoutingPage')
+const routing = page(paths.routing, routingPage)
+
+const certificatesPage = page(paths.certificates, () => import('../areas/certificates/CertificatesPage'))
+const certificateList = () => import('../areas/certificates/Certificates')
+const certificates = front(certificatesPage, certificateList)
+const providerList = () => import('../areas/certificates/Providers')
+const providers = part(certificatesPage, 'providers', providerList)
+
 const interfacesPage = () => import('../areas/network/InterfacesPage')
 const interfaces = page(paths.interfaces, interfacesPage)
 const addressesPage = () => import('../areas/network/AddressesPage')
@@ -98,6 +111,19 @@ const profileTokens = part(profile, 'tokens', tokens)
 
 const tree = root.addChildren([
   page(paths.overview, () => import('../areas/overview/OverviewPage')),
+  domains.addChildren(drawers(domains, domainsPage)),
+  backends.addChildren(drawers(backends, backendsPage)),
+  routing.addChildren(drawers(routing, routingPage)),
+  certificatesPage.addChildren([
+    certificates.addChildren([
+      at(certificates, '/'),
+      part(certificates, 'upload', certificateList, 'Upload'),
+      ...drawers(certificates, certificateList),
+    ]),
+    providers.addChildren(drawers(providers, providerList)),
+    part(certificatesPage, 'acme', () => import('../areas/certificates/Acme')),
+  ]),
+  page(paths.proxyStatistics, () => import('../areas/proxy/StatisticsPage')),
   ntp.addChildren([
     part(ntp, '/', () => import('../areas/ntp/Sources')),
     ntpServers.addChildren(drawers(ntpServers, servers)),

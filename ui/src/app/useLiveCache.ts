@@ -4,6 +4,9 @@ import { auditStream, componentStream } from '../api/streams'
 import { useStream } from '../kit/useStream'
 import { meQuery } from './session'
 
+/** What is read again besides: servers are part of their backend, and the rules of a domain go with it. */
+const besides: Record<string, string> = { 'proxy.server': 'proxy.backend', 'proxy.domain': 'proxy.routing-rule' }
+
 /**
  * Every mutation leaves an audit entry, so the audit stream says which lists are out of date, whoever
  * changed them: `ntp.pool.update` makes `ntp.pool` be read again, `user.totp.disable` makes `user`.
@@ -24,7 +27,8 @@ export function useLiveCache() {
       auditStream.onNews(({ action }) => {
         const words = action.split('.')
         for (const end of words.keys()) {
-          void queries.invalidateQueries({ queryKey: [words.slice(0, end + 1).join('.')] })
+          const kind = words.slice(0, end + 1).join('.')
+          for (const key of [kind, besides[kind]]) if (key) void queries.invalidateQueries({ queryKey: [key] })
         }
       }),
     [queries],

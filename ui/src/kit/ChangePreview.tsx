@@ -3,16 +3,13 @@ import { useQuery } from '@tanstack/react-query'
 import { Fragment } from 'react'
 import { useTranslation } from 'react-i18next'
 import { http, unwrap } from '../api/client'
-import type { paths } from '../api/schema'
+import type { Operation } from '../api/resource'
 import { optionalText } from '../i18n/i18n'
 import classes from './ChangePreview.module.css'
 import { Diff } from './Diff'
 import { FieldChanges } from './FieldChanges'
 import { FaultNotice } from './Loaded'
 import { type Model, modelChanges } from './model-changes'
-
-type ChangeSet = paths['/change-sets']['post']['requestBody']['content']['application/json']
-export type Operation = ChangeSet['operations'][number]
 
 const intoView = (element: HTMLElement | null) => element?.scrollIntoView({ block: 'nearest' })
 

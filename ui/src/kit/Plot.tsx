@@ -6,7 +6,9 @@ import UPlot from 'uplot'
 export interface PlotProps {
   /** Seconds since the epoch, and a value for each. */
   times: number[]
-  values: number[]
+  values: (number | null)[]
+  /** A part of the values that is bad news. */
+  bad?: (number | null)[]
   /** How many seconds the chart shows. */
   window: number
   /** The top of the scale; a chart without a natural one grows with its values, but not below `floor`. */
@@ -14,12 +16,19 @@ export interface PlotProps {
   floor?: number
   height: number
   label: string
+  /** The time stands under the chart. */
+  clock?: boolean
   format: (value: number) => string
 }
 
+const clockTicks = (_: UPlot, ticks: number[]) =>
+  ticks.map((at) => new Date(at * 1000).toLocaleTimeString('en-GB', { hour: '2-digit', minute: '2-digit' }))
+
 const color = (name: string) => getComputedStyle(document.documentElement).getPropertyValue(name)
 
-export default function Plot({ times, values, window, max, floor = 1, height, label, format }: PlotProps) {
+export default function Plot(props: PlotProps) {
+  const { times, values, bad, window, max, floor = 1, height, label, clock = false, format } = props
+  const two = bad !== undefined
   const host = useRef<HTMLDivElement>(null)
   const plot = useRef<UPlot>(null)
   const scheme = useComputedColorScheme()
@@ -42,7 +51,7 @@ export default function Plot({ times, values, window, max, floor = 1, height, la
         padding: [8, 0, 8, 0],
         scales: { y: { range: (_, __, top) => [0, max ?? Math.max(top * 1.2, floor)] } },
         axes: [
-          { ...axis, show: false },
+          { ...axis, show: clock, size: 26, font: '11px Inter, sans-serif', space: 60, values: clockTicks },
           {
             ...axis,
             size: 44,
@@ -55,9 +64,10 @@ export default function Plot({ times, values, window, max, floor = 1, height, la
         series: [
           {},
           { stroke: color('--gw-accent'), width: 1.5, fill: color('--gw-accent-tint'), points: { show: false } },
+          ...(two ? [{ stroke: color('--gw-bad'), width: 1.5, points: { show: false } }] : []),
         ],
       },
-      [[], []],
+      two ? [[], [], []] : [[], []],
       element,
     )
     const observer = new ResizeObserver(() => plot.current?.setSize({ width: element.clientWidth, height }))
@@ -66,14 +76,14 @@ export default function Plot({ times, values, window, max, floor = 1, height, la
       observer.disconnect()
       plot.current?.destroy()
     }
-  }, [height, max, floor, scheme])
+  }, [height, max, floor, scheme, clock, two])
 
   // biome-ignore lint/correctness/useExhaustiveDependencies: a chart that was drawn anew needs its values again.
   useEffect(() => {
     const now = times.at(-1) ?? Date.now() / 1000
-    plot.current?.setData([times, values], true)
+    plot.current?.setData(bad ? [times, values, bad] : [times, values], true)
     plot.current?.setScale('x', { min: now - window, max: now })
-  }, [times, values, window, height, max, floor, scheme])
+  }, [times, values, bad, window, height, max, floor, scheme, clock])
 
   return <div ref={host} role="img" aria-label={label} />
 }

@@ -6,11 +6,10 @@ import { useForm } from 'react-hook-form'
 import { useTranslation } from 'react-i18next'
 import type { Answer } from '../api/client'
 import { toFault } from '../api/fault'
-import type { Resource, Singleton } from '../api/resource'
+import type { Operation, Resource, Singleton } from '../api/resource'
 import { useCanEdit } from '../app/session'
-import type { Operation } from './ChangePreview'
 import { confirm } from './confirm'
-import { Field, type FieldSpec, type Values } from './fields'
+import { Field, type FieldSpec, isSecret, type Values } from './fields'
 import { placeFault } from './form-errors'
 import { Loaded } from './Loaded'
 import { Notice } from './Notice'
@@ -38,7 +37,14 @@ interface FormProps {
 }
 
 /** A new resource. */
-export function CreateForm<T>(props: FormProps & { resource: Pick<Resource<T>, 'kind' | 'create'>; defaults: Values }) {
+export function CreateForm<T>(
+  props: FormProps & {
+    resource: Pick<Resource<T>, 'kind' | 'create'>
+    defaults: Values
+    /** What is stored, where it is more than the one row. */
+    operations?: (body: Values) => Operation[]
+  },
+) {
   const { resource, defaults } = props
   return (
     <FormBody
@@ -47,7 +53,7 @@ export function CreateForm<T>(props: FormProps & { resource: Pick<Resource<T>, '
       initial={defaults}
       save={resource.create}
       kind={resource.kind}
-      operation={(body) => ({ kind: resource.kind, verb: 'create', body })}
+      operations={props.operations ?? ((body) => [{ kind: resource.kind, verb: 'create', body }])}
     />
   )
 }
@@ -62,6 +68,8 @@ export function EditForm<T extends object>(
     keep?: (value: T) => string | undefined
     /** The fields of this one that stay as they are. */
     fixed?: (value: T) => readonly string[]
+    /** What stands over the form, and what under it. */
+    above?: (value: T) => ReactNode
     children?: (value: T) => ReactNode
   },
 ) {
@@ -88,6 +96,7 @@ export function EditForm<T extends object>(
     <Loaded query={query} height={320}>
       {(loaded) => (
         <>
+          {props.above?.(loaded.value)}
           <Baseline loaded={loaded} update={(body, etag, changed) => resource.update(id, body, etag, changed)}>
             {(base, form) => (
               <FormBody
@@ -95,7 +104,7 @@ export function EditForm<T extends object>(
                 initial={base.value as Values}
                 {...form}
                 kind={resource.kind}
-                operation={(body) => ({ kind: resource.kind, verb: 'update', id, body })}
+                operations={(body) => [{ kind: resource.kind, verb: 'update', id, body }]}
                 remove={() => remove(base)}
                 keep={props.keep?.(base.value)}
                 fixed={props.fixed?.(base.value)}
@@ -123,12 +132,9 @@ export function SettingsForm<T extends object>(props: FormProps & { singleton: S
               initial={base.value as Values}
               {...form}
               kind={singleton.kind}
-              operation={(body) => ({
-                kind: singleton.kind,
-                verb: 'update',
-                id: (base.value as { id?: string }).id,
-                body,
-              })}
+              operations={(body) => [
+                { kind: singleton.kind, verb: 'update', id: (base.value as { id?: string }).id, body },
+              ]}
             />
           )}
         </Baseline>
@@ -200,7 +206,7 @@ interface BodyProps extends FormProps {
   kind: string
   initial: Values
   save: (body: Values, changed: string[]) => Promise<Answer<unknown>>
-  operation: (body: Values) => Operation
+  operations: (body: Values) => Operation[]
   /** Nothing is stored yet: the values may be saved as they are. */
   fresh?: boolean
   onDirty?: (dirty: boolean) => void
@@ -216,7 +222,7 @@ function FormBody({
   initial,
   fresh,
   save,
-  operation,
+  operations,
   onDone,
   remove,
   keep,
@@ -232,7 +238,7 @@ function FormBody({
   const queries = useQueryClient()
   const canEdit = useCanEdit() || own
   const [problem, setProblem] = useState('')
-  const [shown, setShown] = useState<Operation | null>(null)
+  const [shown, setShown] = useState<Operation[] | null>(null)
   const names = fields.map((field) => field.name)
   const [objection, setObjection] = useState<{ to: string; text: ReactNode } | null>(null)
   const start = { ...pick(shape?.read(initial) ?? initial, names), ...emptySecrets(fields) }
@@ -245,8 +251,8 @@ function FormBody({
 
   const bodyOf = (all: Values) => {
     const body = pick(all, names)
-    // An empty password field means: keep the stored one.
-    for (const field of fields) if (field.type === 'password' && !body[field.name]) delete body[field.name]
+    // The empty field of a secret means: keep the stored one.
+    for (const field of fields) if (isSecret(field) && !body[field.name]) delete body[field.name]
     return shape?.write(body) ?? body
   }
 
@@ -254,7 +260,7 @@ function FormBody({
     setProblem('')
     setShown(null)
     const body = bodyOf(all)
-    const text = agreed ? null : await objectionTo([operation(body)], guard)
+    const text = agreed ? null : await objectionTo(operations(body), guard)
     setObjection(text ? { to: JSON.stringify(body), text } : null)
     if (text) return
     const changed = names.filter((name) => JSON.stringify(all[name]) !== JSON.stringify(start[name]))
@@ -309,7 +315,7 @@ function FormBody({
               control={form.control}
               disabled={fixed.includes(field.name)}
               kept={field.configured ? Boolean(initial[field.configured]) : undefined}
-              autoFocus={fresh && field === fields.find(({ type }) => type !== 'choice' && type !== 'segments')}
+              autoFocus={fresh && field === fields.find(({ type }) => !chosen.includes(type))}
             />
           </Fragment>
         ))}
@@ -331,7 +337,7 @@ function FormBody({
             <Button
               variant="default"
               disabled={!isDirty}
-              onClick={form.handleSubmit((all) => setShown(operation(bodyOf(all))))}
+              onClick={form.handleSubmit((all) => setShown(operations(bodyOf(all))))}
             >
               {t('form.preview')}
             </Button>
@@ -354,12 +360,15 @@ function FormBody({
       {keep && <p className={classes.keep}>{keep}</p>}
       {shown && (
         <Suspense>
-          <ChangePreview operations={[shown]} />
+          <ChangePreview operations={shown} />
         </Suspense>
       )}
     </form>
   )
 }
+
+/** Fields that the cursor does not start in: there is nothing to type, and a list would open by itself. */
+const chosen: FieldSpec['type'][] = ['choice', 'segments', 'select']
 
 function pick(values: Values, names: string[]): Values {
   return Object.fromEntries(names.map((name) => [name, values[name]]))
@@ -367,5 +376,5 @@ function pick(values: Values, names: string[]): Values {
 
 /** A secret is never shown: its field begins empty. */
 function emptySecrets(fields: FieldSpec[]): Values {
-  return Object.fromEntries(fields.filter(({ type }) => type === 'password').map(({ name }) => [name, '']))
+  return Object.fromEntries(fields.filter(isSecret).map(({ name }) => [name, '']))
 }

@@ -3,16 +3,17 @@ import { useHotkeys } from '@mantine/hooks'
 import { IconPlus, IconSearch } from '@tabler/icons-react'
 import { useQuery } from '@tanstack/react-query'
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
-import { lazy, Suspense, useRef } from 'react'
+import { Fragment, lazy, type ReactNode, Suspense, useRef } from 'react'
 import { useTranslation } from 'react-i18next'
 import type { Resource } from '../api/resource'
 import { useCanEdit } from '../app/session'
 import { type Column, DataTable } from './DataTable'
 import { Empty } from './Empty'
 import { Loaded } from './Loaded'
-import { type Filter, type ListSearch, narrowed, nextSort, selectRows } from './list-logic'
+import { type Filter, grouped, type ListSearch, narrowed, nextSort, selectRows } from './list-logic'
 import { Panel } from './Page'
 import classes from './ResourceList.module.css'
+import { within } from './useReorder'
 
 // The types of the rows are lost on the way through lazy.
 const SortableTable = lazy(() => import('./SortableTable')) as unknown as typeof import('./SortableTable').default
@@ -32,13 +33,30 @@ interface ResourceListProps<T, R> {
   /** Rows without an address are there to be read. */
   rowLink?: (row: R) => string | undefined
   createLink?: string
+  /** What else makes one, beside the button that does. */
+  beside?: ReactNode
   /** For rows that stand in an order: how a new one is stored, and what people call a row. */
   order?: { save: (ids: string[]) => void; name: (row: R) => string }
+  /** For rows that belong together: a table for each key, with its name and what stands over it. */
+  group?: { of: (row: R) => string; name: (key: string) => string; title?: (key: string) => ReactNode }
 }
 
 /** Every list of a resource: search, filters and sort in the address, keyboard, an empty state that helps. */
 export function ResourceList<T, R extends { id: string } = T & { id: string }>(props: ResourceListProps<T, R>) {
-  const { resource, join, every, text, columns, filters = [], searchText, rowLink, createLink, order } = props
+  const {
+    resource,
+    join,
+    every,
+    text,
+    columns,
+    filters = [],
+    searchText,
+    rowLink,
+    createLink,
+    beside,
+    order,
+    group,
+  } = props
   const { t } = useTranslation()
   const canEdit = useCanEdit()
   const navigate = useNavigate()
@@ -55,9 +73,12 @@ export function ResourceList<T, R extends { id: string } = T & { id: string }>(p
   ])
 
   const createButton = canEdit && createLink && (
-    <Button component={Link} to={createLink} leftSection={<IconPlus size={16} />}>
-      {t(`${text}.create`)}
-    </Button>
+    <div className={classes.create}>
+      {beside}
+      <Button component={Link} to={createLink} leftSection={<IconPlus size={16} />}>
+        {t(`${text}.create`)}
+      </Button>
+    </div>
   )
 
   return (
@@ -69,10 +90,11 @@ export function ResourceList<T, R extends { id: string } = T & { id: string }>(p
         }
         const rows = selectRows(all, { columns, filters, text: searchText, search })
         const off = narrowed(filters, search)
+        const ids = all.map(({ id }) => id)
+        const title = t(`${text}.title`)
+        const groups = group ? [...grouped(rows, group.of)] : [['', rows] as const]
         const table = {
-          label: t(`${text}.title`),
           columns,
-          rows,
           rowKey: (row: R) => row.id,
           rowLink,
           sort: search.sort,
@@ -140,12 +162,27 @@ export function ResourceList<T, R extends { id: string } = T & { id: string }>(p
             {order && canEdit && off && rows.length > 0 && <p className={classes.hint}>{t('order.why')}</p>}
             {rows.length === 0 ? (
               <p className={classes.nothing}>{t('list.nothing')}</p>
-            ) : order && canEdit ? (
-              <Suspense fallback={<DataTable {...table} />}>
-                <SortableTable {...table} onOrder={order.save} rowName={order.name} off={off} />
-              </Suspense>
             ) : (
-              <DataTable {...table} />
+              groups.map(([key, members]) => {
+                const part = { ...table, rows: members, label: group ? `${title}: ${group.name(key)}` : title }
+                return (
+                  <Fragment key={key}>
+                    {group && <h2 className={classes.group}>{group.title?.(key) ?? group.name(key)}</h2>}
+                    {order && canEdit ? (
+                      <Suspense fallback={<DataTable {...part} />}>
+                        <SortableTable
+                          {...part}
+                          onOrder={(own) => order.save(within(ids, own))}
+                          rowName={order.name}
+                          off={off}
+                        />
+                      </Suspense>
+                    ) : (
+                      <DataTable {...part} />
+                    )}
+                  </Fragment>
+                )
+              })
             )}
           </Panel>
         )

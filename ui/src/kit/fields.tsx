@@ -16,6 +16,8 @@ import { type Control, Controller } from 'react-hook-form'
 import { useTranslation } from 'react-i18next'
 import { optionalText } from '../i18n/i18n'
 import { Password } from './Password'
+import { PemText } from './PemText'
+import { Quantity } from './Quantity'
 
 export type Values = Record<string, unknown>
 
@@ -36,6 +38,10 @@ export interface FieldSpec {
     | 'suggest'
     | 'members'
     | 'note'
+    | 'size'
+    | 'span'
+    | 'pem'
+    | 'pem-key'
   /** For a choice or segments: the values; their texts stand at `<field>.options.<value>`. */
   options?: readonly string[]
   /** For a select, members, labels or a suggestion: what can be chosen, with its texts. */
@@ -52,6 +58,9 @@ export interface FieldSpec {
   /** Whether the field makes sense with what the others say. */
   when?: (values: Values) => boolean
 }
+
+/** What is never shown, and kept when its field stays empty. */
+export const isSecret = ({ type }: FieldSpec) => type === 'password' || type === 'pem-key'
 
 /** More than this nobody reads: the search finds the rest. */
 const shownChoices = 100
@@ -196,6 +205,20 @@ export function Field({ spec, text, control, autoFocus, disabled, kept }: FieldP
             )
           case 'note':
             return <Textarea {...common} value={String(value ?? '')} rows={3} resize="vertical" />
+          case 'size':
+          case 'span':
+            return (
+              <Quantity
+                {...common}
+                scale={spec.type}
+                value={(value as number | null) ?? null}
+                min={spec.min}
+                max={spec.max}
+              />
+            )
+          case 'pem':
+          case 'pem-key':
+            return <PemText {...common} value={String(value ?? '')} secret={spec.type === 'pem-key'} />
           case 'password':
             return <Password {...common} value={String(value ?? '')} autoComplete="new-password" />
           default:

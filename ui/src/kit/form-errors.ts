@@ -4,8 +4,14 @@ import type { Fault } from '../api/fault'
 /** Fields of the API that the form has under another name. */
 export type Covered = Record<string, string>
 
-/** The field of the form that a complaint such as `servers[2].address` or `allow_acl.0` belongs to. */
-export function fieldOf(path: string, known: readonly string[], covered: Covered = {}): string | undefined {
+const operation = /^operations\.\d+\./
+
+/**
+ * The field of the form that a complaint such as `servers[2].address` or `allow_acl.0` belongs to. A form that stores
+ * several rows at once has `operations.1.port` at `port`.
+ */
+export function fieldOf(complaint: string, known: readonly string[], covered: Covered = {}): string | undefined {
+  const path = complaint.replace(operation, '')
   if (known.includes(path)) return path
   const root = path.split(/[.[]/, 1)[0] ?? ''
   return known.includes(root) ? root : covered[root]

@@ -53,6 +53,17 @@ export function selectRows<T>(rows: readonly T[], { columns, filters, text, sear
   return matching
 }
 
+/** The rows by what they belong to; what comes first in the list comes first here. */
+export function grouped<T>(rows: readonly T[], of: (row: T) => string): Map<string, T[]> {
+  const groups = new Map<string, T[]>()
+  for (const row of rows) {
+    const members = groups.get(of(row))
+    if (members) members.push(row)
+    else groups.set(of(row), [row])
+  }
+  return groups
+}
+
 /** Whether a list shows less than everything, or in another order than its own. */
 export function narrowed(filters: readonly Pick<Filter<never>, 'key'>[], search: ListSearch): boolean {
   return ['q', 'sort', ...filters.map(({ key }) => key)].some((key) => search[key] !== undefined)

@@ -1,8 +1,7 @@
 import type { QueryClient } from '@tanstack/react-query'
 import type { ReactNode } from 'react'
-import type { Resource } from '../api/resource'
+import type { Operation, Resource } from '../api/resource'
 import i18n from '../i18n/i18n'
-import type { Operation } from './ChangePreview'
 import { confirm } from './confirm'
 import { toastApplied } from './toast'
 

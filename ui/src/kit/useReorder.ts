@@ -25,6 +25,13 @@ export function useReorder<T extends { id: string }>({ kind, reorder }: OrderedR
   }
 }
 
+/** The whole order after a part of it was put into another one: the places of the part stay the part's. */
+export function within(all: readonly string[], part: readonly string[]): string[] {
+  const own = new Set(part)
+  let next = 0
+  return all.map((id) => (own.has(id) ? (part[next++] as string) : id))
+}
+
 /** The ids with one of them at another place. */
 export function moved(ids: readonly string[], from: number, to: number): string[] {
   const rest = ids.filter((_, index) => index !== from)

@@ -4,11 +4,11 @@ import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { type ReactNode, useState } from 'react'
 import { useTranslation } from 'react-i18next'
-import { answer, http } from '../../api/client'
+import { changeSet, type Operation } from '../../api/resource'
 import type { Adoptable } from '../../api/types'
 import { paths } from '../../app/paths'
 import { useCanEdit } from '../../app/session'
-import ChangePreview, { type Operation } from '../../kit/ChangePreview'
+import ChangePreview from '../../kit/ChangePreview'
 import { DetailDrawer } from '../../kit/DetailDrawer'
 import { FaultNotice, Loaded } from '../../kit/Loaded'
 import { Notice } from '../../kit/Notice'
@@ -55,8 +55,7 @@ function AdoptForm({ links }: { links: Adoptable[] }) {
     },
   })
   const adopt = useMutation({
-    mutationFn: (operations: Operation[]) =>
-      answer(http.POST('/change-sets', { body: { operations, preview: false, reason: t('adopt.title') } })),
+    mutationFn: (operations: Operation[]) => changeSet(operations, t('adopt.title')),
     onSuccess: async ({ applied }) => {
       toastApplied(t('adopt.done', { count }), applied)
       // The preview goes first: it would be refused now, for what it announced is there.

@@ -1,5 +1,5 @@
+import type { Operation } from '../../api/resource'
 import type { Adoptable } from '../../api/types'
-import type { Operation } from '../../kit/ChangePreview'
 
 /** What the operator wants of a link that nobody declared. */
 export interface Choice {

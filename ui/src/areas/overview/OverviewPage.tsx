@@ -18,6 +18,7 @@ import { Time } from '../../kit/Time'
 import { useStream } from '../../kit/useStream'
 import { AuditList } from '../audit/AuditList'
 import { interfaces } from '../network/resources'
+import { domains } from '../proxy/resources'
 import en from './en.json'
 import classes from './Overview.module.css'
 import { ResourceMeters } from './ResourceMeters'
@@ -26,6 +27,7 @@ import { ServiceBadge } from './ServiceBadge'
 addTexts('overview', en)
 
 const AdoptOffer = lazy(() => import('../network/AdoptOffer'))
+const ProxyMeters = lazy(() => import('./ProxyMeters'))
 
 /** Is it well, what changed, what is not live: without a click. */
 export default function OverviewPage() {
@@ -37,6 +39,7 @@ export default function OverviewPage() {
     refetchInterval: 10_000,
   })
   const declared = useQuery({ queryKey: [interfaces.kind], queryFn: interfaces.list })
+  const sites = useQuery({ queryKey: [domains.kind], queryFn: domains.list })
   const components = useStream(componentStream)
   const audit = useStream(auditStream)
   const { hostname, version, os, kernel } = health.data ?? {}
@@ -49,6 +52,11 @@ export default function OverviewPage() {
         </Suspense>
       )}
       <ResourceMeters />
+      {sites.data && sites.data.length > 0 && (
+        <Suspense>
+          <ProxyMeters />
+        </Suspense>
+      )}
       <div className={classes.columns}>
         <LiveTable
           title={t('components.title')}

@@ -1,11 +1,11 @@
 import { type QueryFunctionContext, useQuery } from '@tanstack/react-query'
-import type { ReactNode } from 'react'
 import { useTranslation } from 'react-i18next'
 import { http, unwrap } from '../../api/client'
 import type { Resources } from '../../api/types'
 import { Chart } from '../../kit/Chart'
 import { bytes, count, duration, percent } from '../../kit/format'
 import { Loaded } from '../../kit/Loaded'
+import { Meter } from './Meter'
 import classes from './Overview.module.css'
 
 type Sample = Resources & { at: number }
@@ -54,7 +54,7 @@ export function ResourceMeters() {
                 fifteen: now.load15.toFixed(2),
                 count: now.num_cpus,
               })}
-              warn={now.load1 > 2 * now.num_cpus}
+              alarm={now.load1 > 2 * now.num_cpus && t('meters.high')}
             >
               <Chart
                 {...common}
@@ -67,7 +67,7 @@ export function ResourceMeters() {
               title={t('meters.memory')}
               value={percent(memoryUsed(now), now.memory_total_bytes)}
               note={t('meters.of', { used: bytes(memoryUsed(now)), total: bytes(now.memory_total_bytes) })}
-              warn={memoryUsed(now) > 0.9 * now.memory_total_bytes}
+              alarm={memoryUsed(now) > 0.9 * now.memory_total_bytes && t('meters.high')}
             >
               <Chart
                 {...common}
@@ -83,7 +83,7 @@ export function ResourceMeters() {
               note={
                 now.conntrack_max > 0 ? t('meters.max', { max: count(now.conntrack_max) }) : t('meters.noConntrack')
               }
-              warn={now.conntrack_max > 0 && now.conntrack_count > 0.8 * now.conntrack_max}
+              alarm={now.conntrack_max > 0 && now.conntrack_count > 0.8 * now.conntrack_max && t('meters.high')}
             >
               <Chart
                 {...common}
@@ -97,7 +97,7 @@ export function ResourceMeters() {
               title={t('meters.disk')}
               value={percent(diskUsed, now.disk_total_bytes)}
               note={t('meters.of', { used: bytes(diskUsed), total: bytes(now.disk_total_bytes) })}
-              warn={diskUsed > 0.9 * now.disk_total_bytes}
+              alarm={diskUsed > 0.9 * now.disk_total_bytes && t('meters.high')}
             >
               <meter
                 className={classes.bar}
@@ -112,28 +112,5 @@ export function ResourceMeters() {
         )
       }}
     </Loaded>
-  )
-}
-
-interface MeterProps {
-  title: string
-  value: string
-  note: string
-  warn: boolean
-  children: ReactNode
-}
-
-function Meter({ title, value, note, warn, children }: MeterProps) {
-  const { t } = useTranslation('overview')
-  return (
-    <section className={classes.meter}>
-      <h2>{title}</h2>
-      <div className={classes.value} data-warn={warn || undefined}>
-        {value}
-        {warn && <span>{t('meters.high')}</span>}
-      </div>
-      <div className={classes.note}>{note}</div>
-      <div className={classes.picture}>{children}</div>
-    </section>
   )
 }

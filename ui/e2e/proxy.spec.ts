@@ -1,0 +1,179 @@
+import type { Locator, Page } from '@playwright/test'
+import { byAPI, choose, expect, expectAccessible, selfMade, test } from './gateway'
+
+// Each test goes on where the one before it stopped. A reload of the proxy may take away the connection under a poll; the
+// console asks again.
+test.describe.configure({ mode: 'serial' })
+const reload = 'net::ERR_FAILED'
+test.use({ expected: [reload] })
+
+const site = 'shop.example.net'
+const row = (page: Page, text: string) => page.getByRole('row').filter({ hasText: text })
+const form = (page: Page) => page.getByRole('dialog')
+const save = (where: Page | Locator) => where.getByRole('button', { name: 'Save', exact: true }).click()
+
+/** What the API has, whatever the page shows. */
+const stored = (path: string) =>
+  byAPI(async (api) => (await (await api.get(`/api/v1${path}`)).json()).data as Record<string, never>[])
+
+test.describe('a site', () => {
+  test.use({ expected: [400, 409, reload] })
+
+  test('is made in one go, and refused at the fields that are wrong', async ({ page }) => {
+    await page.goto('/proxy/domains')
+    await page.getByRole('link', { name: 'New site' }).click()
+    await form(page).getByRole('textbox', { name: 'Name' }).fill(site)
+    await form(page).getByLabel('Address of the server').fill('not an address')
+    await form(page).getByLabel('Port').fill('70000')
+    await save(form(page))
+    await expect(form(page).getByLabel('Address of the server')).toHaveAttribute('aria-invalid', 'true')
+    expect(await stored('/backends')).toHaveLength(0)
+
+    await form(page).getByLabel('Address of the server').fill('10.10.0.2')
+    await form(page).getByLabel('Port').fill('8080')
+    await page.getByRole('button', { name: 'What will change' }).click()
+    const preview = page.getByRole('region', { name: 'What will change' })
+    for (const kind of ['backend', 'server', 'domain']) {
+      await expect(preview.getByRole('heading', { name: kind, exact: true })).toBeVisible()
+    }
+    await save(form(page))
+    await expect(row(page, site)).toBeVisible()
+    await expect(row(page, site).getByRole('link', { name: site }).nth(1)).toBeVisible()
+    const [backend] = await stored('/backends')
+    expect(backend).toMatchObject({ name: site, servers: [{ address: '10.10.0.2', port: 8080 }] })
+
+    await page.getByRole('link', { name: 'New site' }).click()
+    await form(page).getByRole('textbox', { name: 'Name' }).fill(site)
+    await form(page).getByText('A backend that is there').click()
+    await choose(page, 'Backend', site)
+    await save(form(page))
+    await expect(form(page).getByRole('textbox', { name: 'Name' })).toHaveAttribute('aria-invalid', 'true')
+  })
+})
+
+test('a domain has its flags, its limits and its headers', async ({ page }) => {
+  await page.goto(`/proxy/domains?q=${site}`)
+  await row(page, site).getByRole('link', { name: site }).first().click()
+  await form(page).getByLabel('Tell browsers to use HTTPS only').check({ force: true })
+  await form(page).getByRole('textbox', { name: 'Largest request body' }).fill('25')
+  await form(page).getByLabel('Limit the requests of each client').check({ force: true })
+  await form(page).getByLabel('Requests', { exact: true }).fill('50')
+
+  await page.getByRole('button', { name: 'Add a header' }).click()
+  const headers = page.getByRole('region', { name: 'Response headers' })
+  await headers.getByRole('combobox', { name: 'Header' }).fill('X-Frame-Options')
+  await headers.getByLabel('Value').fill('DENY')
+  await save(headers)
+  await expect(row(headers as never, 'DENY')).toContainText('X-Frame-Options')
+  await expectAccessible(page)
+
+  // What was typed before a header was added is still there.
+  await form(page).getByRole('button', { name: 'Save', exact: true }).first().click()
+  await expect(form(page)).toHaveCount(0)
+  await expect(row(page, site)).toContainText('50 requests in 60 s')
+  const [domain] = await stored('/domains')
+  expect(domain).toMatchObject({ hsts_enabled: true, max_body_size_bytes: 25 * 1024 ** 2, rate_limit_requests: 50 })
+
+  await row(page, site).getByRole('switch').click()
+  await expect(page.getByText(`${site} is off`)).toBeVisible()
+  await row(page, site).getByRole('switch').click()
+})
+
+test.describe('a backend', () => {
+  test.use({ expected: [409, reload] })
+
+  test('gets servers, and is kept while something leads to it', async ({ page }) => {
+    await page.goto('/proxy/backends')
+    await row(page, site).getByRole('link', { name: site }).click()
+    const servers = page.getByRole('region', { name: 'Servers' })
+    await servers.getByRole('button', { name: 'Add a server' }).click()
+    await servers.getByLabel('Address').fill('10.10.0.3')
+    await servers.getByLabel('Weight').fill('20')
+    await servers.getByLabel('Backup').check({ force: true })
+    await save(servers)
+    await expect(row(servers as never, '10.10.0.3:8080')).toContainText('backup')
+    await servers.getByRole('button', { name: 'Edit server-2' }).click()
+    await servers.getByLabel('Weight').fill('30')
+    await save(servers)
+    await expect(row(servers as never, '10.10.0.3:8080')).toContainText('30')
+    await expectAccessible(page)
+
+    await form(page).getByRole('button', { name: 'Delete' }).click()
+    const question = page.getByRole('dialog', { name: `Delete ${site}?` })
+    await question.getByRole('button', { name: 'Delete', exact: true }).click()
+    await expect(question.getByRole('link', { name: site })).toBeVisible()
+  })
+})
+
+test('rules of a domain are put into order, and one that never matches says so', async ({ page }) => {
+  const [backend] = await stored('/backends')
+  const [domain] = await stored('/domains')
+  await byAPI((api) =>
+    api.post('/api/v1/routing-rules', {
+      data: { domain_id: domain?.id, backend_id: backend?.id, path_prefix: '/api/v2' },
+    }),
+  )
+  await page.goto(`/proxy/domains/${domain?.id}`)
+  await page.getByRole('link', { name: 'Add a rule' }).click()
+  await form(page).getByLabel('Path begins with').fill('/api')
+  await choose(page, 'Backend', site)
+  await save(form(page))
+  const paths = async () => (await stored('/routing-rules')).map(({ path_prefix }) => path_prefix)
+  await expect.poll(paths).toEqual(['/api/v2', '/api'])
+  await expect(page.getByText('Never matches')).toHaveCount(0)
+
+  await page.getByRole('button', { name: 'Move /api', exact: true }).focus()
+  await page.keyboard.press('Space')
+  await expect(page.locator('[data-dragging]')).toBeVisible()
+  await page.keyboard.press('ArrowUp')
+  await expect(page.getByText(/^\/api over place/)).toBeAttached()
+  await page.keyboard.press('Space')
+  await expect.poll(paths).toEqual(['/api', '/api/v2'])
+  await expect(row(page, '/api/v2')).toContainText('Never matches: /api stands before it')
+})
+
+test('a certificate is uploaded, and its domain shows it', async ({ page }) => {
+  const { certificate_pem, private_key_pem } = selfMade(site, 90)
+  await page.goto('/proxy/certificates')
+  await page.getByRole('link', { name: 'Upload one' }).click()
+  await form(page).getByLabel('Certificate and chain', { exact: false }).first().fill(certificate_pem)
+  const [chooser] = await Promise.all([
+    page.waitForEvent('filechooser'),
+    page.getByRole('button', { name: 'Choose a file: Private key' }).click(),
+  ])
+  await chooser.setFiles({ name: 'key.pem', mimeType: 'text/plain', buffer: Buffer.from(private_key_pem) })
+  await save(form(page))
+  const uploaded = row(page, site).filter({ hasText: 'uploaded' })
+  await expect(uploaded).toContainText(/(89|90) days left/)
+  await page.goto(`/proxy/domains?q=${site}`)
+  await expect(row(page, site)).toContainText(/(89|90) days left/)
+})
+
+test('the statistics say what the proxy does, or why nobody knows', async ({ page }) => {
+  await page.goto('/proxy/statistics')
+  for (const name of ['HAProxy', 'The last hour', 'Frontends', 'Backends and their servers']) {
+    await expect(page.getByRole('heading', { name, exact: true })).toBeVisible()
+  }
+  await page.getByRole('link', { name: /haproxy.cfg/ }).click()
+  await expect(page).toHaveURL(/components\/reverse-proxy/)
+})
+
+test('all sites are closed at once, and opened again', async ({ page }) => {
+  await page.goto('/proxy/domains')
+  await page.getByRole('button', { name: 'Close all sites' }).click()
+  await expect(form(page)).toContainText('Visitors of 1 site')
+  await form(page).getByRole('button', { name: 'Close them' }).click()
+  await expect(page.getByText('Every site shows the maintenance page')).toBeVisible()
+  await page.getByRole('button', { name: 'Open the sites' }).click()
+  await form(page).getByRole('button', { name: 'Open the sites' }).click()
+  await expect(page.getByText('Every site shows the maintenance page')).toHaveCount(0)
+})
+
+test('the palette finds a site by its server', async ({ page }) => {
+  await page.goto('/')
+  await expect(page.getByRole('region', { name: 'Proxy' })).toContainText('Backends')
+  await page.keyboard.press('Control+K')
+  await page.getByPlaceholder('Go to, find, do…').fill('10.10.0.3')
+  await page.getByRole('button', { name: new RegExp(`${site}.*Backends`) }).click()
+  await expect(page).toHaveURL(/\/proxy\/backends\/.+/)
+})

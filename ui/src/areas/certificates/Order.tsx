@@ -1,0 +1,65 @@
+import { useQuery } from '@tanstack/react-query'
+import { useTranslation } from 'react-i18next'
+import { paths } from '../../app/paths'
+import type { FieldSpec, Values } from '../../kit/fields'
+import { CreateDrawer } from '../../kit/ResourceDrawers'
+import { Preflight } from './Preflight'
+import { certificates, dnsProviders } from './resources'
+import { needsDns } from './words'
+
+export function useOrderFields(): FieldSpec[] {
+  const { data: providers = [] } = useQuery({ queryKey: [dnsProviders.kind], queryFn: dnsProviders.list })
+  return [
+    { name: 'names', type: 'list', required: true },
+    {
+      name: 'challenge',
+      type: 'choice',
+      options: ['http-01', 'dns-01'],
+      when: (values) => !needsDns(values.names),
+    },
+    {
+      name: 'dns_provider_id',
+      type: 'select',
+      choices: providers.map(({ id, name }) => ({ value: id, label: name })),
+      when: byDns,
+    },
+    { name: 'key_type', type: 'choice', options: ['ecdsa-p256', 'rsa-2048'] },
+  ]
+}
+
+const byDns = (values: Values) => values.challenge === 'dns-01' || needsDns(values.names)
+
+/** What is chosen for what the form does not ask: a wildcard has one way only, and no provider is the first that fits. */
+export const orderShape = {
+  read: (row: Values): Values => row,
+  write: (values: Values): Values => ({
+    ...values,
+    challenge: byDns(values) ? 'dns-01' : values.challenge,
+    dns_provider_id: byDns(values) ? (values.dns_provider_id ?? null) : null,
+  }),
+}
+
+const defaults = { names: [], challenge: 'http-01', dns_provider_id: null, key_type: 'ecdsa-p256' }
+
+/** An order for a new certificate. */
+export function Create() {
+  const { t } = useTranslation('certificates')
+  const write = (values: Values) => ({ ...orderShape.write(values), source: 'acme' })
+  return (
+    <CreateDrawer
+      resource={certificates}
+      text="certificates:certificate"
+      list={paths.certificates}
+      fields={useOrderFields()}
+      defaults={defaults}
+      shape={{ ...orderShape, write }}
+      preview={false}
+      below={(values) => (
+        <>
+          <Preflight values={values} />
+          <p className="soft">{t('certificate.then')}</p>
+        </>
+      )}
+    />
+  )
+}

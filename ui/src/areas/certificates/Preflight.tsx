@@ -1,0 +1,70 @@
+import { Button } from '@mantine/core'
+import { IconChecklist } from '@tabler/icons-react'
+import { useMutation } from '@tanstack/react-query'
+import { useTranslation } from 'react-i18next'
+import { http, unwrap } from '../../api/client'
+import type { Findings } from '../../api/types'
+import type { Values } from '../../kit/fields'
+import { FaultNotice } from '../../kit/Loaded'
+import { Notice } from '../../kit/Notice'
+import { Badge } from '../../kit/StateBadge'
+import classes from './Certificates.module.css'
+
+interface Question {
+  names: string[]
+  challenge: 'http-01' | 'dns-01'
+  dns_provider_id: string | null
+}
+
+/** Finds out whether an order would succeed, before the certificate authority counts it. */
+export function Preflight({ values }: { values: Values }) {
+  const { t } = useTranslation('certificates')
+  const { names, challenge, dns_provider_id } = values as unknown as Question
+  const question: Question = { names, challenge, dns_provider_id: dns_provider_id ?? null }
+  const ask = useMutation({
+    mutationFn: (body: Question) =>
+      unwrap(
+        http.POST('/certificates/preflight', { body: { ...body, dns_provider_id: body.dns_provider_id ?? undefined } }),
+      ),
+  })
+  // What was found out about other names says nothing about these.
+  const current = JSON.stringify(ask.variables) === JSON.stringify(question)
+  return (
+    <section className={classes.preflight} aria-label={t('preflight.title')}>
+      <div className={classes.buttons}>
+        <Button
+          variant="default"
+          leftSection={<IconChecklist size={16} aria-hidden />}
+          disabled={!names?.length}
+          loading={ask.isPending}
+          onClick={() => ask.mutate(question)}
+        >
+          {t('preflight.verb')}
+        </Button>
+        <span className="soft">{t('preflight.help')}</span>
+      </div>
+      {current && ask.isError && <FaultNotice fault={ask.error} />}
+      {current && ask.data && <Outcome found={ask.data} />}
+    </section>
+  )
+}
+
+function Outcome({ found }: { found: Findings }) {
+  const { t } = useTranslation('certificates')
+  return (
+    <>
+      <Notice tone={found.ok ? 'live' : 'warn'}>{t(found.ok ? 'preflight.ok' : 'preflight.bad')}</Notice>
+      <ul className={classes.findings}>
+        {found.findings.map(({ name, check, ok, detail }) => (
+          <li key={`${check} ${name}`}>
+            <Badge tone={ok ? 'live' : 'bad'}>{t(`preflight.checks.${check}`)}</Badge>
+            <span>
+              {name && <span className="mono">{name} </span>}
+              <span className={ok ? 'soft' : undefined}>{detail}</span>
+            </span>
+          </li>
+        ))}
+      </ul>
+    </>
+  )
+}

@@ -1,0 +1,24 @@
+import { paths } from '../../app/paths'
+import type { FieldSpec } from '../../kit/fields'
+import { CreateDrawer } from '../../kit/ResourceDrawers'
+import { certificates } from './resources'
+
+export const pemFields: FieldSpec[] = [
+  { name: 'certificate_pem', type: 'pem', required: true, covers: ['names', 'source'] },
+  { name: 'private_key_pem', type: 'pem-key' },
+]
+
+/** A certificate that an operator brings. */
+export function Upload() {
+  return (
+    <CreateDrawer
+      resource={certificates}
+      text="certificates:upload"
+      list={paths.certificates}
+      fields={pemFields.map((field) => ({ ...field, required: true }))}
+      defaults={{ certificate_pem: '', private_key_pem: '' }}
+      shape={{ read: (row) => row, write: (values) => ({ ...values, source: 'uploaded' }) }}
+      preview={false}
+    />
+  )
+}

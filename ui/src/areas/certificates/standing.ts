@@ -1,0 +1,71 @@
+import type { Certificate, Domain } from '../../api/types'
+import type { Tone } from '../../kit/Notice'
+
+const day = 86_400_000
+
+/** How a certificate stands, or that there is none. One that the gateway signed itself is none that browsers trust. */
+export type Standing = Certificate['status'] | 'self-signed' | 'none'
+
+export const standingTone: Record<Standing, Tone> = {
+  valid: 'live',
+  expiring: 'warn',
+  expired: 'bad',
+  pending: 'warn',
+  error: 'bad',
+  'self-signed': 'warn',
+  none: 'bad',
+}
+
+type Standable = Pick<Certificate, 'status' | 'source' | 'expires_at'>
+
+export function standingOf(certificate: Standable | undefined): Standing {
+  if (!certificate) return 'none'
+  return certificate.source === 'self-signed' && certificate.status === 'valid' ? 'self-signed' : certificate.status
+}
+
+/** Whether it is more than an order; until then visitors are shown one that the gateway signed itself. */
+export const issued = ({ status }: Pick<Certificate, 'status'>) => status !== 'pending' && status !== 'error'
+
+type Dated = Pick<Certificate, 'status' | 'expires_at'>
+
+/** Whole days until it is over; negative when it is. */
+export function daysLeft({ status, expires_at }: Dated, now = Date.now()): number | null {
+  return expires_at && issued({ status }) ? Math.trunc((Date.parse(expires_at) - now) / day) : null
+}
+
+/** Whether a name in a certificate stands for a host name: a wildcard for one label, not for the name under it. */
+export function covers(pattern: string, name: string): boolean {
+  if (pattern === name) return true
+  if (!pattern.startsWith('*.') || name.startsWith('*.')) return false
+  return name.slice(name.indexOf('.') + 1) === pattern.slice(2)
+}
+
+type Coverable = Pick<Domain, 'name'> & { certificate_id: string | null }
+
+/**
+ * The certificate that visitors of a domain are shown, as the proxy chooses it: the one that the domain names, else one
+ * that browsers trust with its very name, else such a wildcard, else one that the gateway signed. Of several, the one that
+ * lasts longest.
+ */
+export function certificateOf(domain: Coverable, all: readonly Certificate[]): Certificate | undefined {
+  const trusted = (one: Certificate) => one.source !== 'self-signed' && issued(one)
+  const end = (one: Certificate) => (one.expires_at ? Date.parse(one.expires_at) : 0)
+  const named = (one: Certificate) => one.names.includes(domain.name)
+  const rank = (one: Certificate) => 2 * Number(trusted(one)) + Number(named(one))
+  return (
+    all.find(({ id }) => id === domain.certificate_id) ??
+    all
+      .filter(({ names }) => names.some((name) => covers(name, domain.name)))
+      .toSorted((a, b) => rank(b) - rank(a) || end(b) - end(a))[0]
+  )
+}
+
+type Lived = Dated & Pick<Certificate, 'not_before' | 'renew_at'>
+
+/** How far a certificate is through its life, from 0 to 1, with the place of its renewal; null before it is issued. */
+export function lifeOf({ status, not_before, expires_at, renew_at }: Lived, now: number) {
+  if (!not_before || !expires_at || !issued({ status })) return null
+  const from = Date.parse(not_before)
+  const place = (at: number) => Math.min(1, Math.max(0, (at - from) / (Date.parse(expires_at) - from)))
+  return { spent: place(now), renewal: renew_at ? place(Date.parse(renew_at)) : null }
+}

@@ -1,0 +1,121 @@
+import { Link } from '@tanstack/react-router'
+import { useState } from 'react'
+import { useTranslation } from 'react-i18next'
+import { changeSet } from '../../api/resource'
+import type { Backend } from '../../api/types'
+import { paths } from '../../app/paths'
+import type { FieldSpec, Values } from '../../kit/fields'
+import { Facts } from '../../kit/Page'
+import { CreateDrawer, EditDrawer } from '../../kit/ResourceDrawers'
+import { useLive } from './health'
+import { HealthBadge } from './marks'
+import classes from './Proxy.module.css'
+import { backends } from './resources'
+import { Servers } from './Servers'
+import { backendOperations, newIds } from './site'
+import { useBackends, useBackendUsers } from './useSites'
+
+const checked = (values: Values) => values.health_check_enabled === true
+const algorithms = ['roundrobin', 'leastconn', 'source'] as const
+const scheme: FieldSpec = { name: 'scheme', type: 'segments', options: ['http', 'https'] }
+const algorithm: FieldSpec = { name: 'lb_algorithm', type: 'choice', options: algorithms }
+
+const fields: FieldSpec[] = [
+  { name: 'name', type: 'text', required: true, section: 'general' },
+  scheme,
+  { name: 'verify_tls', type: 'switch', when: (values) => values.scheme === 'https' },
+  algorithm,
+  { name: 'websocket', type: 'switch' },
+  { name: 'force_http1', type: 'switch' },
+  { name: 'active', type: 'switch' },
+  { name: 'health_check_enabled', type: 'switch', section: 'check' },
+  { name: 'health_check_method', type: 'segments', options: ['GET', 'HEAD', 'OPTIONS'], when: checked },
+  { name: 'health_check_path', type: 'mono', required: true, when: checked },
+  { name: 'health_check_expect', type: 'mono', required: true, when: checked },
+  { name: 'health_check_host', type: 'mono', when: checked },
+  { name: 'health_check_interval_seconds', type: 'span', min: 1, max: 3600, when: checked },
+]
+
+/** A new backend with its first server: without one it would answer 503. */
+export function Create() {
+  const [ids] = useState(newIds)
+  const operations = (values: Values) => backendOperations(values, ids)
+  return (
+    <CreateDrawer
+      resource={{ kind: backends.kind, create: (body) => changeSet(operations(body as Values)) }}
+      operations={operations}
+      text="proxy:backend"
+      list={paths.backends}
+      fields={[
+        { name: 'name', type: 'text', required: true },
+        scheme,
+        { name: 'address', type: 'mono', required: true },
+        { name: 'port', type: 'number', required: true, min: 1, max: 65535 },
+        algorithm,
+      ]}
+      defaults={{ name: '', scheme: 'http', address: '', port: 80, lb_algorithm: 'roundrobin' }}
+    />
+  )
+}
+
+export function Edit() {
+  return (
+    <EditDrawer
+      resource={backends}
+      text="proxy:backend"
+      list={paths.backends}
+      wide
+      fields={fields}
+      name={(row) => row.name}
+      above={(row) => (
+        <div className={classes.above}>
+          <Now backend={row} />
+          <Servers backend={row} />
+        </div>
+      )}
+    />
+  )
+}
+
+/** How the backend is, and who needs it. */
+function Now({ backend }: { backend: Backend }) {
+  const { t } = useTranslation('proxy')
+  const live = useLive()
+  const { serversOf } = useBackends()
+  const { domains, rules } = useBackendUsers()
+  const sites = domains.get(backend.id) ?? []
+  const routes = rules.get(backend.id) ?? []
+  return (
+    <Facts
+      facts={[
+        [t('backend.health'), <HealthBadge key="h" health={live.healthOf(backend, serversOf(backend.id))} />],
+        [
+          t('backend.users'),
+          sites.length + routes.length === 0 ? (
+            <span key="u" className="soft">
+              {t('backend.unused')}
+            </span>
+          ) : (
+            <ul key="u" className={classes.servers}>
+              {sites.map(({ id, name }) => (
+                <li key={id}>
+                  <Link to={paths.domain(id)} className="mono">
+                    {name}
+                  </Link>
+                </li>
+              ))}
+              {routes.map(({ id, path_prefix }) => (
+                <li key={id}>
+                  <Link to={paths.routingRule(id)} className="mono">
+                    {path_prefix}
+                  </Link>
+                  <span className="soft">{t('common:kinds.proxy.routing-rule')}</span>
+                </li>
+              ))}
+            </ul>
+          ),
+        ],
+      ]}
+    />
+  )
+}

@@ -1,0 +1,72 @@
+import { useQuery } from '@tanstack/react-query'
+import { useMemo } from 'react'
+import { useTranslation } from 'react-i18next'
+import type { FieldSpec, Values } from '../../kit/fields'
+import { Loaded } from '../../kit/Loaded'
+import { SubList } from '../../kit/SubList'
+import { headersOf } from './resources'
+
+/** What sites are often told to set. */
+const usual = [
+  'Content-Security-Policy',
+  'Cross-Origin-Opener-Policy',
+  'Permissions-Policy',
+  'Referrer-Policy',
+  'Server',
+  'X-Content-Type-Options',
+  'X-Frame-Options',
+  'X-Powered-By',
+]
+
+const fields: FieldSpec[] = [
+  { name: 'operation', type: 'segments', options: ['set', 'add', 'remove'] },
+  { name: 'name', type: 'suggest', choices: usual, required: true },
+  { name: 'value', type: 'mono', required: true, when: (values) => values.operation !== 'remove' },
+]
+
+/** The response headers of a domain. */
+export function Headers({ domain }: { domain: string }) {
+  const { t } = useTranslation('proxy')
+  const headers = useMemo(() => headersOf(domain), [domain])
+  const query = useQuery({ queryKey: [headers.kind, 'of', domain], queryFn: headers.list })
+  const write = (values: Values) => ({
+    ...values,
+    domain_id: domain,
+    value: values.operation === 'remove' ? '' : values.value,
+  })
+  return (
+    <Loaded query={query} height={80}>
+      {(rows) => (
+        <SubList
+          resource={headers}
+          rows={rows}
+          text="proxy:header"
+          columns={[
+            {
+              key: 'operation',
+              header: t('header.operation.label'),
+              width: '80px',
+              cell: (row) => t(`header.operation.options.${row.operation}`),
+            },
+            {
+              key: 'name',
+              header: t('header.name.label'),
+              main: true,
+              cell: (row) => <span className="mono">{row.name}</span>,
+            },
+            {
+              key: 'value',
+              header: t('header.value.label'),
+              width: 'minmax(0, 1.6fr)',
+              cell: (row) => (row.value ? <span className="mono">{row.value}</span> : '–'),
+            },
+          ]}
+          fields={fields}
+          defaults={{ operation: 'set', name: '', value: '' }}
+          shape={{ read: (row) => row, write }}
+          name={(row) => row.name}
+        />
+      )}
+    </Loaded>
+  )
+}

@@ -1,0 +1,68 @@
+import { Button } from '@mantine/core'
+import { IconBarrierBlock } from '@tabler/icons-react'
+import { useQuery, useQueryClient } from '@tanstack/react-query'
+import { useTranslation } from 'react-i18next'
+import { useCanEdit } from '../../app/session'
+import { maintenance } from '../../app/state'
+import { confirm } from '../../kit/confirm'
+import { Notice } from '../../kit/Notice'
+import { toastApplied } from '../../kit/toast'
+import { useDomains } from './useSites'
+
+function useMaintenance() {
+  const { t } = useTranslation('proxy')
+  const queries = useQueryClient()
+  const { all } = useDomains()
+  const { data } = useQuery({ queryKey: [maintenance.kind], queryFn: maintenance.read })
+  const ask = (enabled: boolean) => {
+    const step = enabled ? 'close' : 'open'
+    const sites = all.filter(({ active }) => active).length
+    return confirm({
+      title: t(`maintenance.${step}.title`),
+      text: t(`maintenance.${step}.text`, { count: sites }),
+      verb: t(`maintenance.${step}.verb`),
+      danger: enabled,
+      act: async () => {
+        const { applied } = await maintenance.update({ enabled }, null)
+        toastApplied(t(`maintenance.${step}.done`), applied)
+        await queries.invalidateQueries({ queryKey: [maintenance.kind] })
+      },
+    })
+  }
+  return { closed: data?.value.enabled, ask, sites: all.length }
+}
+
+/** Closes all sites at once. Nobody does that by the way: it asks, and names how many. */
+export function MaintenanceButton() {
+  const { t } = useTranslation('proxy')
+  const canEdit = useCanEdit()
+  const { closed, ask, sites } = useMaintenance()
+  if (!canEdit || closed !== false || sites === 0) return null
+  return (
+    <Button variant="default" leftSection={<IconBarrierBlock size={16} aria-hidden />} onClick={() => ask(true)}>
+      {t('maintenance.close.button')}
+    </Button>
+  )
+}
+
+export function MaintenanceNotice() {
+  const { t } = useTranslation('proxy')
+  const canEdit = useCanEdit()
+  const { closed, ask } = useMaintenance()
+  if (!closed) return null
+  return (
+    <Notice
+      tone="warn"
+      title={t('maintenance.now.title')}
+      action={
+        canEdit && (
+          <Button size="compact-sm" variant="default" onClick={() => ask(false)}>
+            {t('maintenance.open.verb')}
+          </Button>
+        )
+      }
+    >
+      {t('maintenance.now.text')}
+    </Notice>
+  )
+}

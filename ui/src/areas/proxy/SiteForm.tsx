@@ -1,0 +1,50 @@
+import { useState } from 'react'
+import { changeSet } from '../../api/resource'
+import { paths } from '../../app/paths'
+import type { FieldSpec, Values } from '../../kit/fields'
+import { CreateDrawer } from '../../kit/ResourceDrawers'
+import { domains } from './resources'
+import { newIds, siteOperations } from './site'
+import { useBackends } from './useSites'
+
+const isNew = (values: Values) => values.where === 'new'
+
+/** A new site in one go: its domain, and where it runs. All of it is stored, or nothing. */
+export function Create() {
+  const { all } = useBackends()
+  const [ids] = useState(newIds)
+  const fields: FieldSpec[] = [
+    { name: 'name', type: 'mono', required: true },
+    { name: 'where', type: 'segments', options: ['new', 'existing'] },
+    {
+      name: 'backend_id',
+      type: 'select',
+      required: true,
+      choices: all.map(({ id, name }) => ({ value: id, label: name })),
+      when: (values) => !isNew(values),
+    },
+    { name: 'scheme', type: 'segments', options: ['http', 'https'], when: isNew },
+    { name: 'address', type: 'mono', required: true, when: isNew },
+    { name: 'port', type: 'number', required: true, min: 1, max: 65535, when: isNew },
+    { name: 'http_to_https', type: 'switch' },
+  ]
+  const operations = (values: Values) => siteOperations(values, ids)
+  return (
+    <CreateDrawer
+      resource={{ kind: domains.kind, create: (body) => changeSet(operations(body as Values)) }}
+      operations={operations}
+      text="proxy:site"
+      list={paths.domains}
+      fields={fields}
+      defaults={{
+        name: '',
+        where: 'new',
+        backend_id: null,
+        scheme: 'http',
+        address: '',
+        port: 80,
+        http_to_https: true,
+      }}
+    />
+  )
+}

@@ -1,0 +1,15 @@
+import { useTranslation } from 'react-i18next'
+import { Notice } from '../../kit/Notice'
+import type { Live } from './health'
+
+/** Says why nobody knows how the backends are. */
+export function Unasked({ live }: { live: Live }) {
+  const { t } = useTranslation('proxy')
+  return (
+    live.error && (
+      <Notice tone="warn" title={t('unasked')}>
+        {live.error}
+      </Notice>
+    )
+  )
+}

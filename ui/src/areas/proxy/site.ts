@@ -1,0 +1,39 @@
+import type { Operation } from '../../api/resource'
+import type { Values } from '../../kit/fields'
+
+/** The ids that the new rows get: chosen here, so that they can name each other in one change set. */
+export interface Ids {
+  backend: string
+  server: string
+  domain: string
+}
+
+export const newIds = (): Ids => ({
+  backend: crypto.randomUUID(),
+  server: crypto.randomUUID(),
+  domain: crypto.randomUUID(),
+})
+
+/** A backend with its first server. */
+export function backendOperations({ name, scheme, lb_algorithm, address, port }: Values, ids: Ids): Operation[] {
+  return [
+    { kind: 'proxy.backend', verb: 'create', id: ids.backend, body: { name, scheme, lb_algorithm } },
+    {
+      kind: 'proxy.server',
+      verb: 'create',
+      id: ids.server,
+      body: { backend_id: ids.backend, name: 'server-1', address, port },
+    },
+  ]
+}
+
+/** A site: its domain, and where it runs if that is new too. */
+export function siteOperations(values: Values, ids: Ids): Operation[] {
+  const fresh = values.where === 'new'
+  const { name, http_to_https } = values
+  const body = { name, http_to_https, backend_id: fresh ? ids.backend : values.backend_id }
+  return [
+    ...(fresh ? backendOperations(values, ids) : []),
+    { kind: 'proxy.domain', verb: 'create', id: ids.domain, body },
+  ]
+}

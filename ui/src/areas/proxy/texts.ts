@@ -1,0 +1,5 @@
+import '../certificates/texts'
+import { addTexts } from '../../i18n/i18n'
+import en from './en.json'
+
+addTexts('proxy', en)
