@@ -346,6 +346,9 @@ func routesOf(d *Domain, rules []Rule) (list []entry) {
 
 // byPriority are rules in the order in which they are asked.
 func byPriority(rules []Rule) []Rule {
+	if len(rules) < 2 {
+		return rules
+	}
 	return slices.SortedStableFunc(slices.Values(rules), func(a, b Rule) int {
 		return cmp.Or(cmp.Compare(a.Priority, b.Priority), a.CreatedAt.Compare(b.CreatedAt), slices.Compare(a.ID[:], b.ID[:]))
 	})

@@ -199,13 +199,13 @@ func decode(into any, field string, v any) error {
 	return err
 }
 
-// pairs splits a map as HAProxy does: a key, and all that follows, in which the fields have something between them.
-func pairs(separator rune) func(file []byte) [][]string {
+// pairs splits a map as HAProxy does: a key, and all that follows.
+func pairs(separator string) func(file []byte) [][]string {
 	return func(file []byte) [][]string {
 		var list [][]string
 		for line := range bytes.Lines(file) {
 			if key, text, ok := strings.Cut(strings.TrimRight(string(line), "\n"), " "); ok && !strings.HasPrefix(key, "#") {
-				list = append(list, append([]string{key}, strings.FieldsFunc(text, func(r rune) bool { return r == separator })...))
+				list = append(list, append([]string{key}, strings.Split(text, separator)...))
 			}
 		}
 		return list
@@ -247,7 +247,7 @@ func TestHostileHeaderName(t *testing.T) {
 }
 
 func TestHostileHeaderValue(t *testing.T) {
-	hostile(t, host.ProxyHeaders, "a-value", pairs('\x1f'), func(c *proxy.Config, text string) (string, error) {
+	hostile(t, host.ProxyHeaders, "a-value", pairs("\x1f"), func(c *proxy.Config, text string) (string, error) {
 		err := decode(&c.Headers[0], "value", text)
 		return c.Headers[0].Value.String(), err
 	})
@@ -255,7 +255,7 @@ func TestHostileHeaderValue(t *testing.T) {
 
 func TestHostilePathPrefix(t *testing.T) {
 	hostile(t, host.ProxyRoutes, "/prefix", func(file []byte) [][]string {
-		list := pairs('|')(file)
+		list := pairs("|")(file)
 		for i := range list {
 			list[i][0] = strings.TrimPrefix(list[i][0], c0Domain)
 		}
@@ -269,7 +269,7 @@ func TestHostilePathPrefix(t *testing.T) {
 const c0Domain = "00000000-0000-7000-8000-000000000101"
 
 func TestHostileDomainName(t *testing.T) {
-	hostile(t, host.ProxyHosts, "shop.example.net", pairs('|'), func(c *proxy.Config, text string) (string, error) {
+	hostile(t, host.ProxyHosts, "shop.example.net", pairs("|"), func(c *proxy.Config, text string) (string, error) {
 		text = strings.TrimPrefix(text, "*.") // those go to the map of wildcards
 		c.FQDN = value.DomainName{}           // or it would stand now before and now behind it
 		err := decode(&c.Domains[0], "name", text)

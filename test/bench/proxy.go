@@ -74,6 +74,9 @@ func newProxyBench(ctx context.Context, s settings) (*proxyBench, error) {
 		return nil, err
 	}
 	p.api = newClient(p.lab.Path("/run/gateway/control.sock"), "http://gateway/api/v1", "")
+	if err := p.api.waitReady(); err != nil {
+		return nil, err
+	}
 	if err := p.lab.Within(lab.Lan, func() (err error) {
 		p.origin, err = net.Listen("tcp", fmt.Sprintf("%s:%d", originTarget, originPort))
 		return err
@@ -120,7 +123,7 @@ func (p *proxyBench) fill(ctx context.Context, x sites) error {
 	case x.hung:
 		headers, rules = 1, 1
 	}
-	_, err := p.pool.Exec(ctx, `TRUNCATE proxy_domains, proxy_domain_headers, proxy_routing_rules, proxy_backends, proxy_servers, certificates`)
+	_, err := p.pool.Exec(ctx, `TRUNCATE proxy_domains, proxy_domain_headers, proxy_routing_rules, proxy_backends, proxy_servers, certificate_certificates`)
 	for _, statement := range []struct {
 		sql  string
 		args []any

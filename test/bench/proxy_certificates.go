@@ -94,13 +94,13 @@ func (p *proxyBench) fillCertificates(ctx context.Context, a *authority, box *va
 	}
 	columns := []string{"id", "created_at", "updated_at", "names", "source", "challenge", "key_type", "automatic", "certificate_pem", "private_key_pem",
 		"not_before", "expires_at", "issuer", "fingerprint_sha256", "status", "last_error", "error_kind", "attempts"}
-	_, err := p.pool.CopyFrom(ctx, pgx.Identifier{"certificates"}, columns, pgx.CopyFromSlice(n, func(i int) ([]any, error) {
+	_, err := p.pool.CopyFrom(ctx, pgx.Identifier{"certificate_certificates"}, columns, pgx.CopyFromSlice(n, func(i int) ([]any, error) {
 		x, err := a.issue(siteName(i))
 		if err != nil {
 			return nil, err
 		}
 		id := rowID("certificate", i)
-		sealed, err := box.Seal(a.text, "certificates", "private_key_pem", id.String())
+		sealed, err := box.Seal(a.text, "certificate_certificates", "private_key_pem", id.String())
 		return []any{id, x.from, x.from, []string{siteName(i)}, "uploaded", "http-01", "ecdsa-p256", false, x.text, sealed,
 			x.from, x.until, "CN=bench", x.fingerprint, "valid", "", "", 0}, err
 	}))
@@ -136,12 +136,12 @@ func (p *proxyBench) replaced(ctx context.Context, a *authority, box *vault.Box,
 				return 0, err
 			}
 			id := rowID("certificate", 1)
-			sealed, err := box.Seal(a.text, "certificates", "private_key_pem", id.String())
+			sealed, err := box.Seal(a.text, "certificate_certificates", "private_key_pem", id.String())
 			if err != nil {
 				return 0, err
 			}
 			took, err := seconds(func() error {
-				return p.bareChange(ctx, `UPDATE certificates SET certificate_pem = $2, private_key_pem = $3, fingerprint_sha256 = $4, updated_at = now() WHERE id = $1`,
+				return p.bareChange(ctx, `UPDATE certificate_certificates SET certificate_pem = $2, private_key_pem = $3, fingerprint_sha256 = $4, updated_at = now() WHERE id = $1`,
 					[]any{id, x.text, sealed, x.fingerprint}, func() error {
 						file := "certificates/" + id.String() + ".pem"
 						if err := p.order("set ssl cert "+file+" <<\n"+x.text+a.text, "Transaction"); err != nil {
