@@ -131,7 +131,7 @@ func places(t *testing.T) map[string]bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	names := map[string]bool{"File": true, "Place": true, "ProxyCertificate": true}
+	names := map[string]bool{"File": true, "Place": true, "ProxyCertificate": true, "Redacted": true}
 	for _, d := range f.Decls {
 		if g, ok := d.(*ast.GenDecl); ok && g.Tok == token.CONST {
 			for _, spec := range g.Specs {

@@ -28,6 +28,7 @@ const (
 type Management struct {
 	proxy  host.Proxy
 	log    *slog.Logger
+	lost   func()      // hears that the proxy has the port no more
 	port   *httpd.Port // nil where the service has no port of its own
 	holder atomic.Pointer[string]
 	failed string // why the port could not be had, for not saying it twice
@@ -40,9 +41,9 @@ const (
 	holderNobody  = "nobody"
 )
 
-// NewManagement returns one that has no port yet.
-func NewManagement(proxy host.Proxy, log *slog.Logger) *Management {
-	m := &Management{proxy: proxy, log: log}
+// NewManagement returns one that has no port yet. When the proxy has lost the port, lost is called.
+func NewManagement(proxy host.Proxy, log *slog.Logger, lost func()) *Management {
+	m := &Management{proxy: proxy, log: log, lost: lost}
 	m.hold(holderNobody)
 	return m
 }
@@ -103,6 +104,9 @@ func (m *Management) look(ctx context.Context) error {
 	}
 	if who != m.Holder() {
 		m.log.Info("the management port has changed hands", "holder", who)
+		if m.Holder() == holderProxy {
+			m.lost()
+		}
 		m.hold(who)
 	}
 	return err

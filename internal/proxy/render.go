@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"maps"
 	"net/netip"
+	"regexp"
 	"slices"
 
 	"edge.internal/gateway/internal/kit/conf"
@@ -31,7 +32,7 @@ func Render(c *Config) ([]host.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	files := []host.File{{Place: host.ProxyConfig, Content: main.content}, {Place: host.ProxyMaintenancePage, Content: maintenancePage}}
+	files := []host.File{{Place: host.ProxyConfig, Content: main.content, Redact: withoutSecret}, {Place: host.ProxyMaintenancePage, Content: maintenancePage}}
 	maps := m.files()
 	for _, place := range mapPlaces {
 		content, err := renderMap(place, maps[place])
@@ -51,11 +52,18 @@ func Render(c *Config) ([]host.File, error) {
 	files = append(files,
 		host.File{Place: host.ProxyCertificateList, Content: list},
 		host.File{Place: host.ProxyManagementList, Content: management},
-		host.File{Place: host.ProxyDefaultCertificate, Content: c.Default, Secret: true})
+		host.File{Place: host.ProxyDefaultCertificate, Content: c.Default, Redact: host.Redacted})
 	for _, x := range m.certificates {
-		files = append(files, host.File{Place: host.ProxyCertificate(x.ID), Content: x.PEM, Secret: true})
+		files = append(files, host.File{Place: host.ProxyCertificate(x.ID), Content: x.PEM, Redact: host.Redacted})
 	}
 	return files, nil
+}
+
+var clusterSecret = regexp.MustCompile(`(?m)^(  cluster-secret) .*$`)
+
+// withoutSecret is haproxy.cfg for people.
+func withoutSecret(content []byte) []byte {
+	return clusterSecret.ReplaceAll(content, []byte("$1 <redacted>"))
 }
 
 var mapPlaces = []host.Place{host.ProxyHosts, host.ProxyWildcards, host.ProxyRoutes, host.ProxyHeaders, host.ProxySwitches}
@@ -255,6 +263,8 @@ func renderHTTP(w *conf.Writer, c *Config, m *model) {
 	if c.IPv6 {
 		w.Line("bind", conf.Word(":::80 v6only"))
 	}
+	// Without a host there is nowhere to lead to.
+	w.Line("http-request", conf.Word("deny deny_status 400 if !{ req.hdr(host) -m found }"))
 	renderFind(w)
 	// A certificate authority asks here, whatever becomes of the site.
 	const challenge = " if { path_beg /.well-known/acme-challenge/ }"

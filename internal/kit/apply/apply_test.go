@@ -367,3 +367,30 @@ func TestFollowBeginsWithEverything(t *testing.T) {
 		}
 	}
 }
+
+// What nobody may see is in no preview, neither the new nor the one before; that it differs is told.
+func TestPreviewRedacts(t *testing.T) {
+	b := kittest.New(t)
+	content := "key one\n"
+	apply.Register(b.Engine, apply.Component[string]{
+		ID: apply.NTP, Unit: host.Chrony,
+		Load: func(context.Context, db.Querier) (string, error) { return content, nil },
+		Render: func(s string) ([]host.File, error) {
+			return []host.File{{Place: host.ChronyDropIn, Content: []byte(s), Redact: host.Redacted}}, nil
+		},
+		Check:  func(context.Context, []host.File) error { return nil },
+		Apply:  func(ctx context.Context, _ string, _ []host.File) error { return b.Machine.Restart(ctx, host.Chrony) },
+		Verify: func(context.Context, string, []host.File) error { return nil },
+	})
+	b.Start(t)
+	b.Engine.ApplyAll(t.Context())
+	files, diffs, err := b.Engine.Render(t.Context(), apply.NTP)
+	if err != nil || files[0].Content != "<redacted>\n" || diffs[0].Diff != "" {
+		t.Fatal(files, diffs, err)
+	}
+	content = "key two\n"
+	files, diffs, err = b.Engine.Render(t.Context(), apply.NTP)
+	if err != nil || files[0].Content != "<redacted>\n" || !strings.Contains(diffs[0].Diff, "differs") || strings.Contains(diffs[0].Diff, "key") {
+		t.Fatal(files, diffs, err)
+	}
+}

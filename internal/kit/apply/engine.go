@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -264,25 +265,23 @@ func (e *Engine) compare(ctx context.Context, l *lane, q db.Querier) ([]Rendered
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, nil, fmt.Errorf("reading %s: %w", path, err)
 		}
-		was, now := string(live), string(f.Content)
-		if f.Secret {
-			was, now = redact(was, now)
-		}
+		was, now := shown(f, live), shown(f, f.Content)
 		files = append(files, RenderedFile{path, now})
-		diffs = append(diffs, FileDiff{path, udiff.Unified("live"+path, "new"+path, was, now)})
+		diff := udiff.Unified("live"+path, "new"+path, was, now)
+		if diff == "" && !bytes.Equal(live, f.Content) {
+			diff = udiff.Unified("live"+path, "new"+path, "", "What is not shown differs.\n")
+		}
+		diffs = append(diffs, FileDiff{path, diff})
 	}
 	return files, diffs, nil
 }
 
-// redact stands for the content of a file that nobody may see, and tells only whether it changes.
-func redact(was, now string) (shownWas, shownNow string) {
-	switch {
-	case was == "":
-		return "", "<redacted>\n"
-	case was == now:
-		return "<redacted>\n", "<redacted>\n"
+// shown is what people may see of a file's content. One that is not there has nothing to hide.
+func shown(f host.File, content []byte) string {
+	if f.Redact != nil && len(content) > 0 {
+		content = f.Redact(content)
 	}
-	return "<redacted>\n", "<redacted, and another one>\n"
+	return string(content)
 }
 
 // Components lists what is registered, in order.
@@ -333,7 +332,9 @@ func (e *Engine) Refresh(ctx context.Context, id ID, anew bool) Status {
 	case s := <-l.kick(0, anew):
 		return s
 	case <-ctx.Done():
-		return l.snapshot()
+		s := l.snapshot()
+		s.State, s.LastError = Pending, "not finished in time; it goes on in the background"
+		return s
 	}
 }
 

@@ -83,9 +83,12 @@ type Input struct {
 type File struct {
 	Place   Place
 	Content []byte
-	// Secret content is not shown to people.
-	Secret bool
+	// Redact makes of a content of the place, this or an earlier one, what people may see of it; nil shows all.
+	Redact func(content []byte) []byte
 }
+
+// Redacted shows nothing.
+func Redacted([]byte) []byte { return []byte("<redacted>\n") }
 
 // Output is what a command printed.
 type Output struct {
