@@ -221,7 +221,7 @@ func renderSite(w *conf.Writer, m *model) {
 		table := conf.Joined(conf.Word("gateway_rate_"), conf.Int(period))
 		w.Line("http-request", conf.Word("track-sc0 var(txn.client) table"), table, is)
 		w.Line("http-request", conf.Word(`return status 429 content-type text/plain string "too many requests" hdr Retry-After`), conf.Int(period), is,
-			conf.Joined(conf.Word("{ sc_http_req_rate(0,"), table, conf.Word("),sub(txn.most) gt 0 }")))
+			conf.Word("{ sc_http_req_rate(0),sub(txn.most) gt 0 }"))
 	}
 	const limited = "if { var(txn.flags) -m sub b }"
 	w.Line("http-request", conf.Word("set-var(txn.body) var(txn.site),field(8,|) "+limited))

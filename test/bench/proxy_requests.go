@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -19,8 +20,12 @@ import (
 	"edge.internal/gateway/internal/lab"
 )
 
-// requestConns is how many clients ask at once, each on one connection.
-const requestConns = 8
+const (
+	// requestConns is how many clients ask at once, each on one connection.
+	requestConns = 8
+	// requestMoments is how often the cost is taken in one turn.
+	requestMoments = 10
+)
 
 // requests compares the CPU that HAProxy spends on a request with few and with many domains.
 func (p *proxyBench) requests(ctx context.Context, s settings) ([]goal, error) {
@@ -77,16 +82,24 @@ func (p *proxyBench) requestCost(domains int, d time.Duration) (float64, error) 
 			return 0, err
 		}
 	}
-	asked.Store(0)
-	before, err := cpuOf(pid)
-	if err != nil {
-		return 0, err
+	// Whoever else uses the machine can only add to what is seen: the cheapest of several moments is the nearest to the truth.
+	least := math.Inf(1)
+	for range requestMoments {
+		asked.Store(0)
+		before, err := cpuOf(pid)
+		if err != nil {
+			return 0, err
+		}
+		if _, err := load(requestConns, d/requestMoments, func() error { return ask(rand.IntN(domains)) }); err != nil {
+			return 0, err
+		}
+		after, err := cpuOf(pid)
+		if err != nil {
+			return 0, err
+		}
+		least = min(least, (after-before).Seconds()/float64(asked.Load()))
 	}
-	if _, err := load(requestConns, d, func() error { return ask(rand.IntN(domains)) }); err != nil {
-		return 0, err
-	}
-	after, err := cpuOf(pid)
-	return (after - before).Seconds() / float64(asked.Load()), err
+	return least, nil
 }
 
 // asker is a client on a connection that is kept.
