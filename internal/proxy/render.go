@@ -213,7 +213,7 @@ func renderSite(w *conf.Writer, m *model) {
 	w.Line("http-request", conf.Word("set-var(txn.headers) var(txn.id),map_str(maps/headers.map) if { var(txn.flags) -m sub h }"))
 	w.Line("http-request", conf.Word(`return status 503 content-type "text/html; charset=utf-8" file pages/maintenance.html hdr Retry-After 300 hdr Cache-Control no-store if { var(txn.flags) -m sub m } or { str(maintenance),map_str(maps/switches.map) -m found } !{ var(txn.flags) -m sub g }`))
 	if len(m.periods) > 0 {
-		w.Line("http-request", conf.Word("set-var(txn.client) src,concat(/,txn.id) if { var(txn.flags) -m sub l }"))
+		w.Line("http-request", conf.Word("set-var(txn.client) src,concat(/,txn.id),xxh64 if { var(txn.flags) -m sub l }"))
 		w.Line("http-request", conf.Word("set-var(txn.most) var(txn.site),field(6,|) if { var(txn.flags) -m sub l }"))
 	}
 	for _, period := range m.periods {
@@ -322,7 +322,7 @@ func renderInternal(w *conf.Writer, m *model) {
 	w.Line("backend", conf.Word(unavailableBackend))
 	for _, period := range m.periods {
 		w.Line("backend", conf.Joined(conf.Word("gateway_rate_"), conf.Int(period)))
-		w.Line("stick-table", conf.Word("type string len 90 size 100k expire"), conf.Joined(conf.Int(period), conf.Word("s")), conf.Word("store"),
+		w.Line("stick-table", conf.Word("type binary len 8 size 100k expire"), conf.Joined(conf.Int(period), conf.Word("s")), conf.Word("store"),
 			conf.Joined(conf.Word("http_req_rate("), conf.Int(period), conf.Word("s)")))
 	}
 }

@@ -125,7 +125,8 @@ func (e *edge) client(h2 bool) *http.Client {
 		Timeout:       20 * time.Second,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{
-			Protocols: protocols, IdleConnTimeout: 3 * time.Second, // a connection that the server has given up is kept no longer
+			ExpectContinueTimeout: 5 * time.Second,
+			Protocols:             protocols, IdleConnTimeout: 3 * time.Second, // a connection that the server has given up is kept no longer
 
 			DialContext: func(_ context.Context, network, address string) (net.Conn, error) {
 				return e.dial(network, at(address))

@@ -461,6 +461,7 @@ func (l *traffic) post(url string, length int) (edgePage, error) {
 	if err != nil {
 		return edgePage{}, err
 	}
+	req.Header.Set("Expect", "100-continue") // or a refusal may come while the body is being written
 	return l.e.ask(req)
 }
 

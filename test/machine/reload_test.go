@@ -53,8 +53,8 @@ func reloadsAreConfirmed(t *testing.T, e *edge, l *traffic) {
 	if e.Must(t, http.MethodGet, "/audit?action=system.proxy-reload&limit=100", nil, 200, &entries); len(entries) < min(reloads, 100) {
 		t.Errorf("%d of them are in the audit", len(entries))
 	}
-	// A former worker goes with its last connection.
-	poll(t, "the former workers end", 10*time.Second, func() bool { return e.status(t).OldWorkers == 0 })
+	// A former worker goes with its last connection, which may rest for half a minute.
+	poll(t, "the former workers end", time.Minute, func() bool { return e.status(t).OldWorkers == 0 })
 }
 
 // Many changes at once that each need a reload share a few.
