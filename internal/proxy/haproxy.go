@@ -43,20 +43,42 @@ func (r *Room) reload(ctx context.Context, _ *Config, _ []host.File) error {
 	r.reloads.Add(1)
 	_, err := r.Host.ProxyReload(ctx)
 	if errors.Is(err, host.ErrNotRunning) {
-		return r.Host.Restart(ctx, unit)
+		err = r.Host.Restart(ctx, unit)
 	}
+	r.reread.Store(err == nil)
 	return err
 }
 
 // verify says whether HAProxy runs with the configuration: its shape by the mark, and all that may change while it runs
-// by what it has.
+// by what it has. When it has just read its files, it has what is in them, and the mark is enough.
 func (r *Room) verify(ctx context.Context, c *Config, _ []host.File) error {
 	m := c.model()
 	main, err := m.main()
 	if err != nil {
 		return err
 	}
-	questions := []host.ProxyQuestion{ask("show", "info"), ask("show", "servers", "state"), ask("show", "ssl", "crt-list", "-n", certificateList)}
+	reread := r.reread.Swap(false)
+	info, err := r.Host.ProxyAsk(ctx, ask("show", "info"))
+	if err != nil {
+		return fmt.Errorf("haproxy does not answer: %w", err)
+	}
+	if has := described(info[0]); has != hex.EncodeToString(main.mark) {
+		return fmt.Errorf("haproxy runs with another configuration (%s)", has)
+	}
+	if !reread {
+		if err := r.compare(ctx, m); err != nil {
+			return err
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.shape = &m.shape
+	return nil
+}
+
+// compare complains when something that may change while HAProxy runs is not what it should be.
+func (r *Room) compare(ctx context.Context, m *model) error {
+	questions := []host.ProxyQuestion{ask("show", "servers", "state"), ask("show", "ssl", "crt-list", "-n", certificateList)}
 	for _, place := range mapPlaces {
 		questions = append(questions, ask("show", "map", mapName(place)))
 	}
@@ -64,23 +86,17 @@ func (r *Room) verify(ctx context.Context, c *Config, _ []host.File) error {
 	if err != nil {
 		return fmt.Errorf("haproxy does not answer: %w", err)
 	}
-	if has := described(answers[0]); has != hex.EncodeToString(main.mark) {
-		return fmt.Errorf("haproxy runs with another configuration (%s)", has)
-	}
-	if err := m.compareServers(answers[1]); err != nil {
+	if err := m.compareServers(answers[0]); err != nil {
 		return err
 	}
-	if err := m.compareCertificates(answers[2]); err != nil {
+	if err := m.compareCertificates(answers[1]); err != nil {
 		return err
 	}
 	for i, place := range mapPlaces {
-		if err := compareMap(place, m.files()[place], answers[3+i]); err != nil {
+		if err := compareMap(place, m.files()[place], answers[2+i]); err != nil {
 			return err
 		}
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.shape = &m.shape
 	return nil
 }
 

@@ -50,6 +50,8 @@ type Room struct {
 	// reloads and changes count what HAProxy was told since the service started.
 	reloads, changes atomic.Int64
 	history          history
+	// reread says that HAProxy has just read its files.
+	reread atomic.Bool
 
 	mu        sync.Mutex
 	capable   Features

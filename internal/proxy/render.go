@@ -218,10 +218,10 @@ func renderSite(w *conf.Writer, m *model) {
 	}
 	for _, period := range m.periods {
 		is := conf.Joined(conf.Word("if { var(txn.flags) -m sub l } { var(txn.site),field(7,|) -m str "), conf.Int(period), conf.Word(" }"))
-		table := conf.Joined(conf.Word("gateway_rate_"), conf.Int(period))
-		w.Line("http-request", conf.Word("track-sc0 var(txn.client) table"), table, is)
-		w.Line("http-request", conf.Word(`return status 429 content-type text/plain string "too many requests" hdr Retry-After`), conf.Int(period), is,
-			conf.Word("{ sc_http_req_rate(0),sub(txn.most) gt 0 }"))
+		w.Line("http-request", conf.Word("track-sc0 var(txn.client) table"), conf.Joined(conf.Word("gateway_rate_"), conf.Int(period)), is)
+	}
+	if len(m.periods) > 0 {
+		w.Line("http-request", conf.Word(`return status 429 content-type text/plain string "too many requests" hdr Retry-After %[var(txn.site),field(7,|)] if { var(txn.flags) -m sub l } { sc_http_req_rate(0),sub(txn.most) gt 0 }`))
 	}
 	const limited = "if { var(txn.flags) -m sub b }"
 	w.Line("http-request", conf.Word("set-var(txn.body) var(txn.site),field(8,|) "+limited))
