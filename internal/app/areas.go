@@ -169,7 +169,7 @@ func (h *House) proxyDeps(store *setup.Store) proxy.Deps {
 func shown(p certificate.Pair) proxy.Certificate {
 	c := proxy.Certificate{ID: p.ID, PEM: p.PEM, Trusted: p.Trusted, NotAfter: p.NotAfter}
 	for _, name := range p.Names {
-		if n, err := value.Parse[proxy.SiteName](name); err == nil {
+		if n, err := value.Parse[value.SiteName](name); err == nil {
 			c.Names = append(c.Names, n)
 		}
 	}

@@ -3,7 +3,6 @@ package certificate
 import (
 	"context"
 	"crypto"
-	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -45,28 +44,12 @@ const (
 	maxNames = 100
 )
 
-// Name is a name in a certificate: a full domain name, or *. before one.
-type Name struct{ value.Text[nameGrammar] }
-
-type nameGrammar struct{}
-
-func (nameGrammar) Example() string { return "www.example.net" }
-
-func (nameGrammar) Parse(s string) (string, error) {
-	parent, wildcard := strings.CutPrefix(s, "*.")
-	name, err := value.Parse[value.DomainName](parent)
-	switch {
-	case err != nil:
-		return "", errors.New("must be a full domain name such as www.example.net, or *. before one")
-	case wildcard:
-		return "*." + name.String(), nil
-	}
-	return name.String(), nil
+func wildcard(n value.SiteName) bool {
+	_, is := n.Wildcard()
+	return is
 }
 
-func (n Name) wildcard() bool { return strings.HasPrefix(n.String(), "*.") }
-
-func texts(names []Name) []string {
+func texts(names []value.SiteName) []string {
 	list := make([]string, len(names))
 	for i, n := range names {
 		list[i] = n.String()
@@ -78,26 +61,26 @@ func texts(names []Name) []string {
 // order carries a certificate that the gateway signed itself.
 type Certificate struct {
 	resource.Meta
-	DomainID          *uuid.UUID  `json:"domain_id" doc:"Domain that it was made for; none for the gateway's own and for those that serve several."`
-	Names             []Name      `json:"names" doc:"Names that it is for, at most 100. Those of an uploaded one are read from it."`
-	Source            string      `json:"source" enum:"acme,uploaded,self-signed" doc:"Whether a certificate authority issues it by ACME, an operator brought it, or the gateway signs it. It cannot be changed."`
-	Challenge         string      `json:"challenge" enum:"http-01,dns-01" doc:"How the certificate authority is shown that the names are ours: by a file that the proxy serves on port 80, or by a DNS record, which wildcards need."`
-	DNSProviderID     *uuid.UUID  `json:"dns_provider_id" doc:"Who sets the DNS record. None takes the provider whose zones fit the name best."`
-	KeyType           string      `json:"key_type" enum:"ecdsa-p256,rsa-2048" doc:"Kind of the key that is made for it. An uploaded one has its own."`
-	Automatic         bool        `json:"automatic" readOnly:"true" doc:"Made because a domain, or the gateway itself, needs it. It follows the names of the domain, and goes when nobody needs it; one that is deleted before is ordered anew."`
-	CertificatePEM    string      `json:"certificate_pem" maxLength:"200000" doc:"The certificate in PEM, followed by the one that signed it, and so on. It is brought with an uploaded one, and read of the others."`
-	PrivateKeyPEM     secret.Text `json:"private_key_pem,omitzero" doc:"The key of an uploaded certificate in PEM, without a passphrase. Left out of a change, the stored one stays, and must be the one of the certificate."`
-	NotBefore         *time.Time  `json:"not_before" readOnly:"true" doc:"Since when it is valid."`
-	ExpiresAt         *time.Time  `json:"expires_at" readOnly:"true" doc:"Until when it is valid."`
-	Issuer            string      `json:"issuer" readOnly:"true" doc:"Who issued it."`
-	FingerprintSHA256 string      `json:"fingerprint_sha256" readOnly:"true" doc:"SHA-256 of the certificate, in hex."`
-	Status            string      `json:"status" readOnly:"true" enum:"pending,valid,expiring,expired,error" doc:"Where it stands: pending and error have not been issued yet, and show one that the gateway signed; expiring has less than 14 days left. One that could not be renewed is valid as long as it is, and last_error says why."`
-	LastRenewedAt     *time.Time  `json:"last_renewed_at" readOnly:"true" doc:"When the proxy was last seen to show a new one, by a TLS handshake."`
-	LastError         string      `json:"last_error" readOnly:"true" doc:"Why the last order failed, and what to do; empty when it did not."`
-	ErrorKind         string      `json:"error_kind" readOnly:"true" enum:",dns,connection,caa,rate_limit,account,refused,not_live,other" doc:"What the last order failed of: dns is the DNS or its provider, connection the way from the certificate authority to port 80, caa a CAA record that forbids it, rate_limit too many orders, account the account at the certificate authority or the way there, refused a name that it does not issue for, not_live a certificate that is issued and that the proxy does not show."`
-	Attempts          int         `json:"attempts" readOnly:"true" doc:"Orders that failed since the last that did not."`
-	NextAttemptAt     *time.Time  `json:"next_attempt_at" readOnly:"true" doc:"When it is ordered again after a failure."`
-	RenewAt           *time.Time  `json:"renew_at" readOnly:"true" doc:"When it is due. The certificate authority may have named the time (ARI); otherwise a third of its lifetime is left then."`
+	DomainID          *uuid.UUID       `json:"domain_id" doc:"Domain that it was made for; none for the gateway's own and for those that serve several."`
+	Names             []value.SiteName `json:"names" doc:"Names that it is for, at most 100. Those of an uploaded one are read from it."`
+	Source            string           `json:"source" enum:"acme,uploaded,self-signed" doc:"Whether a certificate authority issues it by ACME, an operator brought it, or the gateway signs it. It cannot be changed."`
+	Challenge         string           `json:"challenge" enum:"http-01,dns-01" doc:"How the certificate authority is shown that the names are ours: by a file that the proxy serves on port 80, or by a DNS record, which wildcards need."`
+	DNSProviderID     *uuid.UUID       `json:"dns_provider_id" doc:"Who sets the DNS record. None takes the provider whose zones fit the name best."`
+	KeyType           string           `json:"key_type" enum:"ecdsa-p256,rsa-2048" doc:"Kind of the key that is made for it. An uploaded one has its own."`
+	Automatic         bool             `json:"automatic" readOnly:"true" doc:"Made because a domain, or the gateway itself, needs it. It follows the names of the domain, and goes when nobody needs it; one that is deleted before is ordered anew."`
+	CertificatePEM    string           `json:"certificate_pem" maxLength:"200000" doc:"The certificate in PEM, followed by the one that signed it, and so on. It is brought with an uploaded one, and read of the others."`
+	PrivateKeyPEM     secret.Text      `json:"private_key_pem,omitzero" doc:"The key of an uploaded certificate in PEM, without a passphrase. Left out of a change, the stored one stays, and must be the one of the certificate."`
+	NotBefore         *time.Time       `json:"not_before" readOnly:"true" doc:"Since when it is valid."`
+	ExpiresAt         *time.Time       `json:"expires_at" readOnly:"true" doc:"Until when it is valid."`
+	Issuer            string           `json:"issuer" readOnly:"true" doc:"Who issued it."`
+	FingerprintSHA256 string           `json:"fingerprint_sha256" readOnly:"true" doc:"SHA-256 of the certificate, in hex."`
+	Status            string           `json:"status" readOnly:"true" enum:"pending,valid,expiring,expired,error" doc:"Where it stands: pending and error have not been issued yet, and show one that the gateway signed; expiring has less than 14 days left. One that could not be renewed is valid as long as it is, and last_error says why."`
+	LastRenewedAt     *time.Time       `json:"last_renewed_at" readOnly:"true" doc:"When the proxy was last seen to show a new one, by a TLS handshake."`
+	LastError         string           `json:"last_error" readOnly:"true" doc:"Why the last order failed, and what to do; empty when it did not."`
+	ErrorKind         string           `json:"error_kind" readOnly:"true" enum:",dns,connection,caa,rate_limit,account,refused,not_live,other" doc:"What the last order failed of: dns is the DNS or its provider, connection the way from the certificate authority to port 80, caa a CAA record that forbids it, rate_limit too many orders, account the account at the certificate authority or the way there, refused a name that it does not issue for, not_live a certificate that is issued and that the proxy does not show."`
+	Attempts          int              `json:"attempts" readOnly:"true" doc:"Orders that failed since the last that did not."`
+	NextAttemptAt     *time.Time       `json:"next_attempt_at" readOnly:"true" doc:"When it is ordered again after a failure."`
+	RenewAt           *time.Time       `json:"renew_at" readOnly:"true" doc:"When it is due. The certificate authority may have named the time (ARI); otherwise a third of its lifetime is left then."`
 }
 
 // Label is how people know it.
@@ -119,7 +102,7 @@ func (c *Certificate) Validate() error {
 		l.That(!slices.Contains(c.Names[:i], n), "names", "has %s twice", n)
 	}
 	if c.Source == sourceACME && c.Challenge == challengeHTTP {
-		l.That(!slices.ContainsFunc(c.Names, Name.wildcard), "challenge", "must be dns-01: no other shows that all names of a wildcard are ours")
+		l.That(!slices.ContainsFunc(c.Names, wildcard), "challenge", "must be dns-01: no other shows that all names of a wildcard are ours")
 	}
 	l.That(c.DNSProviderID == nil || c.Source == sourceACME && c.Challenge == challengeDNS, "dns_provider_id", "has a meaning for dns-01 alone")
 	return l.Err()

@@ -18,8 +18,6 @@ import (
 // Pair is a certificate that can be shown.
 type Pair struct {
 	ID uuid.UUID
-	// DomainID is the domain that it was made for, if it was made for one.
-	DomainID *uuid.UUID
 	// Names are those in the certificate, which may not yet be all that were ordered.
 	Names []string
 	// PEM is the chain followed by the key.
@@ -66,7 +64,7 @@ func (r *Room) Pairs(ctx context.Context, q db.Querier) ([]Pair, error) {
 			}
 			k.chain = row.CertificatePEM
 		}
-		k.pair.DomainID, k.pair.Trusted = row.DomainID, row.trusted()
+		k.pair.Trusted = row.trusted()
 		fresh[row.ID] = k
 		pairs = append(pairs, k.pair)
 	}

@@ -45,10 +45,10 @@ func (c chain) text() string {
 }
 
 // names are the names of the certificate that the proxy can have.
-func (c chain) names() []Name {
-	var names []Name
+func (c chain) names() []value.SiteName {
+	var names []value.SiteName
 	for _, text := range c.leaf().DNSNames {
-		if n, err := value.Parse[Name](text); err == nil && !slices.Contains(names, n) {
+		if n, err := value.Parse[value.SiteName](text); err == nil && !slices.Contains(names, n) {
 			names = append(names, n)
 		}
 	}
@@ -238,7 +238,7 @@ func newKey(kind string) (crypto.Signer, error) {
 }
 
 // selfSign makes a certificate that nobody vouches for.
-func selfSign(names []Name, keyType string, now time.Time) (chain, crypto.Signer, error) {
+func selfSign(names []value.SiteName, keyType string, now time.Time) (chain, crypto.Signer, error) {
 	key, err := newKey(keyType)
 	if err != nil {
 		return nil, nil, fmt.Errorf("making a key: %w", err)

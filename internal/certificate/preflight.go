@@ -19,6 +19,7 @@ import (
 	"github.com/miekg/dns"
 
 	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/value"
 )
 
 // preflightWithin bounds a whole preflight.
@@ -26,9 +27,9 @@ const preflightWithin = 45 * time.Second
 
 // Preflight asks whether an order would succeed.
 type Preflight struct {
-	Names         []Name     `json:"names" required:"true" doc:"Names that the certificate is for."`
-	Challenge     string     `json:"challenge" required:"true" enum:"http-01,dns-01" doc:"How to show that they are ours."`
-	DNSProviderID *uuid.UUID `json:"dns_provider_id" doc:"Who sets the DNS record. None takes the provider whose zones fit the name best."`
+	Names         []value.SiteName `json:"names" required:"true" doc:"Names that the certificate is for."`
+	Challenge     string           `json:"challenge" required:"true" enum:"http-01,dns-01" doc:"How to show that they are ours."`
+	DNSProviderID *uuid.UUID       `json:"dns_provider_id" doc:"Who sets the DNS record. None takes the provider whose zones fit the name best."`
 }
 
 // Validate complains as the certificate would.
@@ -233,7 +234,7 @@ func fetch(ctx context.Context, name string, ip netip.Addr, token string) (strin
 }
 
 // preflightCAA looks whether the domain lets the certificate authority issue.
-func (r *Room) preflightCAA(ctx context.Context, found *Findings, n Name, identities []string) {
+func (r *Room) preflightCAA(ctx context.Context, found *Findings, n value.SiteName, identities []string) {
 	permit, why, err := r.permitted(ctx, n, identities)
 	if err != nil {
 		found.add(n.String(), "caa", false, "the CAA records cannot be read, and the certificate authority will not issue without: %v", err)
@@ -243,12 +244,12 @@ func (r *Room) preflightCAA(ctx context.Context, found *Findings, n Name, identi
 }
 
 // permitted tells whether the CAA records let an authority with these identities issue for a name (RFC 8659).
-func (r *Room) permitted(ctx context.Context, n Name, identities []string) (ok bool, why string, err error) {
+func (r *Room) permitted(ctx context.Context, n value.SiteName, identities []string) (ok bool, why string, err error) {
 	records, at, err := r.caa(ctx, strings.TrimPrefix(n.String(), "*."))
 	if err != nil {
 		return false, "", err
 	}
-	allowed := issuers(records, n.wildcard())
+	allowed := issuers(records, wildcard(n))
 	some := slices.DeleteFunc(slices.Clone(allowed), func(a string) bool { return a == "" })
 	switch {
 	case len(records) == 0:

@@ -35,8 +35,8 @@ type Config struct {
 
 // Certificate is a certificate that can be shown.
 type Certificate struct {
-	ID    uuid.UUID  `json:"id"`
-	Names []SiteName `json:"names"`
+	ID    uuid.UUID        `json:"id"`
+	Names []value.SiteName `json:"names"`
 	// PEM is the chain followed by the key.
 	PEM []byte `json:"pem"`
 	// Trusted is false for one that the gateway signed itself.

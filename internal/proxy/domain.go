@@ -16,34 +16,6 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// SiteName is the name of a site: a full domain name, or *. before one for every name one label below it.
-type SiteName struct{ value.Text[siteNameGrammar] }
-
-type siteNameGrammar struct{}
-
-func (siteNameGrammar) Example() string { return "www.example.net" }
-
-func (siteNameGrammar) Parse(s string) (string, error) {
-	parent, wildcard := strings.CutPrefix(s, "*.")
-	name, err := value.Parse[value.DomainName](parent)
-	switch {
-	case err != nil:
-		return "", errors.New("must be a full domain name such as www.example.net, or *. before one")
-	case wildcard:
-		return "*." + name.String(), nil
-	}
-	return name.String(), nil
-}
-
-// Wildcard is the domain whose names a wildcard stands for.
-func (n SiteName) Wildcard() (parent value.DomainName, ok bool) {
-	name, ok := strings.CutPrefix(n.String(), "*.")
-	if ok {
-		parent = value.Must[value.DomainName](name)
-	}
-	return parent, ok
-}
-
 // What becomes of the name with www. before it, or without it.
 const (
 	wwwNone   = "none"
@@ -54,23 +26,23 @@ const (
 // Domain is a site that the proxy serves.
 type Domain struct {
 	resource.Meta
-	Name                   SiteName   `json:"name" required:"true" doc:"Host name that people use, or *. before a name for every name one label below it."`
-	BackendID              uuid.UUID  `json:"backend_id" required:"true" doc:"Backend that answers whatever no routing rule takes."`
-	Active                 bool       `json:"active" doc:"Off, the proxy does not know the domain."`
-	HTTPToHTTPS            bool       `json:"http_to_https" doc:"Send plain HTTP to HTTPS. Off, both are served."`
-	DisableH3              bool       `json:"disable_h3" doc:"Do not offer HTTP/3 for this domain."`
-	HSTSEnabled            bool       `json:"hsts_enabled" doc:"Tell browsers to use HTTPS only (Strict-Transport-Security)."`
-	HSTSMaxAge             int64      `json:"hsts_max_age" minimum:"0" maximum:"315360000" doc:"For how many seconds browsers keep to it."`
-	HSTSIncludeSubdomains  bool       `json:"hsts_include_subdomains" doc:"The same for every name below."`
-	HSTSPreload            bool       `json:"hsts_preload" doc:"Agree to be in the browsers' built-in lists."`
-	RateLimitEnabled       bool       `json:"rate_limit_enabled" doc:"Limit the requests of each client address; what is over it gets 429."`
-	RateLimitRequests      int        `json:"rate_limit_requests" minimum:"1" maximum:"1000000" doc:"Requests that one client may make in a period."`
-	RateLimitPeriodSeconds int        `json:"rate_limit_period_seconds" minimum:"1" maximum:"3600" doc:"Length of the period."`
-	Maintenance            bool       `json:"maintenance" doc:"Show the maintenance page instead of the site."`
-	MaxBodySizeBytes       int64      `json:"max_body_size_bytes" minimum:"0" maximum:"1099511627776" doc:"Largest request body; 0 sets no limit. What is over it gets 413, and what does not say its length gets 411."`
-	WWWRedirect            string     `json:"www_redirect" enum:"none,to_www,to_apex" doc:"Whether the name without www. leads to the one with it, or the other way round. The domain then answers to both."`
-	Notes                  string     `json:"notes" maxLength:"4000" doc:"Free text for the people who look after it."`
-	CertificateID          *uuid.UUID `json:"certificate_id" doc:"Certificate to show. None chooses the best that fits the name."`
+	Name                   value.SiteName `json:"name" required:"true" doc:"Host name that people use, or *. before a name for every name one label below it."`
+	BackendID              uuid.UUID      `json:"backend_id" required:"true" doc:"Backend that answers whatever no routing rule takes."`
+	Active                 bool           `json:"active" doc:"Off, the proxy does not know the domain."`
+	HTTPToHTTPS            bool           `json:"http_to_https" doc:"Send plain HTTP to HTTPS. Off, both are served."`
+	DisableH3              bool           `json:"disable_h3" doc:"Do not offer HTTP/3 for this domain."`
+	HSTSEnabled            bool           `json:"hsts_enabled" doc:"Tell browsers to use HTTPS only (Strict-Transport-Security)."`
+	HSTSMaxAge             int64          `json:"hsts_max_age" minimum:"0" maximum:"315360000" doc:"For how many seconds browsers keep to it."`
+	HSTSIncludeSubdomains  bool           `json:"hsts_include_subdomains" doc:"The same for every name below."`
+	HSTSPreload            bool           `json:"hsts_preload" doc:"Agree to be in the browsers' built-in lists."`
+	RateLimitEnabled       bool           `json:"rate_limit_enabled" doc:"Limit the requests of each client address; what is over it gets 429."`
+	RateLimitRequests      int            `json:"rate_limit_requests" minimum:"1" maximum:"1000000" doc:"Requests that one client may make in a period."`
+	RateLimitPeriodSeconds int            `json:"rate_limit_period_seconds" minimum:"1" maximum:"3600" doc:"Length of the period."`
+	Maintenance            bool           `json:"maintenance" doc:"Show the maintenance page instead of the site."`
+	MaxBodySizeBytes       int64          `json:"max_body_size_bytes" minimum:"0" maximum:"1099511627776" doc:"Largest request body; 0 sets no limit. What is over it gets 413, and what does not say its length gets 411."`
+	WWWRedirect            string         `json:"www_redirect" enum:"none,to_www,to_apex" doc:"Whether the name without www. leads to the one with it, or the other way round. The domain then answers to both."`
+	Notes                  string         `json:"notes" maxLength:"4000" doc:"Free text for the people who look after it."`
+	CertificateID          *uuid.UUID     `json:"certificate_id" doc:"Certificate to show. None chooses the best that fits the name."`
 }
 
 // Label is how people know it.
@@ -89,23 +61,23 @@ func (d *Domain) Validate() error {
 }
 
 // counterpart is the other of the two names that a domain with a www redirect answers to; it is empty for the others.
-func (d *Domain) counterpart() SiteName {
+func (d *Domain) counterpart() value.SiteName {
 	if d.WWWRedirect == wwwNone {
-		return SiteName{}
+		return value.SiteName{}
 	}
 	name := "www." + d.Name.String()
 	if apex, www := strings.CutPrefix(d.Name.String(), "www."); www {
 		name = apex
 	}
-	other, err := value.Parse[SiteName](name)
+	other, err := value.Parse[value.SiteName](name)
 	if err != nil {
-		return SiteName{}
+		return value.SiteName{}
 	}
 	return other
 }
 
 // canonical is the name that the site is served under, and the other one, if any, leads there.
-func (d *Domain) canonical() (name, other SiteName) {
+func (d *Domain) canonical() (name, other value.SiteName) {
 	other = d.counterpart()
 	if other.IsZero() || strings.HasPrefix(d.Name.String(), "www.") == (d.WWWRedirect == wwwToWWW) {
 		return d.Name, other
@@ -157,7 +129,8 @@ func (r *Room) checkDomain(ctx context.Context, tx *db.Tx, was, now *Domain) err
 			return err
 		}
 		if taken != "" {
-			return &fault.Error{Kind: fault.Conflict, Message: "the domain " + taken + " answers to " + name + " already", Fields: map[string]string{field: "the domain " + taken + " answers to " + name + " already"}}
+			said := "the domain " + taken + " answers to " + name + " already"
+			return &fault.Error{Kind: fault.Conflict, Message: said, Fields: map[string]string{field: said}}
 		}
 	}
 	return nil

@@ -133,7 +133,7 @@ func compareMap(place host.Place, want entries, said string) error {
 
 // compareCertificates complains when other certificates are listed than should be.
 func (m *model) compareCertificates(said string) error {
-	want := map[string]string{defaultCertificate: "default.invalid"}
+	want := map[string]string{defaultCertificate: nobody}
 	for _, x := range m.certificates {
 		want[certificateFile(x.Certificate).String()] = x.nameList()
 	}

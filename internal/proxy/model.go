@@ -55,8 +55,6 @@ type shape struct {
 	periods []int
 	// strips are the lengths of prefixes that are taken off.
 	strips []int
-	// active are the backends.
-	active map[uuid.UUID]bool
 }
 
 // slot is one header operation. Of those that add, a domain may have several for one name.
@@ -76,7 +74,7 @@ type pool struct {
 // shown is a certificate and the names that it is shown for.
 type shown struct {
 	Certificate
-	names []SiteName
+	names []value.SiteName
 }
 
 const (
@@ -125,7 +123,7 @@ func grouped[T any](list []T, of func(*T) uuid.UUID) map[uuid.UUID][]T {
 var maintenanceOn = entry{conf.Word("maintenance"), []conf.Arg{conf.Word("on")}}
 
 func shapeOf(c *Config, headers map[uuid.UUID][]Header) shape {
-	s := shape{active: map[uuid.UUID]bool{}}
+	var s shape
 	slots, periods, strips := map[slot]HeaderName{}, map[int]bool{}, map[int]bool{}
 	domains := map[uuid.UUID]bool{}
 	for i := range c.Domains {
@@ -158,11 +156,6 @@ func shapeOf(c *Config, headers map[uuid.UUID][]Header) shape {
 		return cmp.Or(cmp.Compare(order[a.operation], order[b.operation]), cmp.Compare(a.name, b.name), cmp.Compare(a.nth, b.nth))
 	})
 	s.periods, s.strips = slices.Sorted(maps.Keys(periods)), slices.Sorted(maps.Keys(strips))
-	for i := range c.Backends {
-		if c.Backends[i].Active {
-			s.active[c.Backends[i].ID] = true
-		}
-	}
 	return s
 }
 
@@ -322,7 +315,7 @@ func (d *Domain) hsts() conf.Arg {
 }
 
 func backendName(id uuid.UUID) conf.Arg {
-	return conf.Joined(conf.Word("gateway_backend_"), conf.ID(id))
+	return conf.Joined(conf.Word(backendPrefix), conf.ID(id))
 }
 
 // routesOf are the entries of a domain's rules. HAProxy takes the longest prefix; a rule that comes after one with a
@@ -390,21 +383,21 @@ func show(c *Config) (all, management []shown) {
 			}
 		}
 	}
-	names := map[uuid.UUID][]SiteName{}
+	names := map[uuid.UUID][]value.SiteName{}
 	for name, x := range best {
-		names[x.ID] = append(names[x.ID], value.Must[SiteName](name))
+		names[x.ID] = append(names[x.ID], value.Must[value.SiteName](name))
 	}
 	for i := range c.Certificates {
 		x := &c.Certificates[i]
 		if len(names[x.ID]) == 0 {
 			continue
 		}
-		slices.SortFunc(names[x.ID], func(a, b SiteName) int { return cmp.Compare(a.String(), b.String()) })
+		slices.SortFunc(names[x.ID], func(a, b value.SiteName) int { return cmp.Compare(a.String(), b.String()) })
 		all = append(all, shown{*x, names[x.ID]})
 	}
 	slices.SortFunc(all, func(a, b shown) int { return slices.Compare(a.ID[:], b.ID[:]) })
 	if own := cmp.Or(best[c.FQDN.String()], best[wildcardOf(c.FQDN.String())]); own != nil && !c.FQDN.IsZero() {
-		management = []shown{{*own, []SiteName{value.Must[SiteName](c.FQDN.String())}}}
+		management = []shown{{*own, []value.SiteName{value.Must[value.SiteName](c.FQDN.String())}}}
 	}
 	return all, management
 }

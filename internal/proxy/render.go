@@ -91,7 +91,7 @@ func renderMap(place host.Place, m entries) ([]byte, error) {
 // renderList lists certificates. The first is the default, for a name that nobody has.
 func renderList(list []shown) ([]byte, error) {
 	w := conf.New(conf.CertificateList)
-	w.Line("certificates/default.pem", conf.Word("default.invalid"))
+	w.Line(defaultCertificate, conf.Word(nobody))
 	for _, x := range list {
 		names := make([]conf.Arg, len(x.names))
 		for i, n := range x.names {

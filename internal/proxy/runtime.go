@@ -22,6 +22,8 @@ const (
 	certificateList    = "certificates.list"
 	defaultCertificate = "certificates/default.pem"
 	backendPrefix      = "gateway_backend_"
+	// nobody is the name that the default certificate is listed for: one that nobody asks for.
+	nobody = "default.invalid"
 )
 
 var mapNames = map[host.Place]string{
@@ -277,8 +279,7 @@ func (p *pool) changeServer(was, now *Server) (list []command, ok bool) {
 		return nil, false
 	}
 	if moved {
-		list = append(list, tell("", "set", "server", key, "addr", now.Address.String(), "port", strconv.Itoa(now.Port)))
-		list[0].done = "changed"
+		list = append(list, tell("changed", "set", "server", key, "addr", now.Address.String(), "port", strconv.Itoa(now.Port)))
 	}
 	if was.Weight != now.Weight {
 		list = append(list, tell("", "set", "server", key, "weight", strconv.Itoa(now.Weight)))
@@ -466,18 +467,11 @@ func (r *Room) planHeader(ctx context.Context, tx *db.Tx, x *shape, was, now *He
 	if !ok {
 		return nil, false, nil
 	}
-	d, err := r.domains.Get(ctx, tx, domain)
-	if err != nil {
-		return nil, false, err
-	}
-	headers, rules, err := r.hangingOn(ctx, tx, domain)
-	if err != nil {
-		return nil, false, err
-	}
-	before := instead(headers, was, now, func(h *Header) uuid.UUID { return h.ID })
-	slices.SortStableFunc(before, func(a, b Header) int { return a.CreatedAt.Compare(b.CreatedAt) })
-	commands, ok := siteCommands(x, siteOf(d, before, rules), siteOf(d, headers, rules))
-	return commands, ok, nil
+	return r.planHanging(ctx, tx, x, domain, func(headers []Header, rules []Rule) ([]Header, []Rule) {
+		before := instead(headers, was, now, func(h *Header) uuid.UUID { return h.ID })
+		slices.SortStableFunc(before, func(a, b Header) int { return a.CreatedAt.Compare(b.CreatedAt) })
+		return before, rules
+	})
 }
 
 func (r *Room) planRule(ctx context.Context, tx *db.Tx, x *shape, was, now *Rule) ([]command, bool, error) {
@@ -485,6 +479,13 @@ func (r *Room) planRule(ctx context.Context, tx *db.Tx, x *shape, was, now *Rule
 	if !ok {
 		return nil, false, nil
 	}
+	return r.planHanging(ctx, tx, x, domain, func(headers []Header, rules []Rule) ([]Header, []Rule) {
+		return headers, instead(rules, was, now, func(r *Rule) uuid.UUID { return r.ID })
+	})
+}
+
+// planHanging: of a domain that stays as it is, something that hangs on it has changed. Before says how it was.
+func (r *Room) planHanging(ctx context.Context, tx *db.Tx, x *shape, domain uuid.UUID, before func([]Header, []Rule) ([]Header, []Rule)) ([]command, bool, error) {
 	d, err := r.domains.Get(ctx, tx, domain)
 	if err != nil {
 		return nil, false, err
@@ -493,8 +494,8 @@ func (r *Room) planRule(ctx context.Context, tx *db.Tx, x *shape, was, now *Rule
 	if err != nil {
 		return nil, false, err
 	}
-	before := instead(rules, was, now, func(r *Rule) uuid.UUID { return r.ID })
-	commands, ok := siteCommands(x, siteOf(d, headers, before), siteOf(d, headers, rules))
+	wasHeaders, wasRules := before(headers, rules)
+	commands, ok := siteCommands(x, siteOf(d, wasHeaders, wasRules), siteOf(d, headers, rules))
 	return commands, ok, nil
 }
 

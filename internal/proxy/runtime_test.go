@@ -16,7 +16,7 @@ func TestWhatASiteNeedsIsThereBeforeIt(t *testing.T) {
 		c := &Config{}
 		for i, name := range names {
 			id := uuid.UUID{15: byte(i + 1)}
-			c.Domains = append(c.Domains, Domain{Meta: resource.Meta{ID: id}, Name: value.Must[SiteName](name), Active: true, WWWRedirect: wwwNone})
+			c.Domains = append(c.Domains, Domain{Meta: resource.Meta{ID: id}, Name: value.Must[value.SiteName](name), Active: true, WWWRedirect: wwwNone})
 			c.Rules = append(c.Rules, Rule{DomainID: id, PathPrefix: value.Must[Path]("/api"), Active: true})
 			c.Headers = append(c.Headers, Header{DomainID: id, Name: value.Must[HeaderName]("X-Test"), Value: value.Must[HeaderValue](name), Operation: headerSet})
 		}

@@ -108,6 +108,8 @@ type (
 	Host struct{ Text[hostGrammar] }
 	// DomainName is a host name with at least two labels: the name of a machine in the DNS.
 	DomainName struct{ Text[domainGrammar] }
+	// SiteName is a full domain name, or *. before one for every name one label below it.
+	SiteName struct{ Text[siteNameGrammar] }
 	// Addr is an IP address without a zone.
 	Addr struct{ Text[addrGrammar] }
 	// Prefix is a network in CIDR form, host bits cleared. A bare address stands for itself alone.
@@ -160,16 +162,17 @@ func Last(n netip.Prefix) netip.Addr {
 }
 
 type (
-	hostGrammar   struct{}
-	domainGrammar struct{}
-	addrGrammar   struct{}
-	prefixGrammar struct{}
-	rangeGrammar  struct{}
-	zoneGrammar   struct{}
-	ifNameGrammar struct{}
-	emailGrammar  struct{}
-	urlGrammar    struct{}
-	lineGrammar   struct{}
+	hostGrammar     struct{}
+	domainGrammar   struct{}
+	siteNameGrammar struct{}
+	addrGrammar     struct{}
+	prefixGrammar   struct{}
+	rangeGrammar    struct{}
+	zoneGrammar     struct{}
+	ifNameGrammar   struct{}
+	emailGrammar    struct{}
+	urlGrammar      struct{}
+	lineGrammar     struct{}
 )
 
 func (addrGrammar) Example() string { return "192.0.2.1" }
@@ -265,6 +268,29 @@ func (domainGrammar) Parse(s string) (string, error) {
 		return "", errors.New("must be a full domain name such as gateway.example.net")
 	}
 	return name, nil
+}
+
+func (siteNameGrammar) Example() string { return "www.example.net" }
+
+func (siteNameGrammar) Parse(s string) (string, error) {
+	parent, wildcard := strings.CutPrefix(s, "*.")
+	name, err := domainGrammar{}.Parse(parent)
+	switch {
+	case err != nil:
+		return "", errors.New("must be a full domain name such as www.example.net, or *. before one")
+	case wildcard:
+		return "*." + name, nil
+	}
+	return name, nil
+}
+
+// Wildcard is the domain whose names a wildcard stands for.
+func (n SiteName) Wildcard() (parent DomainName, ok bool) {
+	name, ok := strings.CutPrefix(n.s, "*.")
+	if ok {
+		parent.s = name
+	}
+	return parent, ok
 }
 
 var ifName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,14}$`)
