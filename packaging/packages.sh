@@ -4,9 +4,12 @@
 set -euo pipefail
 
 declare -A packages=(
-	[run]="postgresql-15 chrony haproxy iproute2 nftables util-linux ca-certificates"
-	[test]="postgresql-15 chrony haproxy iproute2 nftables util-linux ca-certificates procps curl chromium fonts-dejavu-core
-		qemu-system-x86 busybox-static cpio kmod mmdebstrap patchelf nginx-light pebble"
+	[run]="postgresql-15 chrony haproxy iproute2 nftables util-linux ca-certificates
+		unbound dns-root-data squid kea-dhcp4-server freeradius"
+	[test]="postgresql-15 chrony haproxy iproute2 nftables util-linux ca-certificates
+		unbound dns-root-data squid kea-dhcp4-server freeradius
+		procps curl chromium fonts-dejavu-core
+		qemu-system-x86 busybox-static cpio kmod mmdebstrap patchelf nginx-light pebble bind9-dnsutils freeradius-utils"
 )
 wanted=${packages[${1:?run or test}]}
 

@@ -12,7 +12,10 @@ import (
 
 	"edge.internal/gateway/internal/account"
 	"edge.internal/gateway/internal/certificate"
+	"edge.internal/gateway/internal/dhcp"
+	"edge.internal/gateway/internal/dns"
 	"edge.internal/gateway/internal/firewall"
+	"edge.internal/gateway/internal/fwdproxy"
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/db"
@@ -24,6 +27,7 @@ import (
 	"edge.internal/gateway/internal/network"
 	"edge.internal/gateway/internal/ntp"
 	"edge.internal/gateway/internal/proxy"
+	"edge.internal/gateway/internal/radius"
 	"edge.internal/gateway/internal/setup"
 	"edge.internal/gateway/internal/system"
 )
@@ -31,14 +35,18 @@ import (
 // House is every room, wired.
 type House struct {
 	*kit.Kit
-	Setup       *setup.Room
-	Account     *account.Room
-	System      *system.Room
-	Network     *network.Room
-	NTP         *ntp.Room
-	Firewall    *firewall.Room
-	Proxy       *proxy.Room
-	Certificate *certificate.Room
+	Setup        *setup.Room
+	Account      *account.Room
+	System       *system.Room
+	Network      *network.Room
+	NTP          *ntp.Room
+	DNS          *dns.Room
+	ForwardProxy *fwdproxy.Room
+	DHCP         *dhcp.Room
+	RADIUS       *radius.Room
+	Firewall     *firewall.Room
+	Proxy        *proxy.Room
+	Certificate  *certificate.Room
 	// Management is the management port of the service itself.
 	Management *Management
 	// SelfSigned is the gateway's certificate until it has a better one.
@@ -61,10 +69,14 @@ func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, 
 	// A single node binds its virtual addresses itself.
 	h.Network = network.New(k, network.Deps{VIPsElsewhere: func() bool { return false }})
 	h.NTP = ntp.New(k)
+	h.DNS = dns.New(k)
+	h.ForwardProxy = fwdproxy.New(k)
+	h.DHCP = dhcp.New(k, dhcp.Deps{Interfaces: h.Network.ZoneInterfaces})
+	h.RADIUS = radius.New(k)
 	h.Firewall = firewall.New(k, firewall.Deps{
 		Interfaces: h.Network.ZoneInterfaces,
 		ZoneUsers:  h.Network.ZoneUsers,
-		Openings:   []policy.Source{h.NTP.Openings},
+		Openings:   []policy.Source{h.NTP.Openings, h.DNS.Openings, h.ForwardProxy.Openings, h.DHCP.Openings, h.RADIUS.Openings},
 		Tunnels:    func(context.Context, db.Querier) ([]policy.Tunnel, error) { return nil, nil },
 		Peers:      func(context.Context, db.Querier) ([]netip.Addr, error) { return nil, nil },
 		Resolve: func(ctx context.Context, name string) ([]netip.Addr, error) {
@@ -91,6 +103,10 @@ func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, 
 	h.System.Mount()
 	h.Network.Mount()
 	h.NTP.Mount()
+	h.DNS.Mount()
+	h.ForwardProxy.Mount()
+	h.DHCP.Mount()
+	h.RADIUS.Mount()
 	h.Firewall.Mount()
 	h.Proxy.Mount()
 	h.Certificate.Mount()

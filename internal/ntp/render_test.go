@@ -2,23 +2,16 @@ package ntp_test
 
 import (
 	"bytes"
-	"flag"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/go-json-experiment/json"
-	"github.com/google/go-cmp/cmp"
-	"golang.org/x/tools/txtar"
 
 	"edge.internal/gateway/internal/kit/conf/conftest"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/wire"
 	"edge.internal/gateway/internal/ntp"
 )
-
-var update = flag.Bool("update", false, "rewrite the expected files")
 
 // chronyd asks the real daemon about a drop-in.
 func chronyd(t testing.TB, file []byte) error {
@@ -32,40 +25,14 @@ func chronyd(t testing.TB, file []byte) error {
 }
 
 func TestRender(t *testing.T) {
-	cases, err := filepath.Glob("testdata/render/*.txtar")
-	if err != nil || len(cases) == 0 {
-		t.Fatal("no cases", err)
-	}
-	for _, path := range cases {
-		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
-			archive, err := txtar.ParseFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var c ntp.Config
-			if err := json.Unmarshal(archive.Files[0].Data, &c); err != nil {
-				t.Fatal(err)
-			}
-			files, err := ntp.Render(c)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := []txtar.File{archive.Files[0]}
-			for _, f := range files {
-				got = append(got, txtar.File{Name: f.Place.Path(), Data: f.Content})
-			}
-			if *update {
-				if err := os.WriteFile(path, txtar.Format(&txtar.Archive{Comment: archive.Comment, Files: got}), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			} else if diff := cmp.Diff(archive.Files, got); diff != "" {
-				t.Error(diff)
-			}
+	conftest.Golden[ntp.Config]{
+		Render: ntp.Render,
+		Accept: func(t testing.TB, files []host.File) {
 			if err := chronyd(t, files[1].Content); err != nil {
 				t.Errorf("chronyd refuses it: %v", err)
 			}
-		})
-	}
+		},
+	}.Check(t)
 }
 
 func TestCheckerRefuses(t *testing.T) {

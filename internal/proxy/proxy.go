@@ -49,7 +49,7 @@ type Room struct {
 
 	// reloads and changes count what HAProxy was told since the service started.
 	reloads, changes atomic.Int64
-	history          history
+	history          trafficHistory
 	// reread says that HAProxy has just read its files.
 	reread atomic.Bool
 
@@ -62,7 +62,7 @@ type Room struct {
 
 // New builds the room.
 func New(k *kit.Kit, deps Deps) *Room {
-	r := &Room{Kit: k, deps: deps, headers: headerKind(), servers: serverKind(), rules: ruleKind()}
+	r := &Room{Kit: k, deps: deps, headers: headerKind(), servers: serverKind(), rules: ruleKind(), history: trafficHistory{Point: traffic}}
 	r.domains, r.backends = r.domainKind(), r.backendKind()
 	apply.Register(k.Engine, apply.Component[*Config]{
 		ID: apply.ReverseProxy, Unit: unit, Load: r.load, Render: Render, Check: r.check, Apply: r.reload, Verify: r.verify,

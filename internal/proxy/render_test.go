@@ -2,14 +2,11 @@ package proxy_test
 
 import (
 	"bytes"
-	"flag"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/go-json-experiment/json"
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
 
 	"edge.internal/gateway/internal/kit/conf/conftest"
@@ -19,8 +16,6 @@ import (
 	"edge.internal/gateway/internal/kit/wire"
 	"edge.internal/gateway/internal/proxy"
 )
-
-var update = flag.Bool("update", false, "rewrite the expected files")
 
 // haproxy asks the real daemon about files.
 func haproxy(t testing.TB, files []host.File) error {
@@ -44,57 +39,27 @@ func pem(t testing.TB, names ...string) []byte {
 	return b
 }
 
-// config reads a configuration and gives its certificates a content, which is none of the expected files.
-func config(t testing.TB, text []byte) *proxy.Config {
-	t.Helper()
-	c := &proxy.Config{}
-	if err := json.Unmarshal(text, c); err != nil {
-		t.Fatal(err)
-	}
-	return c
-}
-
 func TestRender(t *testing.T) {
-	cases, err := filepath.Glob("testdata/render/*.txtar")
-	if err != nil || len(cases) == 0 {
-		t.Fatal("no cases", err)
-	}
 	certificate := pem(t, "a.example.net")
-	for _, path := range cases {
-		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
-			archive, err := txtar.ParseFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			files, err := proxy.Render(config(t, archive.Files[0].Data))
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := []txtar.File{archive.Files[0]}
-			for i, f := range files {
-				switch name := f.Place.Path(); {
-				case strings.HasSuffix(name, ".pem"):
-					files[i].Content = certificate
-				case !strings.HasSuffix(name, ".html"):
-					got = append(got, txtar.File{Name: name, Data: f.Content})
-				}
-			}
-			if *update {
-				if err := os.WriteFile(path, txtar.Format(&txtar.Archive{Comment: archive.Comment, Files: got}), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			} else if diff := cmp.Diff(archive.Files, got); diff != "" {
-				t.Error(diff)
-			}
+	isPEM := func(f host.File) bool { return strings.HasSuffix(f.Place.Path(), ".pem") }
+	conftest.Golden[*proxy.Config]{
+		Render: proxy.Render,
+		Hidden: func(f host.File) bool { return isPEM(f) || strings.HasSuffix(f.Place.Path(), ".html") },
+		Accept: func(t testing.TB, files []host.File) {
 			// This machine's HAProxy may have no QUIC; what it is asked about then has none.
 			if bytes.Contains(files[0].Content, []byte("quic4@")) {
 				return
 			}
+			for i := range files {
+				if isPEM(files[i]) {
+					files[i].Content = certificate
+				}
+			}
 			if err := haproxy(t, files); err != nil {
 				t.Errorf("haproxy refuses it: %v", err)
 			}
-		})
-	}
+		},
+	}.Check(t)
 }
 
 func TestCheckerRefuses(t *testing.T) {
@@ -110,7 +75,10 @@ func one(t testing.TB) *proxy.Config {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := config(t, archive.Files[0].Data)
+	c := &proxy.Config{}
+	if err := json.Unmarshal(archive.Files[0].Data, c); err != nil {
+		t.Fatal(err)
+	}
 	c.Default = pem(t, "default.example.net")
 	for i := range c.Certificates {
 		c.Certificates[i].PEM = c.Default

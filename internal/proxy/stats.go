@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"edge.internal/gateway/internal/kit/history"
 	"edge.internal/gateway/internal/kit/httpd"
 )
 
@@ -95,7 +96,9 @@ func (r *Room) mountStats() {
 			return s, nil
 		})
 	httpd.Handle(r.Router, http.MethodGet, "/proxy/stats/history", httpd.Read.Offline(), httpd.Doc{ID: "proxy.stats.history", Tag: "proxy", Summary: "The traffic of the last hour"},
-		func(*httpd.Call, struct{}) (History, error) { return r.history.list(), nil })
+		func(*httpd.Call, struct{}) (History, error) {
+			return History{StepSeconds: int(history.Step.Seconds()), Points: r.history.Points()}, nil
+		})
 	httpd.Handle(r.Router, http.MethodGet, "/proxy/status", httpd.Read.Offline(), httpd.Doc{ID: "proxy.status", Tag: "proxy", Summary: "What the proxy is able to do"},
 		func(c *httpd.Call, _ struct{}) (Status, error) { return r.status(c), nil })
 }

@@ -45,6 +45,8 @@ type Outcome struct {
 // units are the daemons behind the names of the API. A name without one is a daemon that this gateway does not have.
 var units = map[string]host.Unit{
 	"reverse-proxy": host.HAProxy,
+	"forward-proxy": host.Squid,
+	"dns":           host.Unbound,
 	"ntp":           host.Chrony,
 	"scheduler":     host.Scheduler,
 }

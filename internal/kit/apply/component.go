@@ -23,6 +23,10 @@ const (
 	Network      ID = "network"
 	PacketFilter ID = "packet-filter"
 	ReverseProxy ID = "reverse-proxy"
+	DNS          ID = "dns"
+	ForwardProxy ID = "forward-proxy"
+	DHCP         ID = "dhcp"
+	RADIUS       ID = "radius"
 )
 
 // State says how far a component is.
@@ -47,6 +51,9 @@ type Component[C any] struct {
 	ID ID
 	// Unit is the daemon behind the component; there is none where the kernel itself is configured.
 	Unit host.Unit
+	// Enabled, where there is one, says whether the daemon shall run at all. One that shall not is stopped, now and at the
+	// next boot, and neither Apply nor Verify is asked.
+	Enabled func(C) bool
 	// Load reads the whole configuration; it must read nothing else.
 	Load func(ctx context.Context, q db.Querier) (C, error)
 	// Render is a pure function from the configuration to the files.
@@ -122,7 +129,7 @@ type erased struct {
 	plan   func(ctx context.Context, tx *db.Tx, rows []Row) (Step, error)
 }
 
-func erase[C any](c Component[C]) erased {
+func erase[C any](m host.Machine, c Component[C]) erased {
 	e := erased{
 		id: c.ID, unit: c.Unit, check: c.Check, atomic: c.Atomic,
 		load:   func(ctx context.Context, q db.Querier) (any, error) { return c.Load(ctx, q) },
@@ -132,6 +139,24 @@ func erase[C any](c Component[C]) erased {
 		can:    func(any, any) bool { return false },
 		plan:   func(context.Context, *db.Tx, []Row) (Step, error) { return nil, nil },
 	}
+	if c.Enabled != nil {
+		e.apply = func(ctx context.Context, v any, files []host.File) error {
+			on := c.Enabled(v.(C))
+			switch err := m.Enable(ctx, c.Unit, on); {
+			case err != nil:
+				return err
+			case on:
+				return c.Apply(ctx, v.(C), files)
+			}
+			return m.Stop(ctx, c.Unit)
+		}
+		e.verify = func(ctx context.Context, v any, files []host.File) error {
+			if c.Enabled(v.(C)) {
+				return c.Verify(ctx, v.(C), files)
+			}
+			return stopped(ctx, m, c.Unit)
+		}
+	}
 	if c.Runtime != nil {
 		e.can = func(was, now any) bool { return was != nil && c.Runtime.Can(was.(C), now.(C)) }
 		e.do = func(ctx context.Context, was, now any) error { return c.Runtime.Do(ctx, was.(C), now.(C)) }
@@ -140,6 +165,15 @@ func erase[C any](c Component[C]) erased {
 		}
 	}
 	return e
+}
+
+// stopped complains about a daemon that runs.
+func stopped(ctx context.Context, m host.Machine, u host.Unit) error {
+	state, err := m.State(ctx, u)
+	if err == nil && (state.Active == "active" || state.Active == "activating") {
+		err = fmt.Errorf("%s runs, and should not", u)
+	}
+	return err
 }
 
 // refused is an error of a daemon's checker: the daemon was asked and said no.

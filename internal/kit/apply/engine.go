@@ -49,7 +49,7 @@ func Register[C any](e *Engine, c Component[C]) {
 	if e.lanes[c.ID] != nil {
 		panic(fmt.Sprintf("component %s is registered twice", c.ID))
 	}
-	e.lanes[c.ID] = &lane{erased: erase(c), engine: e, signal: make(chan struct{}, 1), status: Status{Name: c.ID, State: Pending, LastError: "not applied yet"}}
+	e.lanes[c.ID] = &lane{erased: erase(e.host, c), engine: e, signal: make(chan struct{}, 1), status: Status{Name: c.ID, State: Pending, LastError: "not applied yet"}}
 	e.order = append(e.order, c.ID)
 }
 

@@ -31,6 +31,14 @@ const (
 
 	HAProxyCheck   Command = "haproxy.check"   // is the staged ProxyConfig good, with the staged files that it names?
 	HAProxyVersion Command = "haproxy.version" // which version it is, and what is built in
+
+	UnboundCheck Command = "unbound.check" // is the staged UnboundMain good, with the staged drop-in?
+
+	SquidCheck Command = "squid.check" // is the staged SquidMain good, with the staged drop-in?
+
+	KeaCheck Command = "kea.check" // is the staged KeaConfig good?
+
+	FreeRADIUSCheck Command = "freeradius.check" // is the staged RadiusConfig good, with the staged files that it names?
 )
 
 // commandSpec is the program, its constant arguments, and how long it may take. An argument {place} stands for the path of the
@@ -52,13 +60,25 @@ var commands = map[Command]commandSpec{
 	NftLoad:        {argv: []string{nft, "-f", "{packet-filter.table}"}, timeout: 30 * time.Second, asks: packetFilter},
 	HAProxyCheck:   {argv: []string{haproxy, "-c", "-f", "{haproxy.config}"}, timeout: time.Minute},
 	HAProxyVersion: {argv: []string{haproxy, "-vv"}, timeout: 5 * time.Second},
+
+	UnboundCheck: {argv: []string{"/usr/sbin/unbound-checkconf", "{unbound.main}"}, timeout: 30 * time.Second},
+
+	SquidCheck: {argv: []string{squid, "-k", "parse", "-f", "{squid.main}"}, timeout: 30 * time.Second},
+
+	KeaCheck: {argv: []string{kea, "-t", "{kea.config}"}, timeout: 30 * time.Second},
+
+	FreeRADIUSCheck: {argv: []string{freeradius, "-C", "-l", "stdout"}, timeout: 30 * time.Second},
 }
 
 const (
-	chronyd = "/usr/sbin/chronyd"
-	chronyc = "/usr/bin/chronyc"
-	nft     = "/usr/sbin/nft"
-	haproxy = "/usr/sbin/haproxy"
+	chronyd    = "/usr/sbin/chronyd"
+	chronyc    = "/usr/bin/chronyc"
+	nft        = "/usr/sbin/nft"
+	haproxy    = "/usr/sbin/haproxy"
+	unbound    = "/usr/sbin/unbound"
+	squid      = "/usr/sbin/squid"
+	kea        = "/usr/sbin/kea-dhcp4"
+	freeradius = "/usr/sbin/freeradius"
 )
 
 // Program is the name of the command's program, for messages.

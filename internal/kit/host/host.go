@@ -24,6 +24,10 @@ type Machine interface {
 	Network
 	Filter
 	Proxy
+	Resolver
+	ForwardProxy
+	Leases
+	Radius
 	// Run runs one command of the closed list. A command that ends with a non-zero status is an *ExitError; a command
 	// whose program is missing is ErrNotInstalled.
 	Run(ctx context.Context, c Command, in Input) (Output, error)

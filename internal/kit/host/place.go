@@ -23,6 +23,28 @@ const (
 	PacketFilterTable Place = "packet-filter.table" // the kernel's table as nft reads it
 )
 
+// The places of the resolver.
+const (
+	UnboundMain   Place = "unbound.main"
+	UnboundDropIn Place = "unbound.dropin"
+)
+
+// The places of the forward proxy.
+const (
+	SquidMain   Place = "squid.main"
+	SquidDropIn Place = "squid.dropin"
+)
+
+// The places of the DHCP server.
+const (
+	KeaConfig Place = "kea.config"
+)
+
+// The places of the RADIUS server.
+const (
+	RadiusConfig Place = "freeradius.config"
+)
+
 // The places of the reverse proxy. Paths in its configuration are relative to the folder of ProxyConfig, so that a staged copy
 // of all of them can be checked.
 const (
@@ -62,6 +84,16 @@ var places = map[Place]placeSpec{
 	RouteProtocols:    {"/etc/iproute2/rt_protos.d/gateway.conf", 0o644, "root", "root"},
 	NetworkState:      {"/var/lib/gateway/network.json", 0o644, "root", "root"},
 	PacketFilterTable: {"/var/lib/gateway/packet-filter.nft", 0o600, "root", "root"},
+
+	UnboundMain:   {"/etc/unbound/unbound.conf", 0o644, "root", "root"},
+	UnboundDropIn: {"/etc/unbound/gateway.conf.d/gateway.conf", 0o644, "root", "root"},
+
+	SquidMain:   {"/etc/squid/squid.conf", 0o644, "root", "root"},
+	SquidDropIn: {"/etc/squid/conf.d/gateway.conf", 0o644, "root", "root"},
+
+	KeaConfig: {"/etc/kea/kea-dhcp4.conf", 0o644, "root", "root"},
+
+	RadiusConfig: {"/etc/freeradius/3.0/radiusd.conf", 0o640, "root", "freerad"},
 
 	// HAProxy reads its files as root. The values of headers are nobody else's business.
 	ProxyConfig:             {"/etc/haproxy/haproxy.cfg", 0o640, "root", "root"},

@@ -14,10 +14,14 @@ type Unit string
 
 // The units, the gateway's own programs first.
 const (
-	API       Unit = "gateway-api"
-	Scheduler Unit = "gateway-scheduler"
-	Chrony    Unit = "chrony"
-	HAProxy   Unit = "haproxy"
+	API        Unit = "gateway-api"
+	Scheduler  Unit = "gateway-scheduler"
+	Chrony     Unit = "chrony"
+	HAProxy    Unit = "haproxy"
+	Unbound    Unit = "unbound"
+	Squid      Unit = "squid"
+	Kea        Unit = "kea-dhcp4-server"
+	FreeRADIUS Unit = "freeradius"
 )
 
 // UnitSpec is how a unit is run: by systemd under its service name, or by the lab's supervisor as a plain process.
@@ -93,6 +97,55 @@ var units = []UnitSpec{
 		Ready: proxyAdmin,
 		// The signal that ends it at once; there is another one that waits for its clients.
 		Stop: syscall.SIGTERM, Grace: 5 * time.Second,
+	},
+	{
+		Unit: Unbound, Service: "unbound.service", Binary: unbound,
+		Argv: []string{unbound, "-d", "-p", "-c", "/etc/unbound/unbound.conf"},
+		Folders: []Folder{
+			{"/etc/unbound", 0o755, "root", "root"},
+			{"/etc/unbound/gateway.conf.d", 0o755, "root", "root"},
+			{"/var/lib/unbound", 0o755, "unbound", "unbound"},
+		},
+		Ready: unboundControl,
+		Stop:  syscall.SIGTERM, Grace: 5 * time.Second,
+	},
+	{
+		Unit: Squid, Service: "squid.service", Binary: squid,
+		Argv: []string{squid, "--foreground", "-f", "/etc/squid/squid.conf"},
+		Folders: []Folder{
+			{"/etc/squid", 0o755, "root", "root"},
+			{"/etc/squid/conf.d", 0o755, "root", "root"},
+			{"/var/log/squid", 0o750, "proxy", "proxy"},
+			{"/var/spool/squid", 0o750, "proxy", "proxy"},
+			{"/run/squid", 0o755, "proxy", "proxy"},
+		},
+		Ready: "/run/squid.pid",
+		Stop:  syscall.SIGTERM, Grace: 10 * time.Second,
+	},
+	{
+		Unit: Kea, Service: "kea-dhcp4-server.service", Binary: kea,
+		Argv: []string{kea, "-c", "/etc/kea/kea-dhcp4.conf"},
+		Folders: []Folder{
+			{"/etc/kea", 0o755, "root", "root"},
+			{"/var/lib/kea", 0o750, "_kea", "_kea"},
+			{"/var/log/kea", 0o750, "_kea", "_kea"},
+			{"/run/kea", 0o755, "_kea", "_kea"},
+			{"/run/lock/kea", 0o755, "_kea", "_kea"},
+		},
+		Ready: keaControl,
+		Stop:  syscall.SIGTERM, Grace: 5 * time.Second,
+	},
+	{
+		Unit: FreeRADIUS, Service: "freeradius.service", Binary: freeradius,
+		Argv: []string{freeradius, "-f"},
+		Folders: []Folder{
+			{"/etc/freeradius", 0o750, "freerad", "freerad"},
+			{"/etc/freeradius/3.0", 0o750, "freerad", "freerad"},
+			{"/var/log/freeradius", 0o750, "freerad", "freerad"},
+			{"/run/freeradius", 0o755, "freerad", "freerad"},
+		},
+		Ready: "/run/freeradius/freeradius.pid",
+		Stop:  syscall.SIGTERM, Grace: 5 * time.Second,
 	},
 }
 

@@ -679,6 +679,115 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/dhcp/leases": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The addresses that machines have now */
+        get: operations["dhcp.leases"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/dhcp/reservations": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List every DHCP reservation */
+        get: operations["dhcp.reservation.list"];
+        put?: never;
+        /** Create a DHCP reservation */
+        post: operations["dhcp.reservation.create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/dhcp/reservations/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read one DHCP reservation */
+        get: operations["dhcp.reservation.get"];
+        /** Change a DHCP reservation */
+        put: operations["dhcp.reservation.update"];
+        post?: never;
+        /** Delete a DHCP reservation */
+        delete: operations["dhcp.reservation.delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/dhcp/settings": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read one DHCP settings */
+        get: operations["dhcp.settings.get"];
+        /** Change a DHCP settings */
+        put: operations["dhcp.settings.update"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/dhcp/subnets": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List every DHCP subnet */
+        get: operations["dhcp.subnet.list"];
+        put?: never;
+        /** Create a DHCP subnet */
+        post: operations["dhcp.subnet.create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/dhcp/subnets/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read one DHCP subnet */
+        get: operations["dhcp.subnet.get"];
+        /** Change a DHCP subnet */
+        put: operations["dhcp.subnet.update"];
+        post?: never;
+        /** Delete a DHCP subnet */
+        delete: operations["dhcp.subnet.delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/dns-providers": {
         parameters: {
             query?: never;
@@ -714,6 +823,167 @@ export interface paths {
         options?: never;
         head?: never;
         patch?: never;
+        trace?: never;
+    };
+    "/dns/flush-cache": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Forget all that others answered */
+        post: operations["dns.flush-cache"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/dns/records": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List every DNS record */
+        get: operations["dns.record.list"];
+        put?: never;
+        /** Create a DNS record */
+        post: operations["dns.record.create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/dns/records/reorder": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Put every DNS record into order */
+        post: operations["dns.record.reorder"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/dns/records/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read one DNS record */
+        get: operations["dns.record.get"];
+        /** Change a DNS record */
+        put: operations["dns.record.update"];
+        post?: never;
+        /** Delete a DNS record */
+        delete: operations["dns.record.delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/dns/settings": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read one DNS settings */
+        get: operations["dns.settings.get"];
+        /** Change a DNS settings */
+        put: operations["dns.settings.update"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/dns/stats": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What the resolver has done */
+        get: operations["dns.stats"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/dns/stats/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The questions of the last hour */
+        get: operations["dns.stats.history"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/dns/zones": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List every DNS zone */
+        get: operations["dns.zone.list"];
+        put?: never;
+        /** Create a DNS zone */
+        post: operations["dns.zone.create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/dns/zones/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read one DNS zone */
+        get: operations["dns.zone.get"];
+        /** Change a DNS zone */
+        put: operations["dns.zone.update"];
+        post?: never;
+        /** Delete a DNS zone */
+        delete: operations["dns.zone.delete"];
+        options?: never;
+        head?: never;
+        /** Change the notes of a DNS zone */
+        patch: operations["dns.zone.annotate"];
         trace?: never;
     };
     "/domains": {
@@ -1133,6 +1403,112 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/forward-proxy/acls": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List every access list entry */
+        get: operations["forward-proxy.acl.list"];
+        put?: never;
+        /** Create a access list entry */
+        post: operations["forward-proxy.acl.create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/forward-proxy/acls/reorder": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Put every access list entry into order */
+        post: operations["forward-proxy.acl.reorder"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/forward-proxy/acls/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read one access list entry */
+        get: operations["forward-proxy.acl.get"];
+        /** Change a access list entry */
+        put: operations["forward-proxy.acl.update"];
+        post?: never;
+        /** Delete a access list entry */
+        delete: operations["forward-proxy.acl.delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/forward-proxy/settings": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read one forward proxy settings */
+        get: operations["forward-proxy.settings.get"];
+        /** Change a forward proxy settings */
+        put: operations["forward-proxy.settings.update"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/forward-proxy/stats": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What the forward proxy has done */
+        get: operations["forward-proxy.stats"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/forward-proxy/stats/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The traffic of the last hour */
+        get: operations["forward-proxy.stats.history"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/ip-addresses": {
         parameters: {
             query?: never;
@@ -1501,6 +1877,132 @@ export interface paths {
         put?: never;
         post?: never;
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/radius/authentications": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The last attempts to log in */
+        get: operations["radius.authentications"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/radius/clients": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List every RADIUS client */
+        get: operations["radius.client.list"];
+        put?: never;
+        /** Create a RADIUS client */
+        post: operations["radius.client.create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/radius/clients/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read one RADIUS client */
+        get: operations["radius.client.get"];
+        /** Change a RADIUS client */
+        put: operations["radius.client.update"];
+        post?: never;
+        /** Delete a RADIUS client */
+        delete: operations["radius.client.delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/radius/settings": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read one RADIUS settings */
+        get: operations["radius.settings.get"];
+        /** Change a RADIUS settings */
+        put: operations["radius.settings.update"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/radius/test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Try to log in */
+        post: operations["radius.test"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/radius/users": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List every RADIUS user */
+        get: operations["radius.user.list"];
+        put?: never;
+        /** Create a RADIUS user */
+        post: operations["radius.user.create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/radius/users/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read one RADIUS user */
+        get: operations["radius.user.get"];
+        /** Change a RADIUS user */
+        put: operations["radius.user.update"];
+        post?: never;
+        /** Delete a RADIUS user */
+        delete: operations["radius.user.delete"];
         options?: never;
         head?: never;
         patch?: never;
@@ -2843,6 +3345,628 @@ export interface components {
              */
             source?: "acme" | "uploaded" | "self-signed";
         };
+        DhcpLease: {
+            /**
+             * Format: date-time
+             * @description When it ends unless it is renewed.
+             */
+            expires_at: string;
+            /** @description What the machine calls itself; empty when it does not say. */
+            hostname: string;
+            /** @description The address. */
+            ip: string;
+            /** @description Hardware address of the machine. */
+            mac: string;
+            /** @description Reservation that it has the address by; null when it has it from the range. */
+            reservation_id: string;
+            /**
+             * Format: date-time
+             * @description When it was given or last renewed.
+             */
+            starts_at: string;
+            /**
+             * @description Whether it is in use; declined: a client found it in use by somebody else.
+             * @enum {string}
+             */
+            state: "active" | "declined" | "expired";
+            /** @description Subnet that the address is in. */
+            subnet_id: string;
+        };
+        DhcpLeases: {
+            /** @description Why the server could not be asked; empty when it could. */
+            error: string;
+            /** @description Those that match, by address. */
+            leases: components["schemas"]["DhcpLease"][];
+            /** @description How full each active subnet is. */
+            usage: components["schemas"]["DhcpUsage"][];
+        };
+        DhcpReservation: {
+            /**
+             * Format: date-time
+             * @description When it was created.
+             */
+            readonly created_at: string;
+            /**
+             * @description Name that it is told; empty: none.
+             * @example ntp.example.net
+             */
+            hostname: string;
+            /** @description Id, made by the service. */
+            readonly id: string;
+            /**
+             * @description The address that it gets.
+             * @example 192.0.2.1
+             */
+            ip: string;
+            /**
+             * @description Hardware address of the machine, six bytes in any spelling.
+             * @example 52:54:00:12:34:56
+             */
+            mac: string;
+            /** @description Subnet that the address is in. */
+            subnet_id: string;
+            /**
+             * Format: date-time
+             * @description When it was last changed.
+             */
+            readonly updated_at: string;
+        };
+        DhcpReservationCreate: {
+            /**
+             * @description Name that it is told; empty: none.
+             * @example ntp.example.net
+             */
+            hostname?: string;
+            /**
+             * @description The address that it gets.
+             * @example 192.0.2.1
+             */
+            ip: string;
+            /**
+             * @description Hardware address of the machine, six bytes in any spelling.
+             * @example 52:54:00:12:34:56
+             */
+            mac: string;
+            /** @description Subnet that the address is in. */
+            subnet_id: string;
+        };
+        DhcpReservationUpdate: {
+            /**
+             * @description Name that it is told; empty: none.
+             * @example ntp.example.net
+             */
+            hostname?: string;
+            /**
+             * @description The address that it gets.
+             * @example 192.0.2.1
+             */
+            ip?: string;
+            /**
+             * @description Hardware address of the machine, six bytes in any spelling.
+             * @example 52:54:00:12:34:56
+             */
+            mac?: string;
+            /** @description Subnet that the address is in. */
+            subnet_id?: string;
+        };
+        DhcpSettings: {
+            /**
+             * Format: date-time
+             * @description When it was created.
+             */
+            readonly created_at: string;
+            /**
+             * Format: int64
+             * @description How long a lease lasts when the client names no time.
+             */
+            default_lease_seconds: number;
+            /** @description Off, the daemon is stopped. */
+            enabled: boolean;
+            /** @description Id, made by the service. */
+            readonly id: string;
+            /**
+             * Format: int64
+             * @description The longest time that a client gets.
+             */
+            max_lease_seconds: number;
+            /**
+             * Format: date-time
+             * @description When it was last changed.
+             */
+            readonly updated_at: string;
+        };
+        DhcpSettingsUpdate: {
+            /**
+             * Format: int64
+             * @description How long a lease lasts when the client names no time.
+             */
+            default_lease_seconds?: number;
+            /** @description Off, the daemon is stopped. */
+            enabled?: boolean;
+            /**
+             * Format: int64
+             * @description The longest time that a client gets.
+             */
+            max_lease_seconds?: number;
+        };
+        DhcpSubnet: {
+            /** @description Off, the subnet is kept and nobody gets an address in it. */
+            active: boolean;
+            /**
+             * @description The network.
+             * @example 192.0.2.0/24
+             */
+            cidr: string;
+            /**
+             * Format: date-time
+             * @description When it was created.
+             */
+            readonly created_at: string;
+            /** @description Resolvers of the clients. */
+            dns_servers: string[];
+            /**
+             * @description Domain of the clients.
+             * @example ntp.example.net
+             */
+            domain_name: string;
+            /**
+             * @description Default gateway of the clients; empty: they get none.
+             * @example 192.0.2.1
+             */
+            gateway: string;
+            /** @description Id, made by the service. */
+            readonly id: string;
+            /**
+             * @description Interface of the gateway on that network.
+             * @example lan0
+             */
+            interface: string;
+            /**
+             * Format: int64
+             * @description How long a lease lasts here; null: as in the settings.
+             */
+            lease_seconds: number | null;
+            /** @description Time servers of the clients. */
+            ntp_servers: string[];
+            /**
+             * @description Last address that is handed out.
+             * @example 192.0.2.1
+             */
+            range_end: string;
+            /**
+             * @description First address that is handed out.
+             * @example 192.0.2.1
+             */
+            range_start: string;
+            /**
+             * Format: date-time
+             * @description When it was last changed.
+             */
+            readonly updated_at: string;
+        };
+        DhcpSubnetCreate: {
+            /** @description Off, the subnet is kept and nobody gets an address in it. */
+            active?: boolean;
+            /**
+             * @description The network.
+             * @example 192.0.2.0/24
+             */
+            cidr: string;
+            /** @description Resolvers of the clients. */
+            dns_servers?: string[];
+            /**
+             * @description Domain of the clients.
+             * @example ntp.example.net
+             */
+            domain_name?: string;
+            /**
+             * @description Default gateway of the clients; empty: they get none.
+             * @example 192.0.2.1
+             */
+            gateway?: string;
+            /**
+             * @description Interface of the gateway on that network.
+             * @example lan0
+             */
+            interface: string;
+            /**
+             * Format: int64
+             * @description How long a lease lasts here; null: as in the settings.
+             */
+            lease_seconds?: number | null;
+            /** @description Time servers of the clients. */
+            ntp_servers?: string[];
+            /**
+             * @description Last address that is handed out.
+             * @example 192.0.2.1
+             */
+            range_end: string;
+            /**
+             * @description First address that is handed out.
+             * @example 192.0.2.1
+             */
+            range_start: string;
+        };
+        DhcpSubnetUpdate: {
+            /** @description Off, the subnet is kept and nobody gets an address in it. */
+            active?: boolean;
+            /**
+             * @description The network.
+             * @example 192.0.2.0/24
+             */
+            cidr?: string;
+            /** @description Resolvers of the clients. */
+            dns_servers?: string[];
+            /**
+             * @description Domain of the clients.
+             * @example ntp.example.net
+             */
+            domain_name?: string;
+            /**
+             * @description Default gateway of the clients; empty: they get none.
+             * @example 192.0.2.1
+             */
+            gateway?: string;
+            /**
+             * @description Interface of the gateway on that network.
+             * @example lan0
+             */
+            interface?: string;
+            /**
+             * Format: int64
+             * @description How long a lease lasts here; null: as in the settings.
+             */
+            lease_seconds?: number | null;
+            /** @description Time servers of the clients. */
+            ntp_servers?: string[];
+            /**
+             * @description Last address that is handed out.
+             * @example 192.0.2.1
+             */
+            range_end?: string;
+            /**
+             * @description First address that is handed out.
+             * @example 192.0.2.1
+             */
+            range_start?: string;
+        };
+        DhcpUsage: {
+            /**
+             * Format: int64
+             * @description Addresses that somebody uses without a lease.
+             */
+            declined: number;
+            /**
+             * Format: int64
+             * @description Addresses of the range that are in use.
+             */
+            leased: number;
+            /**
+             * Format: int64
+             * @description Addresses in its range.
+             */
+            size: number;
+            /** @description Which subnet. */
+            subnet_id: string;
+        };
+        DnsFlushed: {
+            /** @description Why the cache is not empty; empty when it is. */
+            error: string;
+        };
+        DnsHistory: {
+            /** @description The oldest first. A step in which the resolver could not be asked is missing. */
+            points: components["schemas"]["DnsTraffic"][];
+            /**
+             * Format: int64
+             * @description Seconds between two points.
+             */
+            step_seconds: number;
+        };
+        DnsRecord: {
+            /**
+             * Format: date-time
+             * @description When it was created.
+             */
+            readonly created_at: string;
+            /** @description Id, made by the service. */
+            readonly id: string;
+            /** @description Name: @ or nothing is the zone itself; a name that ends with a dot, or with the zone, is taken as it is; to any other the zone is appended. */
+            name: string;
+            /**
+             * Format: int64
+             * @description For SRV: the port of the service. It may stand in the value instead.
+             */
+            port: number | null;
+            /**
+             * Format: int64
+             * @description For MX and SRV: lower is tried first. It may stand in the value instead.
+             */
+            priority: number | null;
+            /**
+             * Format: int64
+             * @description Seconds that others may keep it.
+             */
+            ttl: number;
+            /**
+             * @description What kind of answer.
+             * @enum {string}
+             */
+            type: "A" | "AAAA" | "CNAME" | "TXT" | "MX" | "SRV" | "NS" | "PTR" | "CAA";
+            /**
+             * Format: date-time
+             * @description When it was last changed.
+             */
+            readonly updated_at: string;
+            /** @description The answer, in the form of its type. */
+            value: string;
+            /**
+             * Format: int64
+             * @description For SRV: its share among those of one priority. It may stand in the value instead.
+             */
+            weight: number | null;
+            /** @description Zone that it belongs to. */
+            zone_id: string;
+        };
+        DnsRecordCreate: {
+            /** @description Name: @ or nothing is the zone itself; a name that ends with a dot, or with the zone, is taken as it is; to any other the zone is appended. */
+            name?: string;
+            /**
+             * Format: int64
+             * @description For SRV: the port of the service. It may stand in the value instead.
+             */
+            port?: number | null;
+            /**
+             * Format: int64
+             * @description For MX and SRV: lower is tried first. It may stand in the value instead.
+             */
+            priority?: number | null;
+            /**
+             * Format: int64
+             * @description Seconds that others may keep it.
+             */
+            ttl?: number;
+            /**
+             * @description What kind of answer.
+             * @enum {string}
+             */
+            type: "A" | "AAAA" | "CNAME" | "TXT" | "MX" | "SRV" | "NS" | "PTR" | "CAA";
+            /** @description The answer, in the form of its type. */
+            value: string;
+            /**
+             * Format: int64
+             * @description For SRV: its share among those of one priority. It may stand in the value instead.
+             */
+            weight?: number | null;
+            /** @description Zone that it belongs to. */
+            zone_id: string;
+        };
+        DnsRecordUpdate: {
+            /** @description Name: @ or nothing is the zone itself; a name that ends with a dot, or with the zone, is taken as it is; to any other the zone is appended. */
+            name?: string;
+            /**
+             * Format: int64
+             * @description For SRV: the port of the service. It may stand in the value instead.
+             */
+            port?: number | null;
+            /**
+             * Format: int64
+             * @description For MX and SRV: lower is tried first. It may stand in the value instead.
+             */
+            priority?: number | null;
+            /**
+             * Format: int64
+             * @description Seconds that others may keep it.
+             */
+            ttl?: number;
+            /**
+             * @description What kind of answer.
+             * @enum {string}
+             */
+            type?: "A" | "AAAA" | "CNAME" | "TXT" | "MX" | "SRV" | "NS" | "PTR" | "CAA";
+            /** @description The answer, in the form of its type. */
+            value?: string;
+            /**
+             * Format: int64
+             * @description For SRV: its share among those of one priority. It may stand in the value instead.
+             */
+            weight?: number | null;
+            /** @description Zone that it belongs to. */
+            zone_id?: string;
+        };
+        DnsSettings: {
+            /** @description Networks that may ask; none means nobody but the gateway itself. */
+            access_acl: string[];
+            /**
+             * Format: int64
+             * @description Seconds that an answer is kept at most.
+             */
+            cache_max_ttl: number;
+            /**
+             * Format: int64
+             * @description Seconds that an answer is kept at least, whatever its own time says.
+             */
+            cache_min_ttl: number;
+            /**
+             * Format: date-time
+             * @description When it was created.
+             */
+            readonly created_at: string;
+            /** @description Refuse answers whose signatures are wrong. */
+            dnssec_validation: boolean;
+            /** @description Id, made by the service. */
+            readonly id: string;
+            /** @description Addresses to answer on; none means loopback alone. */
+            listen_addresses: string[];
+            /** @description Tell each name server no more of a name than it needs. */
+            qname_minimisation: boolean;
+            /**
+             * Format: date-time
+             * @description When it was last changed.
+             */
+            readonly updated_at: string;
+            /** @description Resolvers that are asked for all names without a zone of their own: addresses, with @port where it is not 53. None: the gateway asks the root servers and goes from there. */
+            upstream_forwards: string[];
+        };
+        DnsSettingsUpdate: {
+            /** @description Networks that may ask; none means nobody but the gateway itself. */
+            access_acl?: string[];
+            /**
+             * Format: int64
+             * @description Seconds that an answer is kept at most.
+             */
+            cache_max_ttl?: number;
+            /**
+             * Format: int64
+             * @description Seconds that an answer is kept at least, whatever its own time says.
+             */
+            cache_min_ttl?: number;
+            /** @description Refuse answers whose signatures are wrong. */
+            dnssec_validation?: boolean;
+            /** @description Addresses to answer on; none means loopback alone. */
+            listen_addresses?: string[];
+            /** @description Tell each name server no more of a name than it needs. */
+            qname_minimisation?: boolean;
+            /** @description Resolvers that are asked for all names without a zone of their own: addresses, with @port where it is not 53. None: the gateway asks the root servers and goes from there. */
+            upstream_forwards?: string[];
+        };
+        DnsStats: {
+            /**
+             * Format: int64
+             * @description Questions that the cache answered.
+             */
+            cache_hits: number;
+            /**
+             * Format: int64
+             * @description Memory of the cache.
+             */
+            cache_memory_bytes: number;
+            /**
+             * Format: int64
+             * @description Questions that somebody else had to be asked for.
+             */
+            cache_misses: number;
+            /** @description Why the resolver could not be asked; empty when it could. */
+            error: string;
+            /**
+             * Format: double
+             * @description Share of the questions that the cache answered, from 0 to 1.
+             */
+            hit_rate: number;
+            /**
+             * Format: int64
+             * @description Answers that were asked for again before they ran out.
+             */
+            prefetch: number;
+            /**
+             * Format: int64
+             * @description Questions from clients.
+             */
+            queries: number;
+            /**
+             * Format: int64
+             * @description Questions that were refused because of too many.
+             */
+            rate_limited: number;
+            /**
+             * Format: int64
+             * @description Answers that were found by asking others.
+             */
+            recursive_replies: number;
+            /**
+             * Format: int64
+             * @description Answers that nobody had asked for.
+             */
+            unwanted: number;
+            /**
+             * Format: double
+             * @description Since when it counts.
+             */
+            uptime_seconds: number;
+        };
+        DnsTraffic: {
+            /**
+             * Format: date-time
+             * @description End of the step.
+             */
+            at: string;
+            /**
+             * Format: double
+             * @description Share of them that the cache answered, from 0 to 1.
+             */
+            hit_rate: number;
+            /**
+             * Format: double
+             * @description Questions a second.
+             */
+            queries: number;
+        };
+        DnsZone: {
+            /** @description Off, the zone and its records are kept and have no effect. */
+            active: boolean;
+            /**
+             * Format: date-time
+             * @description When it was created.
+             */
+            readonly created_at: string;
+            /**
+             * @description A remark.
+             * @example a note
+             */
+            description: string;
+            /** @description Resolvers that know the rest of the zone: addresses, with @port where it is not 53. None: what is not a record here is asked for as any other name. */
+            forward_to: string[];
+            /** @description Id, made by the service. */
+            readonly id: string;
+            /**
+             * @description Name of the zone, such as corp.example.net or 10.in-addr.arpa.
+             * @example ntp.example.net
+             */
+            name: string;
+            /**
+             * Format: date-time
+             * @description When it was last changed.
+             */
+            readonly updated_at: string;
+        };
+        DnsZoneCreate: {
+            /** @description Off, the zone and its records are kept and have no effect. */
+            active?: boolean;
+            /**
+             * @description A remark.
+             * @example a note
+             */
+            description?: string;
+            /** @description Resolvers that know the rest of the zone: addresses, with @port where it is not 53. None: what is not a record here is asked for as any other name. */
+            forward_to?: string[];
+            /**
+             * @description Name of the zone, such as corp.example.net or 10.in-addr.arpa.
+             * @example ntp.example.net
+             */
+            name: string;
+        };
+        DnsZoneNotes: {
+            /**
+             * @description A remark.
+             * @example a note
+             */
+            description?: string;
+        };
+        DnsZoneUpdate: {
+            /** @description Off, the zone and its records are kept and have no effect. */
+            active?: boolean;
+            /**
+             * @description A remark.
+             * @example a note
+             */
+            description?: string;
+            /** @description Resolvers that know the rest of the zone: addresses, with @port where it is not 53. None: what is not a record here is asked for as any other name. */
+            forward_to?: string[];
+            /**
+             * @description Name of the zone, such as corp.example.net or 10.in-addr.arpa.
+             * @example ntp.example.net
+             */
+            name?: string;
+        };
         Error: {
             /**
              * @description Stable word for what went wrong.
@@ -3894,6 +5018,229 @@ export interface components {
              * @example lan
              */
             name?: string;
+        };
+        FwdproxyACL: {
+            /**
+             * @description What becomes of a request that matches.
+             * @enum {string}
+             */
+            action: "allow" | "deny";
+            /** @description Off, the entry is kept and has no effect. */
+            active: boolean;
+            /**
+             * Format: date-time
+             * @description When it was created.
+             */
+            readonly created_at: string;
+            /** @description Id, made by the service. */
+            readonly id: string;
+            /**
+             * @description Name of the entry.
+             * @example a note
+             */
+            name: string;
+            /**
+             * Format: int64
+             * @description Lower comes first. Without one a new entry goes last.
+             */
+            priority: number;
+            /**
+             * @description What of a request is looked at.
+             * @enum {string}
+             */
+            type: "src" | "dst" | "dstdomain" | "dstdom_regex" | "url_regex" | "port" | "method" | "time";
+            /**
+             * Format: date-time
+             * @description When it was last changed.
+             */
+            readonly updated_at: string;
+            /** @description What it is compared with, in the form of the type; several are separated by blanks. */
+            value: string;
+        };
+        FwdproxyACLCreate: {
+            /**
+             * @description What becomes of a request that matches.
+             * @enum {string}
+             */
+            action: "allow" | "deny";
+            /** @description Off, the entry is kept and has no effect. */
+            active?: boolean;
+            /**
+             * @description Name of the entry.
+             * @example a note
+             */
+            name: string;
+            /**
+             * Format: int64
+             * @description Lower comes first. Without one a new entry goes last.
+             */
+            priority?: number;
+            /**
+             * @description What of a request is looked at.
+             * @enum {string}
+             */
+            type: "src" | "dst" | "dstdomain" | "dstdom_regex" | "url_regex" | "port" | "method" | "time";
+            /** @description What it is compared with, in the form of the type; several are separated by blanks. */
+            value: string;
+        };
+        FwdproxyACLUpdate: {
+            /**
+             * @description What becomes of a request that matches.
+             * @enum {string}
+             */
+            action?: "allow" | "deny";
+            /** @description Off, the entry is kept and has no effect. */
+            active?: boolean;
+            /**
+             * @description Name of the entry.
+             * @example a note
+             */
+            name?: string;
+            /**
+             * Format: int64
+             * @description Lower comes first. Without one a new entry goes last.
+             */
+            priority?: number;
+            /**
+             * @description What of a request is looked at.
+             * @enum {string}
+             */
+            type?: "src" | "dst" | "dstdomain" | "dstdom_regex" | "url_regex" | "port" | "method" | "time";
+            /** @description What it is compared with, in the form of the type; several are separated by blanks. */
+            value?: string;
+        };
+        FwdproxyHistory: {
+            /** @description The oldest first. A step in which the proxy could not be asked is missing. */
+            points: components["schemas"]["FwdproxyTraffic"][];
+            /**
+             * Format: int64
+             * @description Seconds between two points.
+             */
+            step_seconds: number;
+        };
+        FwdproxySettings: {
+            /** @description Networks that may use the proxy at all; none means nobody. The access list decides about the rest. */
+            allowed_networks: string[];
+            /**
+             * Format: int64
+             * @description Memory for what was fetched, in MiB; 0 keeps nothing.
+             */
+            cache_mb: number;
+            /**
+             * Format: date-time
+             * @description When it was created.
+             */
+            readonly created_at: string;
+            /** @description Off, the daemon is stopped and its port is closed. */
+            enabled: boolean;
+            /** @description Id, made by the service. */
+            readonly id: string;
+            /** @description Addresses to listen on; none means every address of the gateway. */
+            listen_addresses: string[];
+            /**
+             * Format: int64
+             * @description Port to listen on.
+             */
+            port: number;
+            /**
+             * Format: date-time
+             * @description When it was last changed.
+             */
+            readonly updated_at: string;
+        };
+        FwdproxySettingsUpdate: {
+            /** @description Networks that may use the proxy at all; none means nobody. The access list decides about the rest. */
+            allowed_networks?: string[];
+            /**
+             * Format: int64
+             * @description Memory for what was fetched, in MiB; 0 keeps nothing.
+             */
+            cache_mb?: number;
+            /** @description Off, the daemon is stopped and its port is closed. */
+            enabled?: boolean;
+            /** @description Addresses to listen on; none means every address of the gateway. */
+            listen_addresses?: string[];
+            /**
+             * Format: int64
+             * @description Port to listen on.
+             */
+            port?: number;
+        };
+        FwdproxyStats: {
+            /**
+             * Format: int64
+             * @description Bytes fetched from servers.
+             */
+            bytes_from_servers: number;
+            /**
+             * Format: int64
+             * @description Bytes sent to clients.
+             */
+            bytes_to_clients: number;
+            /**
+             * Format: int64
+             * @description Memory of the cache that is in use.
+             */
+            cache_memory_bytes: number;
+            /**
+             * Format: int64
+             * @description Things in the cache.
+             */
+            cache_objects: number;
+            /**
+             * Format: int64
+             * @description Clients that it has seen.
+             */
+            clients: number;
+            /** @description Why the proxy could not be asked; empty when it could. */
+            error: string;
+            /**
+             * Format: int64
+             * @description Requests that failed.
+             */
+            errors: number;
+            /**
+             * Format: double
+             * @description Share of the requests that the cache answered, from 0 to 1.
+             */
+            hit_rate: number;
+            /**
+             * Format: int64
+             * @description Requests that the cache answered.
+             */
+            hits: number;
+            /**
+             * Format: int64
+             * @description Requests of clients.
+             */
+            requests: number;
+            /**
+             * Format: double
+             * @description Since when it counts.
+             */
+            uptime_seconds: number;
+        };
+        FwdproxyTraffic: {
+            /**
+             * Format: date-time
+             * @description End of the step.
+             */
+            at: string;
+            /**
+             * Format: double
+             * @description Bytes sent to clients, a second.
+             */
+            bytes: number;
+            /**
+             * Format: double
+             * @description Share of them that the cache answered, from 0 to 1.
+             */
+            hit_rate: number;
+            /**
+             * Format: double
+             * @description Requests a second.
+             */
+            requests: number;
         };
         NetworkAddress: {
             /**
@@ -5319,6 +6666,226 @@ export interface components {
              * @description Sessions at the end of the step.
              */
             sessions: number;
+        };
+        RadiusAuthentication: {
+            /** @description Whether it was let in. */
+            accepted: boolean;
+            /**
+             * Format: date-time
+             * @description When.
+             */
+            at: string;
+            /** @description Client that asked. */
+            client: string;
+            /** @description Why not; empty when it was. */
+            reason: string;
+            /** @description Where the user is, as the client says: usually a hardware address. */
+            station: string;
+            /** @description Name that was given. */
+            user: string;
+        };
+        RadiusAuthentications: {
+            /** @description The last 200, the newest first. */
+            authentications: components["schemas"]["RadiusAuthentication"][];
+            /** @description Why they cannot be told; empty when they can. */
+            error: string;
+        };
+        RadiusClient: {
+            /**
+             * @description Its address, or the network that it is in.
+             * @example 192.0.2.0/24
+             */
+            address: string;
+            /**
+             * Format: date-time
+             * @description When it was created.
+             */
+            readonly created_at: string;
+            /** @description Id, made by the service. */
+            readonly id: string;
+            /**
+             * @description Name of the client.
+             * @example switch-1
+             */
+            name: string;
+            /** @description Whether there is a secret. */
+            readonly secret_configured: boolean;
+            /**
+             * Format: date-time
+             * @description When it was last changed.
+             */
+            readonly updated_at: string;
+        };
+        RadiusClientCreate: {
+            /**
+             * @description Its address, or the network that it is in.
+             * @example 192.0.2.0/24
+             */
+            address: string;
+            /**
+             * @description Name of the client.
+             * @example switch-1
+             */
+            name: string;
+            /** @description What it shares with the server. */
+            secret: string;
+        };
+        RadiusClientUpdate: {
+            /**
+             * @description Its address, or the network that it is in.
+             * @example 192.0.2.0/24
+             */
+            address?: string;
+            /**
+             * @description Name of the client.
+             * @example switch-1
+             */
+            name?: string;
+            /** @description What it shares with the server. */
+            secret?: string;
+        };
+        RadiusReplyAttributes: {
+            /**
+             * @description IPv4 address of the user.
+             * @example 192.0.2.1
+             */
+            "Framed-IP-Address"?: string;
+            /**
+             * Format: int64
+             * @description Seconds after which the user has to log in again.
+             */
+            "Session-Timeout"?: number;
+            /**
+             * @description Follows by itself from Tunnel-Private-Group-Id.
+             * @enum {string}
+             */
+            "Tunnel-Medium-Type"?: "IEEE-802";
+            /** @description VLAN of the user, 1 to 4094. */
+            "Tunnel-Private-Group-Id"?: string;
+            /**
+             * @description Follows by itself from Tunnel-Private-Group-Id.
+             * @enum {string}
+             */
+            "Tunnel-Type"?: "VLAN";
+        };
+        RadiusSettings: {
+            /**
+             * Format: int64
+             * @description Port for accounting.
+             */
+            acct_port: number;
+            /**
+             * Format: int64
+             * @description Port for authentication.
+             */
+            auth_port: number;
+            /**
+             * Format: date-time
+             * @description When it was created.
+             */
+            readonly created_at: string;
+            /** @description Off, the daemon is stopped and its ports are closed. */
+            enabled: boolean;
+            /** @description Id, made by the service. */
+            readonly id: string;
+            /** @description Addresses to listen on; none means every address of the gateway. */
+            listen_addresses: string[];
+            /**
+             * Format: date-time
+             * @description When it was last changed.
+             */
+            readonly updated_at: string;
+        };
+        RadiusSettingsUpdate: {
+            /**
+             * Format: int64
+             * @description Port for accounting.
+             */
+            acct_port?: number;
+            /**
+             * Format: int64
+             * @description Port for authentication.
+             */
+            auth_port?: number;
+            /** @description Off, the daemon is stopped and its ports are closed. */
+            enabled?: boolean;
+            /** @description Addresses to listen on; none means every address of the gateway. */
+            listen_addresses?: string[];
+        };
+        RadiusTestInput: {
+            /**
+             * @description How the password is shown to the server; pap when there is none.
+             * @enum {string}
+             */
+            method?: "pap" | "chap";
+            /** @description Name to log in with. */
+            name: string;
+            /** @description Password to log in with. */
+            password: string;
+        };
+        RadiusTested: {
+            /** @description Whether the server let it in. */
+            accepted: boolean;
+            /** @description What the server replied, such as Session-Timeout = 3600. */
+            attributes: string[];
+            /**
+             * Format: double
+             * @description How long the server took.
+             */
+            duration_ms: number;
+            /** @description Why there was no answer; empty when there was one. */
+            error: string;
+        };
+        RadiusUser: {
+            /** @description Off, the user is kept and cannot log in. */
+            active: boolean;
+            /**
+             * Format: date-time
+             * @description When it was created.
+             */
+            readonly created_at: string;
+            /** @description Id, made by the service. */
+            readonly id: string;
+            /**
+             * @description Name to log in with.
+             * @example switch-1
+             */
+            name: string;
+            /** @description Whether there is a password. */
+            readonly password_configured: boolean;
+            /** @description What the client is told when the user logs in; null: nothing. */
+            reply_attributes: components["schemas"]["RadiusReplyAttributes"];
+            /**
+             * Format: date-time
+             * @description When it was last changed.
+             */
+            readonly updated_at: string;
+        };
+        RadiusUserCreate: {
+            /** @description Off, the user is kept and cannot log in. */
+            active?: boolean;
+            /**
+             * @description Name to log in with.
+             * @example switch-1
+             */
+            name: string;
+            /** @description Password to log in with. */
+            password: string;
+            /** @description What the client is told when the user logs in; null: nothing. */
+            reply_attributes?: components["schemas"]["RadiusReplyAttributes"];
+        };
+        RadiusUserUpdate: {
+            /** @description Off, the user is kept and cannot log in. */
+            active?: boolean;
+            /**
+             * @description Name to log in with.
+             * @example switch-1
+             */
+            name?: string;
+            /** @description Password to log in with. */
+            password?: string;
+            /** @description What the client is told when the user logs in; null: nothing. */
+            reply_attributes?: components["schemas"]["RadiusReplyAttributes"];
         };
         ResourceChange: {
             /** @description The row after; null when it is gone. */
@@ -7630,6 +9197,502 @@ export interface operations {
             };
         };
     };
+    "dhcp.leases": {
+        parameters: {
+            query?: {
+                /** @description Part of an address, hardware address or name; case does not matter. */
+                search?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["DhcpLeases"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "dhcp.reservation.list": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["DhcpReservation"][];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "dhcp.reservation.create": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DhcpReservationCreate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["DhcpReservation"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "dhcp.reservation.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["DhcpReservation"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "dhcp.reservation.update": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DhcpReservationUpdate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["DhcpReservation"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "dhcp.reservation.delete": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ResourceDeleted"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "dhcp.settings.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["DhcpSettings"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "dhcp.settings.update": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DhcpSettingsUpdate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["DhcpSettings"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "dhcp.subnet.list": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["DhcpSubnet"][];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "dhcp.subnet.create": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DhcpSubnetCreate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["DhcpSubnet"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "dhcp.subnet.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["DhcpSubnet"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "dhcp.subnet.update": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DhcpSubnetUpdate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["DhcpSubnet"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "dhcp.subnet.delete": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ResourceDeleted"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
     "certificate.dns-provider.list": {
         parameters: {
             query?: never;
@@ -7804,6 +9867,650 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["ResourceDeleted"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "dns.flush-cache": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["DnsFlushed"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "dns.record.list": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["DnsRecord"][];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "dns.record.create": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DnsRecordCreate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["DnsRecord"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "dns.record.reorder": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ResourceOrderInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["DnsRecord"][];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "dns.record.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["DnsRecord"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "dns.record.update": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DnsRecordUpdate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["DnsRecord"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "dns.record.delete": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ResourceDeleted"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "dns.settings.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["DnsSettings"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "dns.settings.update": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DnsSettingsUpdate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["DnsSettings"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "dns.stats": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["DnsStats"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "dns.stats.history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["DnsHistory"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "dns.zone.list": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["DnsZone"][];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "dns.zone.create": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DnsZoneCreate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["DnsZone"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "dns.zone.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["DnsZone"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "dns.zone.update": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DnsZoneUpdate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["DnsZone"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "dns.zone.delete": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ResourceDeleted"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "dns.zone.annotate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DnsZoneNotes"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["DnsZone"];
                         error: null;
                     };
                 };
@@ -9741,6 +12448,381 @@ export interface operations {
             };
         };
     };
+    "forward-proxy.acl.list": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["FwdproxyACL"][];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "forward-proxy.acl.create": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["FwdproxyACLCreate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["FwdproxyACL"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "forward-proxy.acl.reorder": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ResourceOrderInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["FwdproxyACL"][];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "forward-proxy.acl.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["FwdproxyACL"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "forward-proxy.acl.update": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["FwdproxyACLUpdate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["FwdproxyACL"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "forward-proxy.acl.delete": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ResourceDeleted"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "forward-proxy.settings.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["FwdproxySettings"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "forward-proxy.settings.update": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["FwdproxySettingsUpdate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["FwdproxySettings"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "forward-proxy.stats": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["FwdproxyStats"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "forward-proxy.stats.history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["FwdproxyHistory"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
     "network.ip-address.list": {
         parameters: {
             query?: never;
@@ -11116,6 +14198,538 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["ProxyStatus"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "radius.authentications": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["RadiusAuthentications"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "radius.client.list": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["RadiusClient"][];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "radius.client.create": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RadiusClientCreate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["RadiusClient"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "radius.client.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["RadiusClient"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "radius.client.update": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RadiusClientUpdate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["RadiusClient"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "radius.client.delete": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ResourceDeleted"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "radius.settings.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["RadiusSettings"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "radius.settings.update": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RadiusSettingsUpdate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["RadiusSettings"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "radius.test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RadiusTestInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["RadiusTested"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "radius.user.list": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["RadiusUser"][];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "radius.user.create": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RadiusUserCreate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["RadiusUser"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "radius.user.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["RadiusUser"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "radius.user.update": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RadiusUserUpdate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["RadiusUser"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "radius.user.delete": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ResourceDeleted"];
                         error: null;
                     };
                 };

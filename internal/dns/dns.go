@@ -1,0 +1,46 @@
+// Package dns owns name resolution: its settings, the zones and records of the house, and the unbound daemon that follows
+// them.
+package dns
+
+import (
+	"context"
+
+	"edge.internal/gateway/internal/kit"
+	"edge.internal/gateway/internal/kit/apply"
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/policy"
+	"edge.internal/gateway/internal/kit/resource"
+)
+
+// Room is the resolver.
+type Room struct {
+	*kit.Kit
+	settings resource.Singleton[Settings]
+	zones    resource.Kind[Zone]
+	records  resource.Kind[Record]
+}
+
+// feeds: the settings also decide what the packet filter opens.
+var feeds = []apply.ID{apply.DNS, apply.PacketFilter}
+
+// New builds the room.
+func New(k *kit.Kit) *Room {
+	return &Room{Kit: k, settings: settings, zones: zones, records: records}
+}
+
+// Mount adds the room's routes.
+func (r *Room) Mount() {
+	r.settings.Mount(r.Resources)
+	r.zones.Mount(r.Resources)
+	r.records.Mount(r.Resources)
+	r.mountStatus()
+}
+
+// Openings asks for port 53 while the resolver listens on an address that others can reach.
+func (r *Room) Openings(ctx context.Context, q db.Querier) ([]policy.Opening, error) {
+	s, err := r.settings.Load(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	return s.openings(), nil
+}

@@ -1,0 +1,78 @@
+package dns
+
+import (
+	"errors"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"edge.internal/gateway/internal/kit/check"
+	"edge.internal/gateway/internal/kit/policy"
+	"edge.internal/gateway/internal/kit/resource"
+	"edge.internal/gateway/internal/kit/value"
+)
+
+// Settings say whom the resolver asks, whom it answers, and where.
+type Settings struct {
+	resource.Meta
+	UpstreamForwards  []Forward      `json:"upstream_forwards" doc:"Resolvers that are asked for all names without a zone of their own: addresses, with @port where it is not 53. None: the gateway asks the root servers and goes from there."`
+	AccessACL         []value.Prefix `json:"access_acl" doc:"Networks that may ask; none means nobody but the gateway itself."`
+	ListenAddresses   []value.Addr   `json:"listen_addresses" doc:"Addresses to answer on; none means loopback alone."`
+	CacheMinTTL       int            `json:"cache_min_ttl" minimum:"0" maximum:"86400" doc:"Seconds that an answer is kept at least, whatever its own time says."`
+	CacheMaxTTL       int            `json:"cache_max_ttl" minimum:"0" maximum:"604800" doc:"Seconds that an answer is kept at most."`
+	DNSSECValidation  bool           `json:"dnssec_validation" doc:"Refuse answers whose signatures are wrong."`
+	QNAMEMinimisation bool           `json:"qname_minimisation" doc:"Tell each name server no more of a name than it needs."`
+}
+
+// Label is how people know it.
+func (s *Settings) Label() string { return "DNS settings" }
+
+// Validate says what the settings can say about themselves.
+func (s *Settings) Validate() error {
+	var c check.List
+	c.That(s.CacheMaxTTL >= s.CacheMinTTL, "cache_max_ttl", "must not be less than cache_min_ttl")
+	return c.Err()
+}
+
+var settings = resource.Singleton[Settings]{
+	Name: "dns.settings", Title: "DNS settings", Path: "/dns/settings", Table: "dns_settings", Feeds: feeds, Local: true,
+}
+
+// port is where names are resolved.
+const port = 53
+
+func (s *Settings) openings() []policy.Opening {
+	reachable := slices.DeleteFunc(slices.Clone(s.ListenAddresses), func(a value.Addr) bool { return a.Netip().IsLoopback() })
+	if len(reachable) == 0 {
+		return nil
+	}
+	return []policy.Opening{
+		{Service: "dns", Proto: policy.TCP, Port: port, Addresses: reachable},
+		{Service: "dns", Proto: policy.UDP, Port: port, Addresses: reachable},
+	}
+}
+
+// Forward is a resolver to ask: an address, and @port where it is not 53.
+type Forward struct{ value.Text[forward] }
+
+type forward struct{}
+
+func (forward) Example() string { return "9.9.9.9@53" }
+
+func (forward) Parse(s string) (string, error) {
+	complaint := errors.New("must be an IP address, with @port where it is not 53, such as 9.9.9.9 or 192.0.2.1@5353")
+	text, after, hasPort := strings.Cut(s, "@")
+	address, err := value.Parse[value.Addr](text)
+	if err != nil || address.IsZero() || address.Netip() == netip.IPv4Unspecified() || address.Netip() == netip.IPv6Unspecified() {
+		return "", complaint
+	}
+	if !hasPort {
+		return address.String(), nil
+	}
+	n, err := strconv.ParseUint(after, 10, 16)
+	if err != nil || n == 0 || after != strconv.FormatUint(n, 10) {
+		return "", complaint
+	}
+	return address.String() + "@" + after, nil
+}

@@ -1,0 +1,44 @@
+// Package fwdproxy owns the way out for those inside: the forward proxy's settings, its ordered access list, and the squid
+// daemon that follows them.
+package fwdproxy
+
+import (
+	"context"
+
+	"edge.internal/gateway/internal/kit"
+	"edge.internal/gateway/internal/kit/apply"
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/policy"
+	"edge.internal/gateway/internal/kit/resource"
+)
+
+// Room is the forward proxy.
+type Room struct {
+	*kit.Kit
+	settings resource.Singleton[Settings]
+	acls     resource.Kind[ACL]
+}
+
+// feeds: the settings also decide what the packet filter opens.
+var feeds = []apply.ID{apply.ForwardProxy, apply.PacketFilter}
+
+// New builds the room.
+func New(k *kit.Kit) *Room {
+	return &Room{Kit: k, settings: settings, acls: acls}
+}
+
+// Mount adds the room's routes.
+func (r *Room) Mount() {
+	r.settings.Mount(r.Resources)
+	r.acls.Mount(r.Resources)
+	r.mountStatus()
+}
+
+// Openings asks for the proxy's port while it is enabled.
+func (r *Room) Openings(ctx context.Context, q db.Querier) ([]policy.Opening, error) {
+	s, err := r.settings.Load(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	return s.openings(), nil
+}

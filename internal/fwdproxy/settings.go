@@ -1,0 +1,34 @@
+package fwdproxy
+
+import (
+	"slices"
+
+	"edge.internal/gateway/internal/kit/policy"
+	"edge.internal/gateway/internal/kit/resource"
+	"edge.internal/gateway/internal/kit/value"
+)
+
+// Settings say where the proxy listens and who may use it.
+type Settings struct {
+	resource.Meta
+	Enabled         bool           `json:"enabled" doc:"Off, the daemon is stopped and its port is closed."`
+	ListenAddresses []value.Addr   `json:"listen_addresses" doc:"Addresses to listen on; none means every address of the gateway."`
+	Port            int            `json:"port" minimum:"1" maximum:"65535" doc:"Port to listen on."`
+	CacheMB         int            `json:"cache_mb" minimum:"0" maximum:"65536" doc:"Memory for what was fetched, in MiB; 0 keeps nothing."`
+	AllowedNetworks []value.Prefix `json:"allowed_networks" doc:"Networks that may use the proxy at all; none means nobody. The access list decides about the rest."`
+}
+
+// Label is how people know it.
+func (s *Settings) Label() string { return "forward proxy settings" }
+
+var settings = resource.Singleton[Settings]{
+	Name: "forward-proxy.settings", Title: "forward proxy settings", Path: "/forward-proxy/settings", Table: "fwdproxy_settings", Feeds: feeds,
+}
+
+func (s *Settings) openings() []policy.Opening {
+	reachable := slices.DeleteFunc(slices.Clone(s.ListenAddresses), func(a value.Addr) bool { return a.Netip().IsLoopback() })
+	if !s.Enabled || len(reachable) == 0 && len(s.ListenAddresses) > 0 {
+		return nil
+	}
+	return []policy.Opening{{Service: "forward-proxy", Proto: policy.TCP, Port: s.Port, Addresses: reachable}}
+}

@@ -1,0 +1,4 @@
+package host
+
+// Radius is the running FreeRADIUS.
+type Radius interface{}

@@ -1,0 +1,4 @@
+package host
+
+// ForwardProxy is the running squid.
+type ForwardProxy interface{}

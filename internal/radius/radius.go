@@ -1,0 +1,46 @@
+// Package radius owns the log-in service for network equipment: the RADIUS server's settings, its clients and users, and the
+// FreeRADIUS daemon that follows them.
+package radius
+
+import (
+	"context"
+
+	"edge.internal/gateway/internal/kit"
+	"edge.internal/gateway/internal/kit/apply"
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/policy"
+	"edge.internal/gateway/internal/kit/resource"
+)
+
+// Room is the RADIUS server.
+type Room struct {
+	*kit.Kit
+	settings resource.Singleton[Settings]
+	clients  resource.Kind[Client]
+	users    resource.Kind[User]
+}
+
+// feeds: the settings also decide what the packet filter opens.
+var feeds = []apply.ID{apply.RADIUS, apply.PacketFilter}
+
+// New builds the room.
+func New(k *kit.Kit) *Room {
+	return &Room{Kit: k, settings: settings, clients: clients, users: users}
+}
+
+// Mount adds the room's routes.
+func (r *Room) Mount() {
+	r.settings.Mount(r.Resources)
+	r.clients.Mount(r.Resources)
+	r.users.Mount(r.Resources)
+	r.mountStatus()
+}
+
+// Openings asks for the server's ports while it is enabled.
+func (r *Room) Openings(ctx context.Context, q db.Querier) ([]policy.Opening, error) {
+	s, err := r.settings.Load(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	return s.openings(), nil
+}
