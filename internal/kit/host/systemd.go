@@ -85,12 +85,15 @@ func (Systemd) Enable(ctx context.Context, u Unit, on bool) error {
 		return fmt.Errorf("reaching systemd: %w", err)
 	}
 	defer conn.Close()
-	state, err := systemdState(ctx, conn, spec)
+	props, err := conn.GetAllPropertiesContext(ctx, spec.Service)
 	if err != nil {
-		return err
+		return fmt.Errorf("reading the state of %s: %w", spec.Service, err)
 	}
-	if !state.Installed {
+	if !unitState(u, props).Installed {
 		return spec.notInstalled()
+	}
+	if is, _ := props["UnitFileState"].(string); is == map[bool]string{true: "enabled", false: "disabled"}[on] {
+		return nil // what follows would make systemd read all its files
 	}
 	files := []string{spec.Service}
 	if on {
