@@ -118,7 +118,7 @@ func writeDropIn(c Config, layout, mark conf.Arg) ([]byte, error) {
 			return nil, err
 		}
 		for _, n := range clients {
-			w.Line("acl", conf.Word("gateway_clients"), conf.Word("src"), conf.Value(n))
+			w.Line("acl", conf.Word("gateway_clients"), conf.Word("src"), addresses(n))
 		}
 		w.Line("http_access", conf.Word("deny"), conf.Word("!gateway_clients"))
 	}
@@ -149,7 +149,7 @@ func writeDropIn(c Config, layout, mark conf.Arg) ([]byte, error) {
 		}
 		name := conf.Joined(conf.Word("gateway_dst_"), conf.Int(i))
 		for _, s := range spans {
-			w.Line("acl", name, conf.Word("dst"), conf.Value(s))
+			w.Line("acl", name, conf.Word("dst"), addresses(s))
 		}
 		if a.Action == "allow" {
 			w.Line("http_access", conf.Word("allow"), name)
@@ -210,6 +210,17 @@ func renderList(c Config, layout conf.Arg) ([]byte, error) {
 var kinds = map[string]conf.Arg{
 	"src": conf.Word("src"), "dstdomain": conf.Word("dstdomain"), "dstdom_regex": conf.Word("dstdom_regex"), "url_regex": conf.Word("url_regex"),
 	"port": conf.Word("port"), "method": conf.Word("method"), "time": conf.Word("time"),
+}
+
+// addresses is a range as squid wants it, which has words of its own for all addresses of a family.
+func addresses(r value.Range) conf.Arg {
+	switch r.String() {
+	case "0.0.0.0/0":
+		return conf.Word("ipv4")
+	case "::/0":
+		return conf.Word("ipv6")
+	}
+	return conf.Value(r)
 }
 
 // spans are the addresses of a value.

@@ -3,6 +3,7 @@ package fwdproxy
 import (
 	"slices"
 
+	"edge.internal/gateway/internal/fwdproxy/verdict"
 	"edge.internal/gateway/internal/kit/check"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/policy"
@@ -30,6 +31,9 @@ func (s *Settings) Validate() error {
 		c.That(!ip.IsMulticast(), "listen_addresses", "%s is for groups: nobody can connect to it", a)
 		c.That(!ip.IsLinkLocalUnicast(), "listen_addresses", "%s is good on one link only: take an address of the gateway that is not link-local", a)
 		c.That(!slices.Contains(s.ListenAddresses[:i], a), "listen_addresses", "holds %s twice", a)
+	}
+	for _, n := range s.AllowedNetworks {
+		c.That(!verdict.TooWide(n.Netip()), "allowed_networks", "%s is too wide: take ::/0 for all addresses of IPv6, or networks from 2000:: on", n)
 	}
 	return c.Err()
 }

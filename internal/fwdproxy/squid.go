@@ -35,16 +35,21 @@ func content(files []host.File, place host.Place) []byte {
 }
 
 // complaint is a line of squid's that says more than what it does.
-var complaint = regexp.MustCompile(`^[^|]*\| *(?:.*(?:FATAL|ERROR|WARNING|Bungled).*|ACL not found.*)$`)
+var complaint = regexp.MustCompile(`^[^|]*\| *(?:.*(?:FATAL|ERROR|WARNING|unrecognized).*|ACL not found.*)$`)
 
-// check asks squid whether it can read the staged drop-in. squid skips some of what it does not understand and says so no louder
-// than by a warning: that is a refusal, too. The access list needs no question: what is in it is what the judge understands. A
-// drop-in that is installed already was asked about.
+// check asks squid whether it can read the staged drop-in, unless that is installed already. The access list needs no question:
+// what is in it is what the judge understands.
 func (r *Room) check(ctx context.Context, files []host.File) error {
 	if live, err := r.Host.Read(host.SquidDropIn); err == nil && string(live) == string(content(files, host.SquidDropIn)) {
 		return nil
 	}
-	out, err := r.Host.Run(ctx, host.SquidCheck, host.Input{Staged: files})
+	return ask(ctx, r.Host, files)
+}
+
+// ask asks squid about the staged drop-in. It skips some of what it does not understand and says so no louder than by a warning: that
+// is a refusal, too.
+func ask(ctx context.Context, m host.Machine, files []host.File) error {
+	out, err := m.Run(ctx, host.SquidCheck, host.Input{Staged: files})
 	_, refused := errors.AsType[*host.ExitError](err)
 	if err != nil && !refused {
 		return err

@@ -97,12 +97,30 @@ func (p *parsed) address(word string) error {
 		return fmt.Errorf("%q: %w", word, err)
 	}
 	if n, err := netip.ParsePrefix(r.String()); err == nil {
+		if TooWide(n) {
+			return tooWide(word)
+		}
 		p.networks = append(p.networks, n)
 		return nil
 	}
 	first, last := r.Bounds()
+	if (span{first, last}).has(mapped) {
+		return tooWide(word)
+	}
 	p.ranges = append(p.ranges, span{first, last})
 	return nil
+}
+
+// mapped is an address that stands for one of IPv4. squid keeps these so, and would find them in a network that holds it.
+var mapped = netip.MustParseAddr("::ffff:0:0")
+
+// TooWide tells whether a network of IPv6 holds all of IPv4 for squid. Only ::/0 does not: squid has a word for it.
+func TooWide(n netip.Prefix) bool {
+	return n.Bits() > 0 && (span{n.Addr(), value.Last(n)}).has(mapped)
+}
+
+func tooWide(word string) error {
+	return fmt.Errorf("%q is too wide: take ::/0 for all addresses of IPv6, or networks from 2000:: on", word)
 }
 
 func (p *parsed) domain(word string) error {
