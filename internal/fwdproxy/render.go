@@ -60,6 +60,15 @@ func (c Config) destinations() []ACL {
 	return slices.DeleteFunc(slices.Clone(c.ACLs), func(a ACL) bool { return a.Type != "dst" })
 }
 
+// denied is how many of those deny before the first that allows.
+func (c Config) denied() int {
+	list := c.destinations()
+	if i := slices.IndexFunc(list, func(a ACL) bool { return a.Action == "allow" }); i >= 0 {
+		return i
+	}
+	return len(list)
+}
+
 // unreachable are the addresses of the machine itself that every machine has.
 var unreachable = []value.Prefix{
 	value.Must[value.Prefix]("0.0.0.0/8"), value.Must[value.Prefix]("127.0.0.0/8"), value.Must[value.Prefix]("169.254.0.0/16"),
@@ -130,7 +139,11 @@ func writeDropIn(c Config, layout, mark conf.Arg) ([]byte, error) {
 		conf.Word(host.JudgeProgram), mark, conf.Word("/etc/squid/gateway.acls"), conf.Word(host.JudgeSocket))
 	w.Line("acl", conf.Word("gateway_judged"), conf.Word("external"), conf.Word("gateway_judge"))
 	w.Line("http_access", conf.Word("deny"), conf.Word("!gateway_judged"))
-	said(w, false, layout, 0)
+	// What is denied whatever the server's address is needs not be resolved.
+	early := c.denied()
+	for position := range early + 1 {
+		said(w, false, layout, position)
+	}
 
 	w.Comment("Nobody gets at the gateway's own services through the proxy.")
 	for _, n := range unreachable {
@@ -156,7 +169,9 @@ func writeDropIn(c Config, layout, mark conf.Arg) ([]byte, error) {
 		} else {
 			w.Line("http_access", conf.Word("deny"), name)
 		}
-		said(w, false, layout, i+1)
+		if i+1 > early {
+			said(w, false, layout, i+1)
+		}
 		said(w, true, layout, i+1)
 	}
 
