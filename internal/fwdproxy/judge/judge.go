@@ -189,7 +189,7 @@ func listen(path string) (net.Listener, error) {
 		err = os.Rename(fresh, path)
 	}
 	if err != nil {
-		l.Close()
+		_ = l.Close()
 		os.Remove(fresh)
 		return nil, err
 	}
