@@ -5,7 +5,6 @@ package main
 import (
 	"fmt"
 	"os"
-	"runtime/debug"
 	"time"
 
 	"edge.internal/gateway/internal/fwdproxy/judge"
@@ -16,7 +15,6 @@ func main() {
 		fmt.Fprintln(os.Stderr, "gateway-acl: want the mark of squid's configuration, the file of the list and the socket")
 		os.Exit(2)
 	}
-	debug.SetMemoryLimit(64 << 20)
 	o := judge.Options{Configuration: os.Args[1], List: os.Args[2], Socket: os.Args[3], Now: time.Now}
 	if err := judge.Run(o, os.Stdin, os.Stdout, os.Stderr); err != nil {
 		fmt.Fprintln(os.Stderr, "gateway-acl:", err)

@@ -56,8 +56,13 @@ func (c Config) layout() (conf.Arg, error) {
 }
 
 // destinations are the entries that squid judges itself.
-func (c Config) destinations() []ACL {
-	return slices.DeleteFunc(slices.Clone(c.ACLs), func(a ACL) bool { return a.Type != "dst" })
+func (c Config) destinations() (list []ACL) {
+	for _, a := range c.ACLs {
+		if a.Type == "dst" {
+			list = append(list, a)
+		}
+	}
+	return list
 }
 
 // denied is how many of those deny before the first that allows.
@@ -95,13 +100,12 @@ func writeDropIn(c Config, layout, mark conf.Arg) ([]byte, error) {
 	for _, a := range s.ListenAddresses {
 		w.Line("http_port", socket(a, s.Port))
 	}
-	w.Line("http_port", socket(loopback, host.SquidManagerPort))
+	w.Line("http_port", socket(loopback, managerPort))
 	w.Line("visible_hostname", conf.Word("gateway"))
 	w.Line("httpd_suppress_version_string", conf.Word("on"))
 	w.Line("forwarded_for", conf.Word("delete"))
 	w.Line("email_err_data", conf.Word("off"))
 	w.Line("pid_filename", conf.Word("/run/squid.pid"))
-	w.Line("access_log", conf.Word("stdio:/var/log/squid/access.log"))
 	w.Line("logfile_rotate", conf.Int(0))
 	w.Line("coredump_dir", conf.Word("/var/spool/squid"))
 	w.Line("pinger_enable", conf.Word("off"))
@@ -112,7 +116,9 @@ func writeDropIn(c Config, layout, mark conf.Arg) ([]byte, error) {
 	}
 
 	w.Comment("The gateway asks how squid is; that is nobody's request.")
-	w.Line("acl", conf.Word("gateway_manager"), conf.Word("localport"), conf.Int(host.SquidManagerPort))
+	w.Line("acl", conf.Word("gateway_manager"), conf.Word("localport"), conf.Int(managerPort))
+	w.Line("access_log", conf.Word("none"), conf.Word("gateway_manager"))
+	w.Line("access_log", conf.Word("stdio:/var/log/squid/access.log"))
 	w.Line("stats_collection", conf.Word("deny"), conf.Word("gateway_manager"))
 	w.Line("http_access", conf.Word("allow"), conf.Word("gateway_manager"), conf.Word("manager"), conf.Word("localhost"))
 	w.Line("http_access", conf.Word("deny"), conf.Word("gateway_manager"))
@@ -136,7 +142,7 @@ func writeDropIn(c Config, layout, mark conf.Arg) ([]byte, error) {
 	w.Line("external_acl_type", conf.Word("gateway_judge"), conf.Word("ttl=0"), conf.Word("negative_ttl=0"), conf.Word("cache=0"), conf.Word("children-max=1"),
 		conf.Word("children-startup=1"), conf.Word("children-idle=1"), conf.Word("concurrency=1000"),
 		conf.Word("%>a"), conf.Word("%>rm"), conf.Word("%DST"), conf.Word("%PORT"), conf.Word("%>ru"),
-		conf.Word(host.JudgeProgram), mark, conf.Word("/etc/squid/gateway.acls"), conf.Word(host.JudgeSocket))
+		conf.Word(judgeProgram), mark, conf.Word("/etc/squid/gateway.acls"), conf.Word(judgeSocket))
 	w.Line("acl", conf.Word("gateway_judged"), conf.Word("external"), conf.Word("gateway_judge"))
 	w.Line("http_access", conf.Word("deny"), conf.Word("!gateway_judged"))
 	// What is denied whatever the server's address is needs not be resolved.

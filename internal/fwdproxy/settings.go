@@ -5,7 +5,6 @@ import (
 
 	"edge.internal/gateway/internal/fwdproxy/verdict"
 	"edge.internal/gateway/internal/kit/check"
-	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/policy"
 	"edge.internal/gateway/internal/kit/resource"
 	"edge.internal/gateway/internal/kit/value"
@@ -24,7 +23,7 @@ type Settings struct {
 // Validate says what the settings can say about themselves.
 func (s *Settings) Validate() error {
 	var c check.List
-	c.That(s.Port != host.SquidManagerPort, "port", "must not be %d: the gateway asks the proxy for its figures there", host.SquidManagerPort)
+	c.That(s.Port != managerPort, "port", "must not be %d: the gateway asks the proxy for its figures there", managerPort)
 	for i, a := range s.ListenAddresses {
 		ip := a.Netip()
 		c.That(!ip.IsUnspecified(), "listen_addresses", "must not hold %s: no address at all means every address", a)

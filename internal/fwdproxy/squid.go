@@ -15,10 +15,13 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 )
 
-// unit is the daemon behind the room.
-const unit = host.Squid
-
 const (
+	// unit is the daemon behind the room.
+	unit = host.Squid
+	// What squid's configuration names.
+	managerPort  = host.SquidManagerPort
+	judgeProgram = host.JudgeProgram
+	judgeSocket  = host.JudgeSocket
 	// takeWithin is how long squid may take to read its files; then it is restarted.
 	takeWithin = 10 * time.Second
 	// lookEvery is how often to look whether it has.
@@ -122,7 +125,7 @@ func (r *Room) await(ctx context.Context, files []host.File) error {
 }
 
 // marked is where the drop-in names itself.
-var marked = regexp.MustCompile(host.JudgeProgram + ` ([0-9a-f]{32}) `)
+var marked = regexp.MustCompile(judgeProgram + ` ([0-9a-f]{32}) `)
 
 // mark is the name that a drop-in has given itself.
 func mark(files []host.File) string {

@@ -224,7 +224,8 @@ func (k *knocks) knock(proxy string) int {
 	return res.StatusCode
 }
 
-// bareSquid is a squid with its access lists in its own configuration.
+// bareSquid is a squid with the entries in its own configuration, in the way that it reads fastest: as one list, which it can do as
+// long as all of them deny.
 type bareSquid struct {
 	config string // where its configuration is, as we see it
 	text   string // the configuration behind the entry that is changed
@@ -239,9 +240,9 @@ const bareConfig = "/etc/squid/bare.conf"
 func (b *forwardBench) startBare(ctx context.Context, entries int) (*bareSquid, error) {
 	var text strings.Builder
 	for i := range entries {
-		fmt.Fprintf(&text, "acl e%d dstdomain .host%d.example\nhttp_access deny e%d\n", i, i, i)
+		fmt.Fprintf(&text, "acl entries dstdomain .host%d.example\n", i)
 	}
-	text.WriteString("http_access allow all\nhttp_port " + forwardBare + "\nvisible_hostname bare\npid_filename /run/squid/bare.pid\ncache_log /var/log/squid/bare-cache.log\n" +
+	text.WriteString("http_access deny entries\nhttp_access allow all\nhttp_port " + forwardBare + "\nvisible_hostname bare\npid_filename /run/squid/bare.pid\ncache_log /var/log/squid/bare-cache.log\n" +
 		"access_log stdio:/var/log/squid/bare.log\ncache_mem 64 MB\npinger_enable off\nshutdown_lifetime 1 second\ncoredump_dir /var/spool/squid\n")
 	s := &bareSquid{config: b.lab.Path(bareConfig), text: text.String(), lab: b.lab, ctx: ctx}
 	if err := s.write(true); err != nil {
