@@ -34,7 +34,8 @@ const (
 
 	UnboundCheck Command = "unbound.check" // is the staged UnboundMain good, with the staged drop-in?
 
-	SquidCheck Command = "squid.check" // is the staged SquidMain good, with the staged drop-in?
+	SquidCheck       Command = "squid.check"       // does the staged SquidDropIn parse?
+	SquidReconfigure Command = "squid.reconfigure" // tell the running squid to read its files
 
 	KeaCheck Command = "kea.check" // is the staged KeaConfig good?
 
@@ -63,7 +64,8 @@ var commands = map[Command]commandSpec{
 
 	UnboundCheck: {argv: []string{"/usr/sbin/unbound-checkconf", "{unbound.main}"}, timeout: 30 * time.Second},
 
-	SquidCheck: {argv: []string{squid, "-k", "parse", "-f", "{squid.main}"}, timeout: 30 * time.Second},
+	SquidCheck:       {argv: []string{squid, "-k", "parse", "-f", "{squid.dropin}"}, timeout: 30 * time.Second},
+	SquidReconfigure: {argv: []string{squid, "-k", "reconfigure", "-f", "/etc/squid/squid.conf"}, timeout: 30 * time.Second, asks: string(Squid)},
 
 	KeaCheck: {argv: []string{kea, "-t", "{kea.config}"}, timeout: 30 * time.Second},
 
