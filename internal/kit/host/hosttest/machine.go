@@ -25,6 +25,7 @@ type Machine struct {
 	network   network
 	filter    filter
 	proxy     proxy
+	leases    leaseServer
 }
 
 type verb struct {
