@@ -30,6 +30,13 @@ type Reservation struct {
 // Label is how people know it.
 func (r *Reservation) Label() string { return r.MAC.String() + " " + r.IP.String() }
 
+// Validate says what one reservation can say about itself.
+func (r *Reservation) Validate() error {
+	var c check.List
+	c.That(r.IP.IsZero() || r.IP.Netip().Is4(), "ip", "must be an IPv4 address")
+	return c.Err()
+}
+
 type (
 	// MAC is a hardware address of six bytes.
 	MAC struct{ value.Text[macGrammar] }
