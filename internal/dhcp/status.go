@@ -54,7 +54,7 @@ type Leases struct {
 func (r *Room) mountStatus() {
 	httpd.Handle(r.Router, http.MethodGet, "/dhcp/leases", httpd.Read, httpd.Doc{ID: "dhcp.leases", Tag: "dhcp", Summary: "The addresses that machines have now"},
 		func(c *httpd.Call, in struct {
-			Search string `query:"search" maxLength:"120" doc:"Part of an address, hardware address or name; case does not matter."`
+			Search string `query:"search" doc:"Part of an address, hardware address or name; case does not matter."`
 		}) (Leases, error) {
 			return r.leases(c, in.Search)
 		})
