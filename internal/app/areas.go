@@ -133,19 +133,16 @@ func systemDeps(store *setup.Store) system.Deps {
 	}
 }
 
-// dhcpDeps lends the DHCP server the gateway's interfaces and addresses.
+// dhcpDeps lends the DHCP server the gateway's interfaces.
 func (h *House) dhcpDeps() dhcp.Deps {
-	return dhcp.Deps{
-		Interfaces: func(ctx context.Context, q db.Querier) ([]dhcp.Interface, error) {
-			rows, err := h.Network.Interfaces(ctx, q)
-			list := make([]dhcp.Interface, len(rows))
-			for i, row := range rows {
-				list[i] = dhcp.Interface{Name: row.Name, Zone: row.Role, Active: row.Active}
-			}
-			return list, err
-		},
-		Addresses: h.Network.Addresses,
-	}
+	return dhcp.Deps{Interfaces: func(ctx context.Context, q db.Querier) ([]dhcp.Interface, error) {
+		rows, err := h.Network.Interfaces(ctx, q)
+		list := make([]dhcp.Interface, len(rows))
+		for i, row := range rows {
+			list[i] = dhcp.Interface{Name: row.Name, Zone: row.Role, Active: row.Active}
+		}
+		return list, err
+	}}
 }
 
 // selfSigned is made for every name that the gateway is reached by before the setup has named it.

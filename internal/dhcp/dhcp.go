@@ -4,7 +4,6 @@ package dhcp
 
 import (
 	"context"
-	"net/netip"
 
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/apply"
@@ -19,8 +18,6 @@ import (
 type Deps struct {
 	// Interfaces are the declared interfaces of the gateway, active or not, by name.
 	Interfaces func(ctx context.Context, q db.Querier) ([]Interface, error)
-	// Addresses are the gateway's own.
-	Addresses func(ctx context.Context, q db.Querier) ([]netip.Addr, error)
 }
 
 // Interface is an interface of the gateway.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -32,13 +31,10 @@ func bench(t *testing.T) *rig {
 	}}
 	r.Machine.SetLinks(
 		link(1, "lo", "loopback", "127.0.0.1"), link(2, "wan0", "ether", "198.51.100.1"), link(3, "lan0", "ether", "10.10.0.1"),
-		link(4, "guest0", "ether", "10.20.0.1"), link(5, "plain0", "ether", "10.30.0.1"), link(6, "wg0", "none", "10.40.0.1"), link(7, "off0", "ether", ""),
+		link(4, "guest0", "ether", "10.20.0.1"), link(5, "plain0", "ether", "10.30.0.1"), link(6, "wg0", "none", "10.40.0.1"), link(7, "off0", "ether", "10.10.0.250"),
 	)
 	r.room = dhcp.New(r.Kit, dhcp.Deps{
 		Interfaces: func(context.Context, db.Querier) ([]dhcp.Interface, error) { return r.interfaces, nil },
-		Addresses: func(context.Context, db.Querier) ([]netip.Addr, error) {
-			return []netip.Addr{netip.MustParseAddr("10.10.0.250")}, nil
-		},
 	})
 	r.room.Mount()
 	r.Resources.MountChangeSets()
@@ -227,8 +223,8 @@ func TestDH01BadSubnets(t *testing.T) {
 		{"range_end", fields{"range_end": "10.10.0.255"}},
 		{"range_end", fields{"range_end": "10.10.1.1"}},
 		{"range_end", fields{"range_end": "10.10.0.99"}},
-		{"range_start", fields{"range_start": "10.10.0.1", "gateway": ""}}, // the address of a link
-		{"range_start", fields{"range_end": "10.10.0.254", "gateway": ""}}, // a declared address
+		{"range_start", fields{"range_start": "10.10.0.1", "gateway": ""}}, // the address of its own link
+		{"range_start", fields{"range_end": "10.10.0.254", "gateway": ""}}, // that of another
 		{"gateway", fields{"gateway": "10.10.0.150"}},
 		{"gateway", fields{"gateway": "10.11.0.1"}},
 		{"gateway", fields{"gateway": "10.10.0.255"}},

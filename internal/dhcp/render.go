@@ -82,13 +82,13 @@ type (
 		Pattern string `json:"pattern"`
 	}
 	keaSubnet struct {
-		ID           uint32           `json:"id"`
-		Network      netip.Prefix     `json:"subnet"`
-		Interface    string           `json:"interface"`
-		Life         int              `json:"valid-lifetime,omitzero"`
-		Pools        []keaPool        `json:"pools"`
-		Options      []keaOption      `json:"option-data"`
-		Reservations []keaReservation `json:"reservations"`
+		ID           uint32          `json:"id"`
+		Network      netip.Prefix    `json:"subnet"`
+		Interface    string          `json:"interface"`
+		Life         int             `json:"valid-lifetime,omitzero"`
+		Pools        []keaPool       `json:"pools"`
+		Options      []keaOption     `json:"option-data"`
+		Reservations keaReservations `json:"reservations"`
 	}
 	keaPool struct {
 		Pool string `json:"pool"`
@@ -97,12 +97,40 @@ type (
 		Name string `json:"name"`
 		Data string `json:"data"`
 	}
-	keaReservation struct {
-		MAC      string `json:"hw-address"`
-		IP       string `json:"ip-address"`
-		Hostname string `json:"hostname,omitempty"`
-	}
+	keaReservations []*Reservation
 )
+
+// MarshalJSONTo writes the reservations. There may be thousands, and they are written for every change: token by token, that takes
+// half of the time.
+func (list keaReservations) MarshalJSONTo(e *jsontext.Encoder) error {
+	if err := e.WriteToken(jsontext.BeginArray); err != nil {
+		return err
+	}
+	for _, x := range list {
+		if err := x.write(e); err != nil {
+			return err
+		}
+	}
+	return e.WriteToken(jsontext.EndArray)
+}
+
+func (r *Reservation) write(e *jsontext.Encoder) error {
+	tokens := [...]jsontext.Token{
+		jsontext.BeginObject, hwAddress, jsontext.String(r.MAC.String()), ipAddress, jsontext.String(r.IP.String()), hostname, jsontext.String(r.Hostname.String()),
+	}
+	written := tokens[:]
+	if r.Hostname.IsZero() {
+		written = tokens[:5]
+	}
+	for _, token := range written {
+		if err := e.WriteToken(token); err != nil {
+			return err
+		}
+	}
+	return e.WriteToken(jsontext.EndObject)
+}
+
+var hwAddress, ipAddress, hostname = jsontext.String("hw-address"), jsontext.String("ip-address"), jsontext.String("hostname")
 
 const (
 	// shortestLease is the least that a client may ask for.
@@ -119,19 +147,23 @@ const (
 
 // Render turns the configuration into Kea's file.
 func Render(c Config) ([]host.File, error) {
-	server := c.server()
-	marked, err := json.Marshal(server)
+	content, err := json.Marshal(keaFile{c.server()}, jsontext.WithIndent("  "))
 	if err != nil {
 		return nil, err
 	}
-	sum := sha256.Sum256(marked)
-	server.Mark = "gateway-" + hex.EncodeToString(sum[:16])
-	content, err := json.Marshal(keaFile{server}, jsontext.WithIndent("  "))
-	if err != nil {
-		return nil, err
-	}
-	return []host.File{{Place: host.KeaConfig, Content: append(content, '\n')}}, nil
+	content = append(content, '\n')
+	sum := sha256.Sum256(content)
+	content = bytes.Replace(content, []byte(noMark), hex.AppendEncode([]byte(markPrefix), sum[:markBytes]), 1)
+	return []host.File{{Place: host.KeaConfig, Content: content}}, nil
 }
+
+// A mark is a hash of the file without it. Where it goes, the file has a text of the same length meanwhile; it is the first text
+// of all, so that no other can be taken for it.
+const (
+	markPrefix = "gateway-"
+	markBytes  = 16
+	noMark     = markPrefix + "00000000000000000000000000000000"
+)
 
 // markOf is the mark of a file.
 func markOf(files []host.File) (string, error) {
@@ -148,10 +180,11 @@ func markOf(files []host.File) (string, error) {
 	}
 }
 
-// server is all but the mark.
+// server is the file with the place for its mark.
 func (c Config) server() keaServer {
 	stdout := []keaOutput{{Output: "stdout", Pattern: "%-5p %m\n"}} // whoever keeps the log knows the time
 	s := keaServer{
+		Mark:       noMark,
 		Interfaces: keaInterfaces{Names: []string{}, Socket: "raw", Retries: forever, Wait: socketRetry, Context: keaLinks{Links: c.Links}},
 		Control:    keaSocket{Type: "unix", Name: c.Paths.Control},
 		Leases:     keaLeases{Type: "memfile", Persist: true, Name: c.Paths.Leases, Cleanup: cleanup},
@@ -167,9 +200,10 @@ func (c Config) server() keaServer {
 		Loggers: []keaLogger{{Name: "kea-dhcp4", Severity: "INFO", Outputs: stdout}, {Name: "kea-dhcp4.commands", Severity: "WARN", Outputs: stdout}},
 		Subnets: []keaSubnet{},
 	}
-	reserved := map[uuid.UUID][]keaReservation{}
-	for _, x := range c.Reservations {
-		reserved[x.SubnetID] = append(reserved[x.SubnetID], keaReservation{MAC: x.MAC.String(), IP: x.IP.String(), Hostname: x.Hostname.String()})
+	reserved := map[uuid.UUID]keaReservations{}
+	for i := range c.Reservations {
+		x := &c.Reservations[i]
+		reserved[x.SubnetID] = append(reserved[x.SubnetID], x)
 	}
 	for _, x := range c.Subnets {
 		s.Interfaces.Names = append(s.Interfaces.Names, x.Interface.String())
@@ -178,7 +212,7 @@ func (c Config) server() keaServer {
 	return s
 }
 
-func (s Subnet) kea(reserved []keaReservation) keaSubnet {
+func (s Subnet) kea(reserved keaReservations) keaSubnet {
 	k := keaSubnet{
 		ID: s.number(), Network: s.CIDR.Netip(), Interface: s.Interface.String(),
 		Pools:   []keaPool{{Pool: s.RangeStart.String() + " - " + s.RangeEnd.String()}},

@@ -104,11 +104,7 @@ func (r *Room) checkReservation(ctx context.Context, tx *db.Tx, _, now *Reservat
 	if err != nil {
 		return err
 	}
-	own, err := r.ownAddresses(ctx, tx, links)
-	if err != nil {
-		return err
-	}
-	c.That(!slices.Contains(own, ip), "ip", "must not be the gateway's own address")
+	c.That(!slices.Contains(ownAddresses(links), ip), "ip", "must not be the gateway's own address")
 	others, err := r.reservations.Where(ctx, tx, "subnet_id = $1 AND (mac = $2 OR ip = $3) AND id <> $4", now.SubnetID, now.MAC, now.IP, now.ID)
 	for _, o := range others {
 		c.That(o.MAC != now.MAC, "mac", "has the reservation of %s in this subnet already", o.IP)

@@ -144,27 +144,23 @@ func (r *Room) checkInterface(ctx context.Context, tx *db.Tx, c *check.List, s *
 	c.That(declared >= 0 || link >= 0, "interface", "%s is neither declared nor a link of the machine", s.Interface)
 	c.That(link < 0 || links[link].Type == ethernet, "interface", "%s is no Ethernet link: there is no DHCP on it", s.Interface)
 	c.That(declared < 0 || interfaces[declared].Zone != wan, "interface", "%s belongs to the zone wan, where addresses are never handed out", s.Interface)
-	own, err := r.ownAddresses(ctx, tx, links)
-	for _, ip := range own {
+	for _, ip := range ownAddresses(links) {
 		c.That(!s.hands(ip), "range_start", "must not begin a range with %s, which is the gateway's own address", ip)
 	}
-	return err
+	return nil
 }
 
 // ethernet is the kernel's word for links that DHCP works on.
 const ethernet = "ether"
 
-// ownAddresses are those of the gateway: declared, or on its links.
-func (r *Room) ownAddresses(ctx context.Context, q db.Querier, links []host.Link) ([]netip.Addr, error) {
-	own, err := r.deps.Addresses(ctx, q)
+// ownAddresses are those of the gateway.
+func ownAddresses(links []host.Link) (own []netip.Addr) {
 	for _, l := range links {
 		for _, a := range l.Addrs {
-			if ip := a.Prefix().Addr(); ip.IsValid() {
-				own = append(own, ip)
-			}
+			own = append(own, a.Prefix().Addr())
 		}
 	}
-	return own, err
+	return own
 }
 
 // checkReserved looks whether the reservations of a subnet still fit.
