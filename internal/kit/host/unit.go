@@ -128,9 +128,7 @@ var units = []UnitSpec{
 		Folders: []Folder{
 			{"/etc/kea", 0o755, "root", "root"},
 			{"/var/lib/kea", 0o750, "_kea", "_kea"},
-			{"/var/log/kea", 0o750, "_kea", "_kea"},
 			{"/run/kea", 0o755, "_kea", "_kea"},
-			{"/run/lock/kea", 0o755, "_kea", "_kea"},
 		},
 		Ready: keaControl,
 		Stop:  syscall.SIGTERM, Grace: 5 * time.Second,

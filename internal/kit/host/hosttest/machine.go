@@ -26,6 +26,7 @@ type Machine struct {
 	filter    filter
 	proxy     proxy
 	squid     squid
+	leases    leaseServer
 }
 
 type verb struct {
