@@ -25,6 +25,7 @@ type Machine struct {
 	network   network
 	filter    filter
 	proxy     proxy
+	resolver  resolver
 }
 
 type verb struct {
