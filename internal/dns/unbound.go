@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -148,39 +149,66 @@ func (n *local) kind() string {
 
 // compareRecords complains when the records are not those that should be there.
 func (m *model) compareRecords(said, mark string) error {
-	want := map[string]bool{}
+	want := map[string]bool{mark: true}
+	var long []string // those that are not listed whole
 	for _, n := range m.names {
 		for _, r := range n.records {
-			want[r.String()] = true
+			if text := r.String(); len(text) < listedLimit/shrink {
+				want[text] = true
+			} else {
+				long = append(long, text)
+			}
 		}
 	}
-	count, marked := 0, false
-	for line := range strings.Lines(said) {
-		line = strings.TrimSuffix(line, "\n")
-		if line == "" {
+	for line, whole := range lines(said) {
+		text := listed(line)
+		if want[text] {
+			delete(want, text)
 			continue
 		}
-		text := listed(line)
-		name, _, _ := strings.Cut(text, " ")
-		switch {
-		case want[text]:
-			count++
+		i := slices.IndexFunc(long, func(x string) bool { return x == text || !whole && strings.HasPrefix(x, text) })
+		switch name, _, _ := strings.Cut(text, " "); {
+		case i >= 0:
+			long = slices.Delete(long, i, i+1)
 		case name == markName.String():
-			if text != mark {
-				return fmt.Errorf("unbound runs with another configuration")
-			}
-			marked = true
+			return errors.New("unbound runs with another configuration")
 		case m.holds(name):
-			return fmt.Errorf("unbound has a record that is not stored: %s", text)
+			return fmt.Errorf("unbound has a record that is not stored: %.200s", text)
 		}
 	}
-	switch {
-	case !marked:
-		return fmt.Errorf("unbound runs with a configuration of somebody else")
-	case count != len(want):
-		return fmt.Errorf("unbound has %d records instead of %d", count, len(want))
+	for text := range want {
+		return fmt.Errorf("unbound does not have the record %.200s", text)
+	}
+	if len(long) > 0 {
+		return fmt.Errorf("unbound does not have the record %.200s", long[0])
 	}
 	return nil
+}
+
+const (
+	// listedLimit is how many characters of a record unbound lists.
+	listedLimit = 1023
+	// shrink is by how much a record may be longer here than where unbound lists it: it does not escape quotes by numbers.
+	shrink = 4
+)
+
+// lines are the records that unbound lists, and whether each is whole. One that is cut off has no end of line either.
+func lines(said string) iter.Seq2[string, bool] {
+	return func(yield func(string, bool) bool) {
+		for said != "" {
+			line, whole := said[:min(len(said), listedLimit)], len(said) < listedLimit
+			if end := strings.IndexByte(line, '\n'); end >= 0 {
+				line, whole = line[:end], true
+			}
+			said = strings.TrimPrefix(said[len(line):], "\n")
+			if i := strings.LastIndexByte(line, '\\'); !whole && i >= len(line)-4 {
+				line = strings.TrimRight(line[:i], `\`) // what it escapes may be cut off
+			}
+			if line != "" && !yield(line, whole) {
+				return
+			}
+		}
+	}
 }
 
 // holds tells whether a name is one of the house or below one.
