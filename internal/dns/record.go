@@ -67,16 +67,20 @@ func (r *Room) checkRecord(ctx context.Context, tx *db.Tx, was, now *Record) err
 
 // checkBeside holds a record against the others of its name, and against the aliases that it has to do with.
 func (r *Room) checkBeside(ctx context.Context, tx *db.Tx, zone *Zone, o owner, now *Record) error {
-	beside, err := r.at(ctx, tx, o)
+	both, err := r.at(ctx, tx, o, owner{o.name, !o.wildcard})
 	if err != nil {
 		return err
 	}
-	opposite, err := r.at(ctx, tx, owner{o.name, !o.wildcard})
-	if err != nil {
-		return err
+	var beside, opposite []Record
+	for _, x := range both {
+		switch {
+		case x.ID == now.ID:
+		case strings.HasPrefix(x.Name, "*") == o.wildcard:
+			beside = append(beside, x)
+		default:
+			opposite = append(opposite, x)
+		}
 	}
-	notThis := func(x Record) bool { return x.ID == now.ID }
-	beside, opposite = slices.DeleteFunc(beside, notThis), slices.DeleteFunc(opposite, notThis)
 	var c check.List
 	c.That(!slices.ContainsFunc(beside, now.same), "value", "is there already")
 	c.That(len(opposite) == 0, "name", "a wildcard also answers for the name that it is below: only one of %s and *.%[1]s can have records", strings.TrimSuffix(o.name.String(), "."))
@@ -107,9 +111,13 @@ func (r *Room) checkBeside(ctx context.Context, tx *db.Tx, zone *Zone, o owner, 
 	return c.Err()
 }
 
-// at are the records of a name, whichever zones have them.
-func (r *Room) at(ctx context.Context, tx *db.Tx, o owner) ([]Record, error) {
-	zones, names := o.stored()
+// at are the records of some names, whichever zones have them.
+func (r *Room) at(ctx context.Context, tx *db.Tx, owners ...owner) ([]Record, error) {
+	var zones, names []string
+	for _, o := range owners {
+		z, n := o.stored()
+		zones, names = append(zones, z...), append(names, n...)
+	}
 	return r.records.Where(ctx, tx, "(zone_id, name) IN (SELECT z.id, s.name FROM unnest($1::text[], $2::text[]) s(zone, name) JOIN dns_zones z ON z.name = s.zone)", zones, names)
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -156,14 +157,8 @@ func (c *changes) add(ctx context.Context, tx *db.Tx, side int, rec *Record) (ok
 
 // planName finds the commands for one name, of which some records were and others are now.
 func (r *Room) planName(ctx context.Context, tx *db.Tx, name Name, were, are []*Record) ([]host.ResolverQuestion, bool, error) {
-	zones, names := owner{name: name}.stored()
-	after, err := r.records.Where(ctx, tx, "(zone_id, name) IN (SELECT z.id, s.name FROM unnest($1::text[], $2::text[]) s(zone, name) JOIN dns_zones z ON z.name = s.zone AND z.active)", zones, names)
+	after, linked, err := r.activeAt(ctx, tx, name)
 	if err != nil {
-		return nil, false, err
-	}
-	var zone, linked bool
-	if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM dns_zones WHERE name = $1 AND active),
-		EXISTS (SELECT FROM dns_records WHERE type = 'CNAME' AND value = $2)`, zones[0], name.String()).Scan(&zone, &linked); err != nil {
 		return nil, false, err
 	}
 	before := slices.DeleteFunc(slices.Clone(after), func(x Record) bool {
@@ -175,23 +170,43 @@ func (r *Room) planName(ctx context.Context, tx *db.Tx, name Name, were, are []*
 	if linked && (len(before) == 0) != (len(after) == 0) {
 		return nil, false, nil // aliases that point to it lead elsewhere now
 	}
-	was, err := localOf(name, zone, before)
+	was, err := localOf(name, before)
 	if err != nil {
 		return nil, false, err
 	}
-	now, err := localOf(name, zone, after)
+	now, err := localOf(name, after)
 	if err != nil || was == nil && now == nil {
 		return nil, err == nil, err
+	}
+	if now == nil {
+		var zone bool // which is there without records, too
+		if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM dns_zones WHERE name = $1 AND active)`, strings.TrimSuffix(name.String(), ".")).Scan(&zone); err != nil {
+			return nil, false, err
+		}
+		if zone {
+			return []host.ResolverQuestion{ask("local_data_remove", name.String())}, true, nil
+		}
 	}
 	return nameCommands(was, now), true, nil
 }
 
-// localOf is a name with its records; nil when it is not answered here.
-func localOf(name Name, zone bool, records []Record) (*local, error) {
-	if !zone && len(records) == 0 {
+// activeAt are the records of a name that count, and whether there is an alias that points to it.
+func (r *Room) activeAt(ctx context.Context, tx *db.Tx, name Name) (records []Record, linked bool, err error) {
+	zones, names := owner{name: name}.stored()
+	records, err = r.records.Where(ctx, tx, `id IN (
+		SELECT r.id FROM unnest($1::text[], $2::text[]) s(zone, name) JOIN dns_zones z ON z.name = s.zone AND z.active JOIN dns_records r ON r.zone_id = z.id AND r.name = s.name
+		UNION ALL SELECT id FROM dns_records WHERE type = 'CNAME' AND value = $3)`, zones, names, name.String())
+	points := func(x Record) bool { return x.Type == alias && x.Value == name.String() }
+	linked = slices.ContainsFunc(records, points)
+	return slices.DeleteFunc(records, points), linked, err
+}
+
+// localOf is a name with its records; nil when it has none.
+func localOf(name Name, records []Record) (*local, error) {
+	if len(records) == 0 {
 		return nil, nil
 	}
-	n := &local{name: name, zone: zone}
+	n := &local{name: name}
 	for i := range records {
 		if err := n.add(owner{name: name}, &records[i]); err != nil {
 			return nil, err
