@@ -466,7 +466,7 @@ func flushForgets(t *testing.T, r *dnsRig) {
 func hostileTexts(t *testing.T, r *dnsRig) {
 	zone := r.zone(t, "text.lan")
 	texts := []string{
-		`"`, `'`, `\`, `a"b'c\d`, `\000`, `";`, `' redirect`, `\"`, `$(reboot)`, "ä€😀", " padded ", `x" "y`, "a;b(c)d#e", `include: "/etc/passwd"`,
+		`"`, `'`, `\`, `a"b'c\d`, `\000`, `";`, `' redirect`, `\"`, `$(reboot)`, "ä€😀", " padded ", `x" "y`, "a;b(c)d#e", "line\nbreak\ttab", `include: "/etc/passwd"`,
 		strings.Repeat("x", 255), strings.Repeat("y", 256), strings.Repeat("z'", 300), strings.Repeat("ä", 2000),
 	}
 	operations := make([]fields, len(texts))

@@ -78,9 +78,12 @@ func (s *System) askResolver(ctx context.Context, text string) (string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, resolverAskWithin, fmt.Errorf("unbound did not answer within %s: %w", resolverAskWithin, context.DeadlineExceeded))
 	defer cancel()
 	conn, err := new(net.Dialer).DialContext(ctx, "unix", s.path(unboundControl))
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
+	switch {
+	case ctx.Err() != nil:
+		return "", context.Cause(ctx)
+	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED):
 		return "", errNoResolver
-	} else if err != nil {
+	case err != nil:
 		return "", err
 	}
 	defer conn.Close()
