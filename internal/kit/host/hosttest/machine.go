@@ -27,6 +27,7 @@ type Machine struct {
 	proxy     proxy
 	squid     squid
 	leases    leaseServer
+	resolver  resolver
 }
 
 type verb struct {
