@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"edge.internal/gateway/internal/kit/check"
-	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/resource"
 	"edge.internal/gateway/internal/kit/secret"
 	"edge.internal/gateway/internal/kit/value"
@@ -25,8 +24,7 @@ func (c *Client) Label() string { return c.Name.String() }
 // Validate says what one client can say about itself.
 func (c *Client) Validate() error {
 	var l check.List
-	own := c.Address.Netip()
-	l.That(!own.IsSingleIP() || own.Addr() != host.RadiusSelf, "address", "is the address at which the gateway itself asks: choose another one of the loopback network")
+	l.That(c.Address != own, "address", "is the address at which the gateway itself asks: choose another one of the loopback network")
 	if text, fresh := c.Secret.Fresh(); fresh {
 		if _, err := value.Parse[SharedSecret](text); err != nil {
 			l.Add("secret", "%s", err)

@@ -97,7 +97,7 @@ func parseLogin(line string) (Authentication, bool) {
 
 // text is what somebody said, as far as it can be shown.
 func text(encoded string) string {
-	b, _ := hex.DecodeString(strings.TrimPrefix(encoded, "0x"))
+	b, _ := hex.DecodeString(encoded)
 	return strings.ToValidUTF8(string(b), "\ufffd")
 }
 

@@ -131,9 +131,15 @@ modules {
 }`
 
 // decisions let users in who are in the list and show their password by PAP or CHAP, and say why others are not. An answer is
-// signed, and a refusal tells nothing of what an acceptance would. The gateway's own probes are not logged. Accounting is
+// signed, and a refusal tells nothing of what an acceptance would. The gateway's own probes are for it alone, and not logged. Accounting is
 // answered, so that nobody asks for ever, and not kept.
 const decisions = `  authorize {
+    if (&User-Name =~ /^\+/ && &Packet-Src-IP-Address != 127.255.255.254) {
+      update control {
+        &Tmp-String-0 := 'unknown'
+      }
+      reject
+    }
     files
     if (noop) {
       update control {
@@ -209,7 +215,7 @@ func renderClients(c Config) ([]byte, error) {
 		w.Line("  secret =", conf.Value(secret))
 		w.Line("}")
 	}
-	client(conf.Word("gateway"), conf.Word(self), value.Must[value.Prefix](host.RadiusSelf.String()), c.Own)
+	client(conf.Word("gateway"), conf.Word(self), own, c.Own)
 	for _, x := range c.Clients {
 		client(conf.ID(x.ID), conf.Value(x.Name), x.Address, x.Secret)
 	}
@@ -240,7 +246,7 @@ func renderUsers(c Config, others ...[]byte) ([]byte, error) {
 		sum.Write(file)
 	}
 	digest := sum.Sum(nil)[:16]
-	w.Entry(conf.Joined(conf.Word("+"), conf.Hex(digest)), conf.Word("Packet-Src-IP-Address == 127.255.255.254, Cleartext-Password :="), conf.Hex(digest))
+	w.Entry(conf.Joined(conf.Word("+"), conf.Hex(digest)), conf.Word("Cleartext-Password :="), conf.Hex(digest))
 	return w.Bytes()
 }
 

@@ -365,3 +365,41 @@ func TestEverySecretWorks(t *testing.T) {
 		})
 	}
 }
+
+func name(text string) radius.Name { return value.Must[radius.Name](text) }
+
+func prefix(text string) value.Prefix { return value.Must[value.Prefix](text) }
+
+// users makes users of name, password and whether he is active.
+func users(list ...any) (made []radius.ConfigUser) {
+	for x := range slices.Chunk(list, 3) {
+		made = append(made, radius.ConfigUser{Name: name(x[0].(string)), Password: value.Must[radius.Password](x[1].(string)), Active: x[2].(bool)})
+	}
+	return made
+}
+
+// read returns a file of the server's folder.
+func (s *server) read(t *testing.T, file string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(s.dir, file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// probe is the digest of the server's files.
+func (s *server) probe(t *testing.T) string {
+	t.Helper()
+	_, digest, _ := strings.Cut(s.read(t, "gateway-users"), "\n+")
+	return digest[:32]
+}
+
+// radclient sends a request from an address and returns what it prints.
+func (s *server) radclient(t *testing.T, from, request string) string {
+	t.Helper()
+	cmd := exec.Command("/usr/bin/radclient", "-x", "-r", "1", "-t", "2", fmt.Sprintf("127.0.0.1:%d", s.Settings.AuthPort), "auth", s.Own.String())
+	cmd.Stdin = strings.NewReader(request + ", Packet-Src-IP-Address = " + from)
+	out, _ := cmd.CombinedOutput() // a refusal is an error to it
+	return string(out)
+}

@@ -43,6 +43,9 @@ func (s *Settings) Validate() error {
 	return c.Err()
 }
 
+// own is the gateway as a client of its own server.
+var own = value.Must[value.Prefix](host.RadiusSelf.String())
+
 // listen is a socket of the server.
 type listen struct {
 	address    value.Addr

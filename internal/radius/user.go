@@ -62,25 +62,25 @@ const (
 // complain names the first attribute that is not right.
 func (a *ReplyAttributes) complain() error {
 	if ip := a.FramedIPAddress; ip != nil && (!ip.Netip().Is4() || ip.Netip().IsUnspecified() || ip.Netip().IsMulticast()) {
-		return errors.New("Framed-IP-Address: must be the IPv4 address of a host") //nolint:staticcheck // the attribute's name
+		return errors.New("Framed-IP-Address: must be the IPv4 address of a host")
 	}
 	if s := a.SessionTimeout; s != nil && (*s < 1 || *s > sessionMost) {
-		return errors.New("Session-Timeout: must be between 1 and 4294967295") //nolint:staticcheck // the attribute's name
+		return errors.New("Session-Timeout: must be between 1 and 4294967295")
 	}
 	if t := a.TunnelType; t != nil && *t != tunnelType {
-		return errors.New("Tunnel-Type: must be VLAN") //nolint:staticcheck // the attribute's name
+		return errors.New("Tunnel-Type: must be VLAN")
 	}
 	if t := a.TunnelMediumType; t != nil && *t != tunnelMediumType {
-		return errors.New("Tunnel-Medium-Type: must be IEEE-802") //nolint:staticcheck // the attribute's name
+		return errors.New("Tunnel-Medium-Type: must be IEEE-802")
 	}
 	if a.TunnelPrivateGroupID == nil {
 		if a.TunnelType != nil || a.TunnelMediumType != nil {
-			return errors.New("Tunnel-Private-Group-Id: is required, it is the VLAN") //nolint:staticcheck // the attribute's name
+			return errors.New("Tunnel-Private-Group-Id: is required, it is the VLAN")
 		}
 		return nil
 	}
 	if n, err := strconv.Atoi(*a.TunnelPrivateGroupID); err != nil || n < 1 || n > vlanMost || strconv.Itoa(n) != *a.TunnelPrivateGroupID {
-		return errors.New("Tunnel-Private-Group-Id: must be a VLAN, a number between 1 and 4094") //nolint:staticcheck // the attribute's name
+		return errors.New("Tunnel-Private-Group-Id: must be a VLAN, a number between 1 and 4094")
 	}
 	return nil
 }
