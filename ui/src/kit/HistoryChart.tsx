@@ -12,11 +12,12 @@ interface HistoryChartProps<P> {
   scale?: (value: number) => string
   /** The top of the scale, where there is one. */
   max?: number
+  binary?: boolean
 }
 
 /** One value over the last hour, with what it is now. */
 export function HistoryChart<P extends { at: string }>(props: HistoryChartProps<P>) {
-  const { title, history, of, now, scale = String, max } = props
+  const { title, history, of, now, scale = String, max, binary } = props
   // biome-ignore lint/correctness/useExhaustiveDependencies: what is read of a point does not change.
   const { times, values } = useMemo(() => lineOf(history, of), [history])
   const last = values.at(-1)
@@ -31,6 +32,7 @@ export function HistoryChart<P extends { at: string }>(props: HistoryChartProps<
         values={values}
         window={windowOf(times)}
         max={max}
+        binary={binary}
         height={150}
         clock
         format={scale}

@@ -4,6 +4,7 @@ import { useTranslation } from 'react-i18next'
 import { paths } from '../../app/paths'
 import type { FieldSpec, Values } from '../../kit/fields'
 import { CreateDrawer, EditDrawer } from '../../kit/ResourceDrawers'
+import classes from './Dns.module.css'
 import { fullName, hasNumber, recordShape, recordTypes } from './record'
 import { dnsRecords, dnsZones } from './resources'
 
@@ -47,8 +48,8 @@ function FullName({ typed, zone }: { typed: string; zone: string }) {
   const { t } = useTranslation('dns')
   return (
     <>
-      {t('record.name.help')}{' '}
-      <span aria-live="polite">
+      {t('record.name.help')}
+      <span aria-live="polite" className={classes.full}>
         {t('record.name.full')} <b className="mono">{fullName(typed, zone)}</b>
       </span>
     </>

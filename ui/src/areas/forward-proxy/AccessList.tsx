@@ -51,7 +51,7 @@ export default function AccessList() {
     },
     {
       key: 'action',
-      header: t('acl.action.label'),
+      header: t('acl.action.short'),
       width: '90px',
       cell: (row) => <ActionBadge action={row.action} />,
       sortBy: (row) => row.action,
@@ -66,7 +66,7 @@ export default function AccessList() {
         filters={[
           {
             key: 'action',
-            label: t('acl.action.label'),
+            label: t('acl.action.short'),
             options: aclActions.map((value) => ({ value, label: t(`acl.actions.${value}`) })),
             of: (row) => row.action,
           },

@@ -52,6 +52,7 @@ export default function Statistics() {
                   of={(point) => point.bytes}
                   now={(value) => t('stats.rate', { rate: bytes(value) })}
                   scale={bytes}
+                  binary
                 />
               </Charts>
             )

@@ -49,7 +49,10 @@ export default function Users() {
     {
       key: 'address',
       header: t('user.framed_ip.label'),
-      cell: (row) => <span className="mono">{row.reply_attributes?.['Framed-IP-Address'] ?? '–'}</span>,
+      cell: (row) => {
+        const address = row.reply_attributes?.['Framed-IP-Address']
+        return address ? <span className="mono">{address}</span> : <span className="soft">–</span>
+      },
       sortBy: (row) => row.reply_attributes?.['Framed-IP-Address'],
     },
     {
@@ -62,7 +65,15 @@ export default function Users() {
       sortBy: (row) => row.reply_attributes?.['Session-Timeout'],
     },
     ...(canEdit
-      ? [{ key: 'test', header: '', width: '52px', cell: (row: RadiusUser) => <TestLink name={row.name} /> }]
+      ? [
+          {
+            key: 'test',
+            header: '',
+            width: '52px',
+            align: 'right' as const,
+            cell: (row: RadiusUser) => <TestLink name={row.name} />,
+          },
+        ]
       : []),
   ]
   return (
