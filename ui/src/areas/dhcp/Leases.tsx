@@ -28,11 +28,12 @@ export default function Leases() {
   const query = useQuery(leasesQuery)
   const { data: subnets = [] } = useQuery({ queryKey: [dhcpSubnets.kind], queryFn: dhcpSubnets.list })
   const columns = useColumns()
+  const { error, leases = [] } = query.data ?? {}
   return (
     <>
-      {query.data?.error && (
+      {error && (
         <Notice tone="warn" title={t('lease.unknown')}>
-          {query.data.error}
+          {error}
         </Notice>
       )}
       {subnets.length > 0 && (
@@ -53,28 +54,31 @@ export default function Leases() {
           </ul>
         </Panel>
       )}
-      <RowList
-        query={query}
-        rowsOf={({ leases }) => leases}
-        text="dhcp:lease"
-        columns={columns}
-        filters={[
-          {
-            key: 'state',
-            label: t('lease.state'),
-            options: states.map((value) => ({ value, label: t(`lease.states.${value}`) })),
-            of: (row) => row.state,
-          },
-          {
-            key: 'subnet',
-            label: t('reservation.subnet_id.label'),
-            options: subnets.map(({ id, cidr }) => ({ value: id, label: cidr })),
-            of: (row) => row.subnet_id,
-            many: true,
-          },
-        ]}
-        searchText={(row) => [row.ip, row.mac, row.hostname].join(' ')}
-      />
+      {!(error && leases.length === 0) && (
+        <RowList
+          query={query}
+          rowsOf={({ leases }) => leases}
+          text="dhcp:lease"
+          columns={columns}
+          filters={[
+            {
+              key: 'state',
+              label: t('lease.state'),
+              options: states.map((value) => ({ value, label: t(`lease.states.${value}`) })),
+              of: (row) => row.state,
+            },
+            {
+              key: 'subnet',
+              label: t('reservation.subnet_id.label'),
+              options: subnets.map(({ id, cidr }) => ({ value: id, label: cidr })),
+              of: (row) => row.subnet_id,
+              many: true,
+            },
+          ]}
+          searchText={(row) => [row.ip, row.mac, row.hostname].join(' ')}
+          createLink={subnets.length === 0 ? paths.dhcpSubnetNew : undefined}
+        />
+      )}
     </>
   )
 }

@@ -12,6 +12,7 @@ import { loginsQuery } from './resources'
 export default function Logins() {
   const { t } = useTranslation('radius')
   const query = useQuery(loginsQuery)
+  const { error, logins = [] } = query.data ?? {}
   const word = ({ accepted }: Pick<RadiusLogin, 'accepted'>) => (accepted ? 'accepted' : 'rejected')
   const columns: Column<RadiusLogin & { id: string }>[] = [
     {
@@ -57,26 +58,28 @@ export default function Logins() {
   ]
   return (
     <>
-      {query.data?.error && (
+      {error && (
         <Notice tone="warn" title={t('login.unknown')}>
-          {query.data.error}
+          {error}
         </Notice>
       )}
-      <RowList
-        query={query}
-        rowsOf={({ logins }) => logins}
-        text="radius:login"
-        columns={columns}
-        filters={[
-          {
-            key: 'outcome',
-            label: t('login.outcome'),
-            options: ['accepted', 'rejected'].map((value) => ({ value, label: t(`login.${value}`) })),
-            of: word,
-          },
-        ]}
-        searchText={(row) => [row.user, row.client, row.station, row.reason].join(' ')}
-      />
+      {!(error && logins.length === 0) && (
+        <RowList
+          query={query}
+          rowsOf={({ logins }) => logins}
+          text="radius:login"
+          columns={columns}
+          filters={[
+            {
+              key: 'outcome',
+              label: t('login.outcome'),
+              options: ['accepted', 'rejected'].map((value) => ({ value, label: t(`login.${value}`) })),
+              of: word,
+            },
+          ]}
+          searchText={(row) => [row.user, row.client, row.station, row.reason].join(' ')}
+        />
+      )}
     </>
   )
 }

@@ -68,7 +68,7 @@ export default function Users() {
       ? [
           {
             key: 'test',
-            header: '',
+            header: t('test.short'),
             width: '52px',
             align: 'right' as const,
             cell: (row: RadiusUser) => <TestLink name={row.name} />,
