@@ -102,7 +102,7 @@ export function RowList<Q, R extends { id: string }>(props: RowListProps<Q, R>) 
     <Loaded query={query} height={240}>
       {(answer) => {
         const all = rowsOf(answer)
-        if (all.length === 0) {
+        if (all.length === 0 && !search.q) {
           return <Empty title={t(`${text}.emptyTitle`)} text={t(`${text}.emptyText`)} action={createButton} />
         }
         const rows = selectRows(all, { columns, filters, text: searchText, search })

@@ -1,12 +1,14 @@
 import { Button } from '@mantine/core'
+import { useDebouncedValue } from '@mantine/hooks'
 import { IconPin } from '@tabler/icons-react'
 import { useQuery } from '@tanstack/react-query'
-import { Link } from '@tanstack/react-router'
+import { Link, useSearch } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
 import type { DhcpLease } from '../../api/types'
 import { paths } from '../../app/paths'
 import { useCanEdit } from '../../app/session'
 import type { Column } from '../../kit/DataTable'
+import type { ListSearch } from '../../kit/list-logic'
 import { Notice, type Tone } from '../../kit/Notice'
 import { Panel } from '../../kit/Page'
 import { RowList } from '../../kit/ResourceList'
@@ -15,7 +17,7 @@ import { Time } from '../../kit/Time'
 import classes from './Dhcp.module.css'
 import { PoolBar } from './PoolBar'
 import { dhcpSubnets, leasesQuery } from './resources'
-import { rank, usableName } from './subnet'
+import { rank, spellings, usableName } from './subnet'
 
 type Row = DhcpLease & { id: string }
 
@@ -25,7 +27,9 @@ const states = ['active', 'declined', 'expired'] as const
 /** Who has which address now. */
 export default function Leases() {
   const { t } = useTranslation('dhcp')
-  const query = useQuery(leasesQuery)
+  const { q = '' } = useSearch({ strict: false }) as ListSearch
+  const [word] = useDebouncedValue(q.trim().split(/\s+/, 1)[0] ?? '', 250)
+  const query = useQuery(leasesQuery(word))
   const { data: subnets = [] } = useQuery({ queryKey: [dhcpSubnets.kind], queryFn: dhcpSubnets.list })
   const columns = useColumns()
   const { error, leases = [] } = query.data ?? {}
@@ -75,7 +79,7 @@ export default function Leases() {
               many: true,
             },
           ]}
-          searchText={(row) => [row.ip, row.mac, row.hostname].join(' ')}
+          searchText={(row) => [row.ip, ...spellings(row.mac), row.hostname].join(' ')}
           createLink={subnets.length === 0 ? paths.dhcpSubnetNew : undefined}
         />
       )}
@@ -147,7 +151,7 @@ function useColumns(): Column<Row>[] {
 function Reserve({ row, canEdit }: { row: Row; canEdit: boolean }) {
   const { t } = useTranslation('dhcp')
   if (row.reservation_id) return <Link to={paths.dhcpReservation(row.reservation_id)}>{t('lease.reserved')}</Link>
-  if (!canEdit) return <span className="soft">–</span>
+  if (!canEdit || !row.mac) return <span className="soft">–</span>
   const { subnet_id, mac, ip, hostname } = row
   return (
     <Button

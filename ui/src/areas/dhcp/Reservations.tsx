@@ -8,7 +8,7 @@ import type { FieldSpec } from '../../kit/fields'
 import { CreateDrawer, EditDrawer } from '../../kit/ResourceDrawers'
 import { ResourceList } from '../../kit/ResourceList'
 import { dhcpReservations, dhcpSubnets } from './resources'
-import { rank } from './subnet'
+import { rank, spellings } from './subnet'
 
 function useSubnets() {
   const { data = [] } = useQuery({ queryKey: [dhcpSubnets.kind], queryFn: dhcpSubnets.list })
@@ -61,7 +61,7 @@ export default function Reservations() {
             many: true,
           },
         ]}
-        searchText={(row) => [row.ip, row.mac, row.hostname, row.id].join(' ')}
+        searchText={(row) => [row.ip, ...spellings(row.mac), row.hostname, row.id].join(' ')}
         rowLink={(row) => paths.dhcpReservation(row.id)}
         createLink={paths.dhcpReservationNew}
       />

@@ -15,7 +15,7 @@ import { networkOf, propose, rank } from './subnet'
 
 export default function Subnets() {
   const { t } = useTranslation('dhcp')
-  const leases = useQuery(leasesQuery)
+  const leases = useQuery(leasesQuery())
   const columns: Column<DhcpSubnet>[] = [
     {
       key: 'active',
@@ -77,7 +77,7 @@ export default function Subnets() {
 /** Interfaces that the gateway declares; those inside first, because addresses are handed out nowhere else. */
 function useForm() {
   const { t } = useTranslation('dhcp')
-  const declared = useLinks().links.filter((link) => link.declared)
+  const declared = useLinks().links.filter(({ declared: row, zone }) => row && zone !== 'wan')
   const inside = declared.filter(({ zone }) => zone === 'lan')
   const others = declared.filter(({ zone }) => zone !== 'lan')
   const items = (links: typeof declared) => links.map(({ name, zone }) => ({ value: name, label: `${name} (${zone})` }))

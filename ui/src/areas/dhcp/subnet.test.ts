@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { networkOf, propose, rank, usableName } from './subnet'
+import { networkOf, propose, rank, spellings, usableName } from './subnet'
 
 describe('what is proposed for a subnet', () => {
   it.each([
@@ -41,6 +41,15 @@ it('ranks addresses by number', () => {
     '9.255.0.1',
     '10.0.0.9',
     '10.0.0.10',
+  ])
+})
+
+it('spells a hardware address in every way that people search for', () => {
+  expect(spellings('52:54:00:12:34:56')).toEqual([
+    '52:54:00:12:34:56',
+    '52-54-00-12-34-56',
+    '525400123456',
+    '5254.0012.3456',
   ])
 })
 

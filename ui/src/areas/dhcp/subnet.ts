@@ -53,6 +53,12 @@ export function propose(cidr: string, own: readonly string[]): Proposal {
   return { range_start: textOf(start), range_end: textOf(end), gateway: textOf(gateway) }
 }
 
+/** A hardware address as people and devices write it. */
+export function spellings(mac: string): string[] {
+  const digits = mac.replaceAll(':', '')
+  return [mac, mac.replaceAll(':', '-'), digits, digits.replace(/(.{4})(?=.)/g, '$1.')]
+}
+
 const hostname = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$/i
 
 /** A name that a client gave itself, where it can be a name at all. */

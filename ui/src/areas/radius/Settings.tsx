@@ -7,8 +7,8 @@ import { radiusSettings } from './resources'
 const fields: FieldSpec[] = [
   { name: 'enabled', type: 'switch' },
   { name: 'listen_addresses', type: 'list' },
-  { name: 'auth_port', type: 'number', required: true, min: 1, max: 65_535 },
-  { name: 'acct_port', type: 'number', required: true, min: 1, max: 65_535 },
+  { name: 'auth_port', type: 'number', required: true, min: 1024, max: 65_535 },
+  { name: 'acct_port', type: 'number', required: true, min: 1024, max: 65_535 },
 ]
 
 export default function Settings() {
