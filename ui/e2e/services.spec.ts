@@ -1,5 +1,6 @@
+import { execFileSync } from 'node:child_process'
 import type { Locator, Page } from '@playwright/test'
-import { byAPI, choose, expect, expectAccessible, test } from './gateway'
+import { byAPI, choose, expect, expectAccessible, onGateway, test } from './gateway'
 
 // Each test goes on where the one before it stopped.
 test.describe.configure({ mode: 'serial' })
@@ -44,6 +45,7 @@ test.describe('a zone', () => {
     expect(await stored('/dns/records')).toMatchObject([
       { name: 'www', type: 'A', value: '192.0.2.10', priority: null, port: null },
     ])
+    await expect.poll(() => onGateway('dig', '+short', '@127.0.0.1', `www.${zone}`)).toContain('192.0.2.10')
   })
 })
 
@@ -63,7 +65,7 @@ test('the cache is flushed when it is agreed to', async ({ page }) => {
   await expect(page.getByText('The cache is empty')).toBeVisible()
 })
 
-test('a subnet follows its interface, and gets a reservation', async ({ page }) => {
+test('a subnet follows its interface, and a lease becomes a reservation', async ({ page }) => {
   await page.goto('/services/dhcp')
   await expect(page.getByRole('heading', { name: 'DHCP is off' })).toBeVisible()
   await page.getByRole('link', { name: 'Subnets' }).click()
@@ -77,14 +79,24 @@ test('a subnet follows its interface, and gets a reservation', async ({ page }) 
   await save(form(page))
   await expect(row(page, '10.10.0.0/24')).toContainText('10.10.0.128 – 10.10.0.199')
 
-  await page.getByRole('link', { name: 'Reservations' }).click()
-  await page.getByRole('link', { name: 'Add a reservation' }).click()
-  await choose(page, 'Subnet', '10.10.0.0/24')
-  await form(page).getByLabel('Hardware address').fill('52-54-00-AB-CD-EF')
-  await form(page).getByLabel('Address', { exact: true }).fill('10.10.0.50')
-  await form(page).getByLabel('Name').fill('printer')
+  await page.getByRole('link', { name: 'Switch it on' }).click()
+  await page.getByLabel('Hand out addresses').check({ force: true })
+  await save(page)
+  await expect(page.getByText('The change is live.')).toBeVisible()
+
+  // The browser is a machine on the inside.
+  const client = ['udhcpc', '-i', 'eth0', '-f', '-n', '-q', '-t', '5', '-T', '1', '-s', '/bin/true']
+  execFileSync('busybox', [...client, '-x', 'hostname:laptop'])
+  await page.getByRole('link', { name: 'Leases' }).click()
+  await expect(row(page, 'laptop')).toContainText('active')
+  await expect(page.getByText('1 of 72')).toBeVisible()
+  await expectAccessible(page)
+  await row(page, 'laptop').getByRole('link', { name: 'Make a reservation' }).click()
+  await expect(form(page).getByLabel('Name')).toHaveValue('laptop')
   await save(form(page))
-  await expect(row(page, '10.10.0.50')).toContainText('52:54:00:ab:cd:ef')
+  await expect(row(page, 'laptop')).toContainText('10.10.0.0/24')
+  await page.getByRole('link', { name: 'Leases' }).click()
+  await expect(row(page, 'laptop').getByRole('link', { name: 'reserved' })).toBeVisible()
 })
 
 test('entries of the access list are put into order', async ({ page }) => {
@@ -135,4 +147,25 @@ test('a client gets a secret, and a user what its client is told', async ({ page
   await form(page).getByLabel('VLAN').fill('30')
   await save(form(page))
   await expect(row(page, 'anna')).toContainText('30')
+
+  await page.getByRole('link', { name: 'Switch it on' }).click()
+  await page.getByLabel('Let users log in').check({ force: true })
+  await save(page)
+  await expect(page.getByText('The change is live.').last()).toBeVisible()
+  await page.getByRole('link', { name: 'Test a log-in' }).click()
+  const attempt = async (password: string, method: string, outcome: string) => {
+    await form(page).getByLabel('Name').fill('anna')
+    await form(page).getByRole('textbox', { name: 'Password' }).fill(password)
+    await form(page).getByText(method, { exact: true }).click()
+    await form(page).getByRole('button', { name: 'Try it' }).click()
+    await expect(form(page).getByText(outcome, { exact: true })).toBeVisible()
+  }
+  await attempt('not the password', 'PAP', 'rejected')
+  await attempt('the password of anna', 'CHAP', 'accepted')
+  await expect(form(page)).toContainText('Tunnel-Private-Group-Id')
+  await expectAccessible(page)
+  await form(page).getByRole('button', { name: 'Close' }).click()
+  await page.getByRole('link', { name: 'Last log-ins' }).click()
+  await expect(row(page, 'anna').filter({ hasText: 'accepted' })).toBeVisible()
+  await expect(row(page, 'anna').filter({ hasText: 'rejected' })).toBeVisible()
 })
