@@ -10,7 +10,7 @@ LAB_DIR  ?= /var/lib/gateway-lab
 UI_ADDR  ?= 127.0.0.1:3443
 
 UI_SOURCES := $(shell find ui/src ui/public ui/scripts -type f 2>/dev/null) ui/index.html ui/package.json ui/vite.config.ts ui/tsconfig.json
-PROGRAMS   := gateway-api gateway-scheduler gateway-ctl gateway-lab
+PROGRAMS   := gateway-api gateway-scheduler gateway-ctl gateway-lab gateway-acl
 
 say = @printf '\033[1m==> %s\033[0m\n' "$(1)"
 

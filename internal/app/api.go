@@ -100,6 +100,8 @@ func RunAPI(ctx context.Context, cfg Config) error {
 	group.Go(func() error { k.Engine.Run(ctx); return nil })
 	group.Go(func() error { house.Firewall.Run(ctx); return nil })
 	group.Go(func() error { house.Proxy.Run(ctx); return nil })
+	group.Go(func() error { house.ForwardProxy.Run(ctx); return nil })
+	group.Go(func() error { house.DNS.Run(ctx); return nil })
 	group.Go(func() error { house.Certificate.Run(ctx); return nil })
 	group.Go(func() error { attach(ctx, k); return nil })
 	group.Go(func() error { serveMetrics(ctx, cfg.Metrics, metrics, k); return nil })

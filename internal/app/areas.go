@@ -71,7 +71,7 @@ func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, 
 	h.NTP = ntp.New(k)
 	h.DNS = dns.New(k)
 	h.ForwardProxy = fwdproxy.New(k)
-	h.DHCP = dhcp.New(k, dhcp.Deps{Interfaces: h.Network.ZoneInterfaces})
+	h.DHCP = dhcp.New(k, h.dhcpDeps())
 	h.RADIUS = radius.New(k)
 	h.Firewall = firewall.New(k, firewall.Deps{
 		Interfaces: h.Network.ZoneInterfaces,
@@ -131,6 +131,18 @@ func systemDeps(store *setup.Store) system.Deps {
 			})
 		},
 	}
+}
+
+// dhcpDeps lends the DHCP server the gateway's interfaces.
+func (h *House) dhcpDeps() dhcp.Deps {
+	return dhcp.Deps{Interfaces: func(ctx context.Context, q db.Querier) ([]dhcp.Interface, error) {
+		rows, err := h.Network.Interfaces(ctx, q)
+		list := make([]dhcp.Interface, len(rows))
+		for i, row := range rows {
+			list[i] = dhcp.Interface{Name: row.Name, Zone: row.Role, Active: row.Active}
+		}
+		return list, err
+	}}
 }
 
 // selfSigned is made for every name that the gateway is reached by before the setup has named it.

@@ -8,6 +8,7 @@ import (
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/policy"
 	"edge.internal/gateway/internal/kit/resource"
 	"edge.internal/gateway/internal/kit/value"
@@ -15,8 +16,15 @@ import (
 
 // Deps is what other rooms lend.
 type Deps struct {
-	// Interfaces are the gateway's interfaces by zone.
-	Interfaces func(ctx context.Context, q db.Querier) (map[value.Zone][]value.IfName, error)
+	// Interfaces are the declared interfaces of the gateway, active or not, by name.
+	Interfaces func(ctx context.Context, q db.Querier) ([]Interface, error)
+}
+
+// Interface is an interface of the gateway.
+type Interface struct {
+	Name   value.IfName
+	Zone   value.Zone
+	Active bool
 }
 
 // Room is the DHCP server.
@@ -33,7 +41,15 @@ var feeds = []apply.ID{apply.DHCP, apply.PacketFilter}
 
 // New builds the room.
 func New(k *kit.Kit, d Deps) *Room {
-	return &Room{Kit: k, deps: d, settings: settings, subnets: subnets, reservations: reservations}
+	r := &Room{Kit: k, deps: d}
+	r.settings, r.subnets, r.reservations = r.settingsKind(), r.subnetKind(), r.reservationKind()
+	apply.Register(k.Engine, apply.Component[Config]{
+		ID: apply.DHCP, Unit: unit, Enabled: func(c Config) bool { return c.Settings.Enabled },
+		Load: r.load, Render: Render, Apply: r.reload, Verify: r.verify,
+		// Kea's own check takes longer than the reload, and could refuse nothing that the types and the rows let through.
+		Check: func(context.Context, []host.File) error { return nil },
+	})
+	return r
 }
 
 // Mount adds the room's routes.
@@ -44,8 +60,11 @@ func (r *Room) Mount() {
 	r.mountStatus()
 }
 
-// lan is the zone that addresses are handed out in: never where strangers are.
-var lan = value.Must[value.Zone]("lan")
+// The zones that matter: addresses are handed out to machines inside, never where strangers are.
+var (
+	lan = value.Must[value.Zone]("lan")
+	wan = value.Must[value.Zone]("wan")
+)
 
 // port is where clients ask.
 const port = 67
@@ -56,9 +75,15 @@ func (r *Room) Openings(ctx context.Context, q db.Querier) ([]policy.Opening, er
 	if err != nil || !s.Enabled {
 		return nil, err
 	}
-	zones, err := r.deps.Interfaces(ctx, q)
-	if err != nil || len(zones[lan]) == 0 {
+	interfaces, err := r.deps.Interfaces(ctx, q)
+	o := policy.Opening{Service: "dhcp", Proto: policy.UDP, Port: port}
+	for _, i := range interfaces {
+		if i.Active && i.Zone == lan {
+			o.Interfaces = append(o.Interfaces, i.Name)
+		}
+	}
+	if err != nil || len(o.Interfaces) == 0 {
 		return nil, err
 	}
-	return []policy.Opening{{Service: "dhcp", Proto: policy.UDP, Port: port, Interfaces: zones[lan]}}, nil
+	return []policy.Opening{o}, nil
 }

@@ -1,7 +1,10 @@
 package dhcp
 
 import (
+	"context"
+
 	"edge.internal/gateway/internal/kit/check"
+	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/resource"
 )
 
@@ -23,6 +26,22 @@ func (s *Settings) Validate() error {
 	return c.Err()
 }
 
-var settings = resource.Singleton[Settings]{
-	Name: "dhcp.settings", Title: "DHCP settings", Path: "/dhcp/settings", Table: "dhcp_settings", Feeds: feeds, Local: true,
+func (r *Room) settingsKind() resource.Singleton[Settings] {
+	return resource.Singleton[Settings]{
+		Name: "dhcp.settings", Title: "DHCP settings", Path: "/dhcp/settings", Table: "dhcp_settings", Feeds: feeds, Local: true,
+		Check: r.checkSettings,
+	}
+}
+
+// checkSettings looks at the settings beside the subnets.
+func (r *Room) checkSettings(ctx context.Context, tx *db.Tx, _, now *Settings) error {
+	subnets, err := r.subnets.All(ctx, tx)
+	if err != nil {
+		return err
+	}
+	var c check.List
+	for _, s := range subnets {
+		c.That(s.LeaseSeconds == nil || *s.LeaseSeconds <= now.MaxLeaseSeconds, "max_lease_seconds", "must not be less than the lease_seconds of the subnet %s", s.CIDR)
+	}
+	return c.Err()
 }

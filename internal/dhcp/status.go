@@ -1,18 +1,32 @@
 package dhcp
 
 import (
+	"context"
 	"net/http"
+	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
+	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/value"
+)
+
+const (
+	// askWithin is how long a read may wait for the daemon, with all its leases.
+	askWithin = 10 * time.Second
+	// leasePage is how many leases Kea is asked for at once: it hands out no addresses while it answers.
+	leasePage = 1000
+	// leasesShown is how many leases one answer has at most.
+	leasesShown = 2000
 )
 
 // Lease is an address that a machine has now.
 type Lease struct {
 	IP            string     `json:"ip" doc:"The address."`
-	MAC           string     `json:"mac" doc:"Hardware address of the machine."`
+	MAC           string     `json:"mac" doc:"Hardware address of the machine; empty for an address that was declined."`
 	Hostname      string     `json:"hostname" doc:"What the machine calls itself; empty when it does not say."`
 	SubnetID      uuid.UUID  `json:"subnet_id" doc:"Subnet that the address is in."`
 	ReservationID *uuid.UUID `json:"reservation_id" doc:"Reservation that it has the address by; null when it has it from the range."`
@@ -31,16 +45,143 @@ type Usage struct {
 
 // Leases are the addresses that machines have now.
 type Leases struct {
-	Leases []Lease `json:"leases" doc:"Those that match, by address."`
+	Leases []Lease `json:"leases" doc:"Those that match, by address; at most 2000."`
+	Total  int     `json:"total" doc:"How many match, also those that are not shown."`
 	Usage  []Usage `json:"usage" doc:"How full each active subnet is."`
 	Error  string  `json:"error" doc:"Why the server could not be asked; empty when it could."`
 }
 
 func (r *Room) mountStatus() {
 	httpd.Handle(r.Router, http.MethodGet, "/dhcp/leases", httpd.Read, httpd.Doc{ID: "dhcp.leases", Tag: "dhcp", Summary: "The addresses that machines have now"},
-		func(_ *httpd.Call, _ struct {
-			Search string `query:"search" maxLength:"120" doc:"Part of an address, hardware address or name; case does not matter."`
+		func(c *httpd.Call, in struct {
+			Search string `query:"search" doc:"Part of an address, hardware address or name; case does not matter."`
 		}) (Leases, error) {
-			return Leases{Leases: []Lease{}, Usage: []Usage{}}, nil
+			return r.leases(c, in.Search)
 		})
+}
+
+// keaLease is a lease in Kea's words.
+type keaLease struct {
+	IP       netip.Addr `json:"ip-address"`
+	MAC      string     `json:"hw-address"`
+	Hostname string     `json:"hostname"`
+	State    int        `json:"state"`
+	Last     int64      `json:"cltt"`
+	Life     int64      `json:"valid-lft"`
+}
+
+// Kea's states of a lease.
+const (
+	keaDeclined  = 1
+	keaReclaimed = 2
+)
+
+// eachLease tells all leases, in the order of their addresses.
+func (r *Room) eachLease(ctx context.Context, tell func(keaLease)) error {
+	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
+	from := "start"
+	for {
+		var page struct {
+			Leases []keaLease `json:"leases"`
+		}
+		if err := r.Host.LeaseServerAsk(ctx, host.LeaseServerLeases, map[string]any{"from": from, "limit": leasePage}, &page); err != nil {
+			return err
+		}
+		for _, l := range page.Leases {
+			tell(l)
+		}
+		if len(page.Leases) < leasePage {
+			return nil
+		}
+		from = page.Leases[leasePage-1].IP.String()
+	}
+}
+
+// leases puts what Kea knows beside what is stored.
+func (r *Room) leases(ctx context.Context, search string) (Leases, error) {
+	list := Leases{Leases: []Lease{}, Usage: []Usage{}}
+	settings, err := r.settings.Load(ctx, r.DB)
+	if err != nil {
+		return list, err
+	}
+	subnets, err := r.subnets.All(ctx, r.DB)
+	if err != nil {
+		return list, err
+	}
+	reservations, err := r.reservations.All(ctx, r.DB)
+	if err != nil {
+		return list, err
+	}
+	reserved := make(map[[2]string]uuid.UUID, len(reservations))
+	for _, x := range reservations {
+		reserved[[2]string{x.MAC.String(), x.IP.String()}] = x.ID
+	}
+	usage := make([]Usage, len(subnets))
+	for i := range subnets {
+		usage[i] = Usage{SubnetID: subnets[i].ID, Size: subnets[i].size()}
+	}
+	if mac, err := value.Parse[MAC](search); err == nil {
+		search = mac.String() // in any spelling
+	}
+	search = strings.ToLower(search)
+	now := r.Clock.Now()
+	err = r.eachLease(ctx, func(k keaLease) {
+		for i := range subnets {
+			if !subnets[i].CIDR.Netip().Contains(k.IP) {
+				continue
+			}
+			l := k.shown(subnets[i].ID, now)
+			usage[i].count(subnets[i].hands(k.IP), l.State)
+			if id, ok := reserved[[2]string{l.MAC, l.IP}]; ok {
+				l.ReservationID = &id
+			}
+			list.take(l, search)
+		}
+	})
+	switch {
+	case err != nil && !settings.Enabled:
+		list.Error = "the DHCP server is switched off"
+	case err != nil:
+		list.Error = err.Error()
+	}
+	for i, s := range subnets {
+		if s.Active {
+			list.Usage = append(list.Usage, usage[i])
+		}
+	}
+	return list, nil
+}
+
+func (k keaLease) shown(subnet uuid.UUID, now time.Time) Lease {
+	l := Lease{IP: k.IP.String(), MAC: k.MAC, Hostname: k.Hostname, SubnetID: subnet, State: "active", StartsAt: time.Unix(k.Last, 0).UTC()}
+	l.ExpiresAt = l.StartsAt.Add(time.Duration(k.Life) * time.Second)
+	switch {
+	case k.State == keaReclaimed || !l.ExpiresAt.After(now):
+		l.State = "expired"
+	case k.State == keaDeclined:
+		l.State = "declined"
+	}
+	return l
+}
+
+// count counts a lease; reserved addresses may be outside of the range.
+func (u *Usage) count(inRange bool, state string) {
+	switch {
+	case state == "active" && inRange:
+		u.Leased++
+	case state == "declined":
+		u.Declined++
+	}
+}
+
+// take adds a lease that matches.
+func (l *Leases) take(x Lease, search string) {
+	if !strings.Contains(x.IP, search) && !strings.Contains(x.MAC, search) && !strings.Contains(strings.ToLower(x.Hostname), search) {
+		return
+	}
+	l.Total++
+	if len(l.Leases) < leasesShown {
+		l.Leases = append(l.Leases, x)
+	}
 }

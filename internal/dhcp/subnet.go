@@ -1,11 +1,16 @@
 package dhcp
 
 import (
-	"errors"
-	"net"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
 
-	"github.com/google/uuid"
-
+	"edge.internal/gateway/internal/kit/check"
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/resource"
 	"edge.internal/gateway/internal/kit/value"
 )
@@ -13,14 +18,14 @@ import (
 // Subnet is a network whose machines get their addresses here.
 type Subnet struct {
 	resource.Meta
-	Interface    value.IfName `json:"interface" required:"true" doc:"Interface of the gateway on that network."`
-	CIDR         value.Prefix `json:"cidr" required:"true" doc:"The network."`
+	Interface    value.IfName `json:"interface" required:"true" doc:"Interface of the gateway on that network. It serves one active subnet, and must not belong to the zone wan."`
+	CIDR         value.Prefix `json:"cidr" required:"true" doc:"The IPv4 network, from /8 to /30. Subnets do not overlap."`
 	RangeStart   value.Addr   `json:"range_start" required:"true" doc:"First address that is handed out."`
 	RangeEnd     value.Addr   `json:"range_end" required:"true" doc:"Last address that is handed out."`
-	Gateway      value.Addr   `json:"gateway" doc:"Default gateway of the clients; empty: they get none."`
+	Gateway      value.Addr   `json:"gateway" doc:"Default gateway of the clients, outside of the range; empty: they get none."`
 	DNSServers   []value.Addr `json:"dns_servers" doc:"Resolvers of the clients."`
 	NTPServers   []value.Addr `json:"ntp_servers" doc:"Time servers of the clients."`
-	DomainName   value.Host   `json:"domain_name" doc:"Domain of the clients."`
+	DomainName   Name         `json:"domain_name" doc:"Domain of the clients."`
 	LeaseSeconds *int         `json:"lease_seconds" minimum:"60" maximum:"31536000" doc:"How long a lease lasts here; null: as in the settings."`
 	Active       bool         `json:"active" doc:"Off, the subnet is kept and nobody gets an address in it."`
 }
@@ -28,39 +33,160 @@ type Subnet struct {
 // Label is how people know it.
 func (s *Subnet) Label() string { return s.CIDR.String() }
 
-// Reservation gives one machine always the same address.
-type Reservation struct {
-	resource.Meta
-	SubnetID uuid.UUID  `json:"subnet_id" required:"true" doc:"Subnet that the address is in."`
-	MAC      MAC        `json:"mac" required:"true" doc:"Hardware address of the machine, six bytes in any spelling."`
-	IP       value.Addr `json:"ip" required:"true" doc:"The address that it gets."`
-	Hostname value.Host `json:"hostname" doc:"Name that it is told; empty: none."`
-}
-
-// Label is how people know it.
-func (r *Reservation) Label() string { return r.MAC.String() + " " + r.IP.String() }
-
-// MAC is a hardware address of six bytes.
-type MAC struct{ value.Text[mac] }
-
-type mac struct{}
-
-func (mac) Example() string { return "52:54:00:12:34:56" }
-
-func (mac) Parse(s string) (string, error) {
-	address, err := net.ParseMAC(s)
-	if err != nil || len(address) != 6 {
-		return "", errors.New("must be a hardware address of six bytes, such as 52:54:00:12:34:56")
-	}
-	return address.String(), nil
-}
-
-var (
-	subnets = resource.Kind[Subnet]{
-		Name: "dhcp.subnet", Title: "DHCP subnet", Path: "/dhcp/subnets", Table: "dhcp_subnets", Order: "cidr", Feeds: feeds[:1],
-		New: func() Subnet { return Subnet{Active: true} },
-	}
-	reservations = resource.Kind[Reservation]{
-		Name: "dhcp.reservation", Title: "DHCP reservation", Path: "/dhcp/reservations", Table: "dhcp_reservations", Order: "ip", Feeds: feeds[:1],
-	}
+const (
+	// The lengths of a subnet's prefix: with less than two bits for machines there is nobody to serve.
+	shortest, longest = 8, 30
+	// serversMost is how many servers of a kind fit into one option.
+	serversMost = 63
 )
+
+// Validate says what one subnet can say about itself.
+func (s *Subnet) Validate() error {
+	var c check.List
+	network := s.CIDR.Netip()
+	c.That(s.Interface.String() != "lo", "interface", "must not be lo, which belongs to the machine itself")
+	c.That(!network.IsValid() || network.Addr().Is4(), "cidr", "must be an IPv4 network: the server speaks DHCP for IPv4 alone")
+	for field, servers := range map[string][]value.Addr{"dns_servers": s.DNSServers, "ntp_servers": s.NTPServers} {
+		c.That(len(servers) <= serversMost, field, "must have at most %d items", serversMost)
+		for i, server := range servers {
+			ip := server.Netip()
+			c.That(ip.Is4() && !ip.IsUnspecified() && !ip.IsMulticast(), field, "must be IPv4 addresses: %s is none that a client could use", server)
+			c.That(!slices.Contains(servers[:i], server), field, "has %s twice", server)
+		}
+	}
+	if !network.IsValid() || c.Has("cidr") {
+		return c.Err()
+	}
+	c.That(network.Bits() >= shortest && network.Bits() <= longest, "cidr", "must have a prefix from /%d to /%d", shortest, longest)
+	first := network.Addr()
+	c.That(first.As4()[0] != 0 && first.As4()[0] < 224 && !first.IsLoopback(), "cidr", "must be a network that machines can have addresses in")
+	if c.Has("cidr") {
+		return c.Err()
+	}
+	for field, a := range map[string]value.Addr{"range_start": s.RangeStart, "range_end": s.RangeEnd, "gateway": s.Gateway} {
+		if !a.IsZero() {
+			s.complain(&c, field, a.Netip())
+		}
+	}
+	if start, end := s.RangeStart.Netip(), s.RangeEnd.Netip(); !c.Has("range_start") && !c.Has("range_end") && start.IsValid() && end.IsValid() {
+		c.That(!end.Less(start), "range_end", "must not be before range_start")
+		c.That(!s.hands(s.Gateway.Netip()), "gateway", "must be outside of the range, or it would be handed out")
+	}
+	return c.Err()
+}
+
+// complain complains about an address that no machine of the subnet can have.
+func (s *Subnet) complain(c *check.List, field string, ip netip.Addr) {
+	network := s.CIDR.Netip()
+	c.That(network.Contains(ip), field, "must be inside of %s", network)
+	c.That(ip != network.Addr(), field, "must not be the address of the network %s itself", network)
+	c.That(ip != value.Last(network), field, "must not be the broadcast address of the network %s", network)
+}
+
+// hands tells whether an address is in the range.
+func (s *Subnet) hands(ip netip.Addr) bool {
+	return ip.IsValid() && !ip.Less(s.RangeStart.Netip()) && !s.RangeEnd.Netip().Less(ip)
+}
+
+func (r *Room) subnetKind() resource.Kind[Subnet] {
+	return resource.Kind[Subnet]{
+		Name: "dhcp.subnet", Title: "DHCP subnet", Path: "/dhcp/subnets", Table: "dhcp_subnets", Order: "cidr::inet", Feeds: feeds[:1],
+		New:   func() Subnet { return Subnet{Active: true} },
+		Check: r.checkSubnet,
+	}
+}
+
+// checkSubnet looks at a subnet among the others, the interfaces, and its reservations. A subnet takes its reservations with it.
+func (r *Room) checkSubnet(ctx context.Context, tx *db.Tx, was, now *Subnet) error {
+	if now == nil {
+		return nil
+	}
+	var c check.List
+	others, err := r.subnets.All(ctx, tx)
+	if err != nil {
+		return err
+	}
+	for _, o := range others {
+		if was != nil && o.ID == was.ID {
+			continue
+		}
+		c.That(!o.CIDR.Netip().Overlaps(now.CIDR.Netip()), "cidr", "overlaps with the subnet %s", o.CIDR)
+		c.That(!o.Active || !now.Active || o.Interface != now.Interface, "interface", "serves the subnet %s already: an interface has one active subnet", o.CIDR)
+	}
+	settings, err := r.settings.Load(ctx, tx)
+	if err != nil {
+		return err
+	}
+	c.That(now.LeaseSeconds == nil || *now.LeaseSeconds <= settings.MaxLeaseSeconds, "lease_seconds", "must not be greater than max_lease_seconds of the settings, which is %d", settings.MaxLeaseSeconds)
+	if err := r.checkInterface(ctx, tx, &c, now); err != nil {
+		return err
+	}
+	if was != nil && (was.CIDR != now.CIDR || was.Gateway != now.Gateway) {
+		if err := r.checkReserved(ctx, tx, &c, now); err != nil {
+			return err
+		}
+	}
+	return c.Err()
+}
+
+// checkInterface looks whether the subnet's interface can serve it.
+func (r *Room) checkInterface(ctx context.Context, tx *db.Tx, c *check.List, s *Subnet) error {
+	interfaces, err := r.deps.Interfaces(ctx, tx)
+	if err != nil {
+		return err
+	}
+	links, err := r.Host.Links(ctx)
+	if err != nil {
+		return err
+	}
+	declared := slices.IndexFunc(interfaces, func(i Interface) bool { return i.Name == s.Interface })
+	link := slices.IndexFunc(links, func(l host.Link) bool { return l.Name == s.Interface.String() })
+	c.That(declared >= 0 || link >= 0, "interface", "%s is neither declared nor a link of the machine", s.Interface)
+	c.That(link < 0 || links[link].Type == ethernet, "interface", "%s is no Ethernet link: there is no DHCP on it", s.Interface)
+	c.That(declared < 0 || interfaces[declared].Zone != wan, "interface", "%s belongs to the zone wan, where addresses are never handed out", s.Interface)
+	for _, ip := range ownAddresses(links) {
+		c.That(!s.hands(ip), "range_start", "must not begin a range with %s, which is the gateway's own address", ip)
+	}
+	return nil
+}
+
+// ethernet is the kernel's word for links that DHCP works on.
+const ethernet = "ether"
+
+// ownAddresses are those of the gateway.
+func ownAddresses(links []host.Link) (own []netip.Addr) {
+	for _, l := range links {
+		for _, a := range l.Addrs {
+			own = append(own, a.Prefix().Addr())
+		}
+	}
+	return own
+}
+
+// checkReserved looks whether the reservations of a subnet still fit.
+func (r *Room) checkReserved(ctx context.Context, tx *db.Tx, c *check.List, s *Subnet) error {
+	list, err := r.reservations.Where(ctx, tx, "subnet_id = $1", s.ID)
+	if err != nil {
+		return err
+	}
+	var outside []string
+	for _, x := range list {
+		var fits check.List
+		s.complain(&fits, "ip", x.IP.Netip())
+		if fits.Err() != nil {
+			outside = append(outside, x.IP.String())
+		}
+		c.That(x.IP != s.Gateway, "gateway", "is reserved for %s", x.MAC)
+	}
+	if len(outside) > 3 {
+		outside = append(outside[:3], fmt.Sprintf("and %d more", len(outside)-3))
+	}
+	c.That(len(outside) == 0, "cidr", "has no place for the reservations %s: change or delete them first", strings.Join(outside, ", "))
+	return nil
+}
+
+// size is how many addresses the range has.
+func (s *Subnet) size() int64 {
+	first, last := s.RangeStart.Netip().As4(), s.RangeEnd.Netip().As4()
+	return int64(binary.BigEndian.Uint32(last[:])) - int64(binary.BigEndian.Uint32(first[:])) + 1
+}

@@ -81,7 +81,7 @@ func (i *Interface) user() resource.User {
 func (r *Room) interfaceKind() resource.Kind[Interface] {
 	return resource.Kind[Interface]{
 		Name: "network.interface", Title: "network interface", Path: "/network-interfaces", Table: "network_interfaces", Order: "name", Local: true,
-		Feeds: []apply.ID{apply.Network, apply.PacketFilter},
+		Feeds: []apply.ID{apply.Network, apply.PacketFilter, apply.DHCP},
 		New:   func() Interface { return Interface{Active: true} },
 		Check: r.checkInterface,
 	}

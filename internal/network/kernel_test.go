@@ -35,6 +35,7 @@ type kernel struct {
 	host.Network
 	host.Filter
 	host.Proxy
+	host.Leases
 	memory *hosttest.Machine
 	writes atomic.Int64
 }
@@ -126,7 +127,7 @@ func onKernel(t *testing.T) gateway {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := &kernel{Files: b.Machine, Units: b.Machine, Network: system, Filter: b.Machine, Proxy: b.Machine, memory: b.Machine}
+	k := &kernel{Files: b.Machine, Units: b.Machine, Network: system, Filter: b.Machine, Proxy: b.Machine, Leases: b.Machine, memory: b.Machine}
 	b.Kit = kit.New(b.DB, k, clock.Real, b.Log, b.Secrets, b.Paths, "1.0.0")
 	b.Router.SetupDone = func() bool { return true }
 	b.Router.Sessions = kittest.Roles{}
@@ -500,7 +501,7 @@ func TestRootFolderLeavesTheNetworkAlone(t *testing.T) {
 		t.Fatal(links, err)
 	}
 	b := kittest.New(t)
-	k := &kernel{Files: b.Machine, Units: b.Machine, Network: system, Filter: b.Machine, Proxy: b.Machine, memory: b.Machine}
+	k := &kernel{Files: b.Machine, Units: b.Machine, Network: system, Filter: b.Machine, Proxy: b.Machine, Leases: b.Machine, memory: b.Machine}
 	b.Kit = kit.New(b.DB, k, clock.Real, b.Log, b.Secrets, b.Paths, "1.0.0")
 	b.Router.SetupDone = func() bool { return true }
 	b.Router.Sessions = kittest.Roles{}

@@ -50,6 +50,11 @@ func (r *Room) Mount() {
 	r.mountStatus()
 }
 
+// Interfaces are the declared interfaces, active or not, by name.
+func (r *Room) Interfaces(ctx context.Context, q db.Querier) ([]Interface, error) {
+	return r.interfaces.All(ctx, q)
+}
+
 // ZoneInterfaces are the names of the active interfaces of each zone, sorted.
 func (r *Room) ZoneInterfaces(ctx context.Context, q db.Querier) (map[value.Zone][]value.IfName, error) {
 	list, err := r.interfaces.All(ctx, q) // by name

@@ -32,9 +32,10 @@ const (
 	HAProxyCheck   Command = "haproxy.check"   // is the staged ProxyConfig good, with the staged files that it names?
 	HAProxyVersion Command = "haproxy.version" // which version it is, and what is built in
 
-	UnboundCheck Command = "unbound.check" // is the staged UnboundMain good, with the staged drop-in?
+	UnboundCheck Command = "unbound.check" // is the staged UnboundDropIn good?
 
-	SquidCheck Command = "squid.check" // is the staged SquidMain good, with the staged drop-in?
+	SquidCheck       Command = "squid.check"       // does the staged SquidDropIn parse?
+	SquidReconfigure Command = "squid.reconfigure" // tell the running squid to read its files
 
 	KeaCheck Command = "kea.check" // is the staged KeaConfig good?
 
@@ -61,9 +62,10 @@ var commands = map[Command]commandSpec{
 	HAProxyCheck:   {argv: []string{haproxy, "-c", "-f", "{haproxy.config}"}, timeout: time.Minute},
 	HAProxyVersion: {argv: []string{haproxy, "-vv"}, timeout: 5 * time.Second},
 
-	UnboundCheck: {argv: []string{"/usr/sbin/unbound-checkconf", "{unbound.main}"}, timeout: 30 * time.Second},
+	UnboundCheck: {argv: []string{"/usr/sbin/unbound-checkconf", "{unbound.dropin}"}, timeout: 30 * time.Second},
 
-	SquidCheck: {argv: []string{squid, "-k", "parse", "-f", "{squid.main}"}, timeout: 30 * time.Second},
+	SquidCheck:       {argv: []string{squid, "-k", "parse", "-f", "{squid.dropin}"}, timeout: 30 * time.Second},
+	SquidReconfigure: {argv: []string{squid, "-k", "reconfigure", "-f", "/etc/squid/squid.conf"}, timeout: 30 * time.Second, asks: string(Squid)},
 
 	KeaCheck: {argv: []string{kea, "-t", "{kea.config}"}, timeout: 30 * time.Second},
 

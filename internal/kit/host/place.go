@@ -33,6 +33,8 @@ const (
 const (
 	SquidMain   Place = "squid.main"
 	SquidDropIn Place = "squid.dropin"
+	// SquidAccessList is the part of the access list that squid asks the gateway's own judge about.
+	SquidAccessList Place = "squid.acls"
 )
 
 // The places of the DHCP server.
@@ -90,6 +92,8 @@ var places = map[Place]placeSpec{
 
 	SquidMain:   {"/etc/squid/squid.conf", 0o644, "root", "root"},
 	SquidDropIn: {"/etc/squid/conf.d/gateway.conf", 0o644, "root", "root"},
+	// The judge reads it as squid's user.
+	SquidAccessList: {"/etc/squid/gateway.acls", 0o640, "root", "proxy"},
 
 	KeaConfig: {"/etc/kea/kea-dhcp4.conf", 0o644, "root", "root"},
 

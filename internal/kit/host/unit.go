@@ -117,9 +117,9 @@ var units = []UnitSpec{
 			{"/etc/squid/conf.d", 0o755, "root", "root"},
 			{"/var/log/squid", 0o750, "proxy", "proxy"},
 			{"/var/spool/squid", 0o750, "proxy", "proxy"},
-			{"/run/squid", 0o755, "proxy", "proxy"},
+			{"/run/squid", 0o775, "root", "proxy"},
 		},
-		Ready: "/run/squid.pid",
+		Ready: JudgeSocket,
 		Stop:  syscall.SIGTERM, Grace: 10 * time.Second,
 	},
 	{
@@ -128,9 +128,7 @@ var units = []UnitSpec{
 		Folders: []Folder{
 			{"/etc/kea", 0o755, "root", "root"},
 			{"/var/lib/kea", 0o750, "_kea", "_kea"},
-			{"/var/log/kea", 0o750, "_kea", "_kea"},
 			{"/run/kea", 0o755, "_kea", "_kea"},
-			{"/run/lock/kea", 0o755, "_kea", "_kea"},
 		},
 		Ready: keaControl,
 		Stop:  syscall.SIGTERM, Grace: 5 * time.Second,

@@ -25,6 +25,9 @@ type Machine struct {
 	network   network
 	filter    filter
 	proxy     proxy
+	squid     squid
+	leases    leaseServer
+	resolver  resolver
 }
 
 type verb struct {

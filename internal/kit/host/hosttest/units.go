@@ -47,6 +47,9 @@ func (m *Machine) do(name string, u host.Unit, active string) error {
 	if active == "active" {
 		state.PID = 4242
 	}
+	if u == host.Kea && active == "active" {
+		m.leases.mark = m.installedMark()
+	}
 	m.units[u] = state
 	return nil
 }

@@ -1,0 +1,442 @@
+package machine
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/lab"
+	"edge.internal/gateway/internal/lab/labtest"
+)
+
+// dhcpClient is the script of a real DHCP client: it tells what it was given, and takes the address.
+const dhcpClient = `#!/bin/sh
+case "$1" in
+bound|renew)
+	ip addr flush dev "$interface"
+	ip addr add "$ip/$mask" dev "$interface"
+	echo "event=$1"
+	env
+	echo "event=done" ;;
+esac
+`
+
+// dhcpRig is a lab with machines that want addresses.
+type dhcpRig struct {
+	*labtest.Lab
+	script string
+	subnet string
+}
+
+type leaseRow struct {
+	IP, MAC, Hostname, State string
+	SubnetID                 string `json:"subnet_id"`
+	ReservationID            string `json:"reservation_id"`
+}
+
+type leaseList struct {
+	Leases []leaseRow
+	Total  int
+	Usage  []struct{ Size, Leased, Declined int }
+	Error  string
+}
+
+// One lab serves all, in this order.
+func TestDHCP(t *testing.T) {
+	r := &dhcpRig{Lab: labtest.UpAsAdmin(t, lab.Options{}), script: filepath.Join(t.TempDir(), "client")}
+	if err := os.WriteFile(r.script, []byte(dhcpClient), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			log, _ := os.ReadFile(r.Log(host.Kea))
+			t.Logf("kea:\n%s", log[max(0, len(log)-6000):])
+		}
+	})
+	for _, x := range []struct {
+		name string
+		test func(*testing.T, *dhcpRig)
+	}{
+		{"DH01OffByDefault", dhcpOffByDefault},
+		{"HandsOutTheRange", dhcpHandsOutTheRange},
+		{"OpensTheLanAlone", dhcpOpensTheLanAlone},
+		{"Renews", dhcpRenews},
+		{"ReservesOverTheWire", dhcpReserves},
+		{"DH02Refused", dhcpRefused},
+		{"ListsLeases", dhcpListsLeases},
+		{"LG06HostileName", dhcpHostileName},
+		{"ChangesKeepLeases", dhcpChangesKeepLeases},
+		{"ALinkThatGoes", dhcpLinkThatGoes},
+		{"HealsAfterAKill", dhcpHeals},
+		{"Disabled", dhcpDisabled},
+	} {
+		if !t.Run(x.name, func(t *testing.T) { x.test(t, r) }) {
+			return // what follows builds on it
+		}
+	}
+}
+
+// machine makes a machine on a side of the lab.
+func (r *dhcpRig) machine(t *testing.T, side lab.Side, name, mac string) {
+	t.Helper()
+	r.Run(t, side, "ip", "link", "add", name, "link", "eth0", "address", mac, "type", "macvlan", "mode", "bridge")
+	r.Run(t, side, "ip", "link", "set", name, "up")
+}
+
+// asks has a machine ask for an address, and tells what it was given; nil when nobody answered.
+func (r *dhcpRig) asks(t *testing.T, side lab.Side, name string, options ...string) map[string]string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	argv := append([]string{"busybox", "udhcpc", "-i", name, "-f", "-n", "-q", "-t", "1", "-T", "1", "-s", r.script, "-O", "ntpsrv"}, options...)
+	cmd, err := r.Command(ctx, side, argv...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.CombinedOutput()
+	given := parseGiven(string(out))
+	if (given == nil) != (err != nil) {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return given
+}
+
+func parseGiven(out string) map[string]string {
+	_, told, ok := strings.Cut(out, "event=")
+	if !ok {
+		return nil
+	}
+	given := map[string]string{}
+	for line := range strings.Lines(told) {
+		if name, text, ok := strings.Cut(strings.TrimSpace(line), "="); ok {
+			given[name] = text
+		}
+	}
+	return given
+}
+
+func (r *dhcpRig) leases(t *testing.T, search string) (list leaseList) {
+	t.Helper()
+	r.Must(t, http.MethodGet, "/dhcp/leases?search="+search, nil, 200, &list)
+	if list.Error != "" {
+		t.Fatal(list.Error)
+	}
+	return list
+}
+
+// live makes a change that has to be live in Kea.
+func (r *dhcpRig) live(t *testing.T, method, path string, body any, status int) (id string) {
+	t.Helper()
+	var row struct{ ID string }
+	a := r.Must(t, method, path, body, status, &row)
+	if !strings.Contains(a.Header.Get("Gateway-Apply"), "dhcp=live") {
+		var components []labtest.Component
+		r.Must(t, http.MethodGet, "/system/components", nil, 200, &components)
+		t.Fatalf("%s %s: %s: %+v", method, path, a.Header.Get("Gateway-Apply"), components)
+	}
+	return row.ID
+}
+
+func dhcpOffByDefault(t *testing.T, r *dhcpRig) {
+	r.WaitState(t, "dhcp", "live", 10*time.Second)
+	var settings struct {
+		Enabled bool
+		Default int `json:"default_lease_seconds"`
+	}
+	if r.Must(t, http.MethodGet, "/dhcp/settings", nil, 200, &settings); settings.Enabled || settings.Default != 3600 {
+		t.Fatalf("%+v", settings)
+	}
+	if state, err := r.Units().State(t.Context(), host.Kea); err != nil || state.Active != "inactive" {
+		t.Fatalf("%+v, %v", state, err)
+	}
+	for field, value := range map[string]any{
+		"cidr": "10.10.0.0/33", "range_start": "10.10.0.300", "gateway": "x", "interface": "nowhere0", "dns_servers": []string{"x"}, "range_end": "10.11.0.1",
+	} {
+		body := map[string]any{"interface": "lan0", "cidr": "10.10.0.0/24", "range_start": "10.10.0.100", "range_end": "10.10.0.199"}
+		body[field] = value
+		if a := r.Must(t, http.MethodPost, "/dhcp/subnets", body, 400, nil); !strings.Contains(string(a.Body), `"`+field+`"`) {
+			t.Errorf("%s: %s", field, a.Body)
+		}
+	}
+	wan := map[string]any{"interface": "wan0", "cidr": "198.51.100.0/24", "range_start": "198.51.100.100", "range_end": "198.51.100.199"}
+	if a := r.Must(t, http.MethodPost, "/dhcp/subnets", wan, 400, nil); !strings.Contains(string(a.Body), "zone wan") {
+		t.Error(string(a.Body))
+	}
+	r.machine(t, lab.Lan, "one", "52:54:00:00:00:01")
+	if given := r.asks(t, lab.Lan, "one"); given != nil {
+		t.Fatal(given)
+	}
+}
+
+func dhcpHandsOutTheRange(t *testing.T, r *dhcpRig) {
+	r.subnet = r.live(t, http.MethodPost, "/dhcp/subnets", map[string]any{
+		"interface": "lan0", "cidr": "10.10.0.0/24", "range_start": "10.10.0.100", "range_end": "10.10.0.199", "gateway": "10.10.0.1",
+		"dns_servers": []string{"10.10.0.1", "9.9.9.9"}, "ntp_servers": []string{"10.10.0.1"}, "domain_name": "lan.example.net", "lease_seconds": 600,
+	}, 201)
+	r.live(t, http.MethodPut, "/dhcp/settings", map[string]any{"enabled": true}, 200)
+	given := r.asks(t, lab.Lan, "one", "-x", "hostname:laptop")
+	for name, want := range map[string]string{
+		"ip": "10.10.0.100", "mask": "24", "router": "10.10.0.1", "dns": "10.10.0.1 9.9.9.9", "ntpsrv": "10.10.0.1", "domain": "lan.example.net", "lease": "600", "serverid": "10.10.0.1",
+	} {
+		if given[name] != want {
+			t.Errorf("%s is %q instead of %q", name, given[name], want)
+		}
+	}
+	r.machine(t, lab.Wan, "stranger", "52:54:00:00:00:66")
+	if given := r.asks(t, lab.Wan, "stranger"); given != nil {
+		t.Fatalf("the wan gets addresses: %v", given)
+	}
+}
+
+func dhcpOpensTheLanAlone(t *testing.T, r *dhcpRig) {
+	open := slices.Collect(func(yield func(string) bool) {
+		for line := range strings.Lines(r.Run(t, lab.Gateway, "nft", "list", "ruleset")) {
+			if strings.Contains(line, "udp dport 67") && !yield(line) {
+				return
+			}
+		}
+	})
+	if len(open) == 0 || !strings.Contains(open[0], "lan0") || slices.ContainsFunc(open, func(line string) bool { return strings.Contains(line, "wan0") }) {
+		t.Fatalf("%q", open)
+	}
+}
+
+func dhcpRenews(t *testing.T, r *dhcpRig) {
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	pid := filepath.Join(t.TempDir(), "pid")
+	cmd, err := r.Command(ctx, lab.Lan, "busybox", "udhcpc", "-i", "one", "-f", "-n", "-R", "-p", pid, "-s", r.script, "-x", "hostname:laptop")
+	if err != nil {
+		t.Fatal(err)
+	}
+	told, err := os.Create(filepath.Join(t.TempDir(), "told"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer told.Close()
+	cmd.Stdout, cmd.Stderr = told, told
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	said := func(event string) bool {
+		content, _ := os.ReadFile(told.Name())
+		return bytes.Count(content, []byte("event="+event+"\n")) > 0 && bytes.HasSuffix(bytes.TrimSpace(content), []byte("event=done"))
+	}
+	poll(t, "the client has its address", 5*time.Second, func() bool { return said("bound") })
+	number, err := os.ReadFile(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Run(t, lab.Lan, "kill", "-USR1", strings.TrimSpace(string(number))) // renew
+	poll(t, "the client has renewed", 5*time.Second, func() bool { return said("renew") })
+	content, _ := os.ReadFile(told.Name())
+	_, renewed, _ := strings.Cut(string(content), "event=renew")
+	if given := parseGiven("event=" + renewed); given["ip"] != "10.10.0.100" {
+		t.Fatalf("%v", given)
+	}
+	// Told to end, it gives the address back.
+	r.Run(t, lab.Lan, "kill", "-TERM", strings.TrimSpace(string(number)))
+	_ = cmd.Wait()
+	poll(t, "the address is free", 5*time.Second, func() bool {
+		return !slices.ContainsFunc(r.leases(t, "").Leases, func(l leaseRow) bool { return l.State == "active" })
+	})
+	if given := r.asks(t, lab.Lan, "one", "-x", "hostname:laptop", "-r", "10.10.0.100"); given["ip"] != "10.10.0.100" {
+		t.Fatalf("%v", given)
+	}
+}
+
+func dhcpReserves(t *testing.T, r *dhcpRig) {
+	r.machine(t, lab.Lan, "two", "52:54:00:00:00:02")
+	r.live(t, http.MethodPost, "/dhcp/reservations", map[string]any{"subnet_id": r.subnet, "mac": "5254.0000.0002", "ip": "10.10.0.9", "hostname": "printer"}, 201)
+	// A client id of its own does not make it another machine.
+	for _, options := range [][]string{nil, {"-x", "0x3d:00aabbcc"}} {
+		if given := r.asks(t, lab.Lan, "two", options...); given["ip"] != "10.10.0.9" || given["hostname"] != "printer" {
+			t.Fatalf("%v", given)
+		}
+	}
+}
+
+func dhcpRefused(t *testing.T, r *dhcpRig) {
+	for _, x := range []struct{ field, mac, ip string }{
+		{"mac", "52-54-00-00-00-02", "10.10.0.10"}, {"mac", "525400000002", "10.10.0.10"}, {"mac", "52:54:00:00:00:02:00:01", "10.10.0.10"},
+		{"ip", "52:54:00:00:00:03", "10.10.0.9"}, {"ip", "52:54:00:00:00:03", "10.11.0.9"}, {"ip", "52:54:00:00:00:03", "10.10.0.1"},
+	} {
+		a := r.Must(t, http.MethodPost, "/dhcp/reservations", map[string]any{"subnet_id": r.subnet, "mac": x.mac, "ip": x.ip}, 400, nil)
+		if !strings.Contains(string(a.Body), `"`+x.field+`"`) {
+			t.Errorf("%+v: %s", x, a.Body)
+		}
+	}
+	a := r.Must(t, http.MethodPost, "/dhcp/subnets", map[string]any{"interface": "lan0", "cidr": "10.10.0.128/25", "range_start": "10.10.0.130", "range_end": "10.10.0.140"}, 400, nil)
+	if !strings.Contains(string(a.Body), "overlaps with the subnet 10.10.0.0/24") {
+		t.Error(string(a.Body))
+	}
+}
+
+func dhcpListsLeases(t *testing.T, r *dhcpRig) {
+	list := r.leases(t, "")
+	if len(list.Leases) != 2 || list.Total != 2 || list.Leases[0].IP != "10.10.0.9" || list.Leases[1].IP != "10.10.0.100" {
+		t.Fatalf("%+v", list)
+	}
+	reserved, free := list.Leases[0], list.Leases[1]
+	if reserved.ReservationID == "" || free.ReservationID != "" || free.Hostname != "laptop" || free.MAC != "52:54:00:00:00:01" || free.State != "active" || free.SubnetID != r.subnet {
+		t.Fatalf("%+v", list)
+	}
+	if u := list.Usage[0]; len(list.Usage) != 1 || u.Size != 100 || u.Leased != 1 {
+		t.Fatalf("%+v", list.Usage)
+	}
+	for search, want := range map[string]int{"LAPTOP": 1, "10.10.0": 2, "52-54-00-00-00-02": 1, "nobody": 0} {
+		if n := r.leases(t, search).Total; n != want {
+			t.Errorf("%s: %d", search, n)
+		}
+	}
+	// A reservation is made of a lease as it stands.
+	id := r.live(t, http.MethodPost, "/dhcp/reservations", map[string]any{"subnet_id": free.SubnetID, "mac": free.MAC, "ip": free.IP, "hostname": free.Hostname}, 201)
+	if list := r.leases(t, "laptop"); list.Leases[0].ReservationID != id {
+		t.Fatalf("%+v", list)
+	}
+	if given := r.asks(t, lab.Lan, "one"); given["ip"] != free.IP || given["hostname"] != "laptop" {
+		t.Fatalf("%v", given)
+	}
+	r.live(t, http.MethodDelete, "/dhcp/reservations/"+id, nil, 200)
+}
+
+func dhcpHostileName(t *testing.T, r *dhcpRig) {
+	r.machine(t, lab.Lan, "three", "52:54:00:00:00:03")
+	for _, name := range []string{`<img src=x onerror=alert(1)>`, `a","state":2,"x":"`, "../../etc/passwd", "a\\,b\tc,d"} {
+		if given := r.asks(t, lab.Lan, "three", "-x", "hostname:"+name); given["ip"] == "" {
+			t.Fatalf("%q: %v", name, given)
+		}
+		list := r.leases(t, "52:54:00:00:00:03")
+		if list.Total != 1 || list.Leases[0].State != "active" || strings.ContainsAny(list.Leases[0].Hostname, "<>\"\\\t") {
+			t.Fatalf("%q: %+v", name, list)
+		}
+	}
+	// What came with a name is read back from the file, too.
+	r.live(t, http.MethodPut, "/dhcp/subnets/"+r.subnet, map[string]any{"lease_seconds": 700}, 200)
+	if n := r.leases(t, "").Total; n != 3 {
+		t.Fatalf("%d leases", n)
+	}
+}
+
+// active are the addresses in use, with their machines.
+func (r *dhcpRig) active(t *testing.T) map[string]string {
+	t.Helper()
+	list := map[string]string{}
+	for _, l := range r.leases(t, "").Leases {
+		if l.State == "active" {
+			list[l.IP] = l.MAC
+		}
+	}
+	return list
+}
+
+func dhcpChangesKeepLeases(t *testing.T, r *dhcpRig) {
+	before := r.active(t)
+	r.Run(t, lab.Gateway, "ip", "link", "add", "lan1", "type", "veth", "peer", "name", "far1")
+	r.Run(t, lab.Gateway, "ip", "addr", "add", "10.5.0.1/24", "dev", "lan1")
+	r.Run(t, lab.Gateway, "ip", "link", "set", "lan1", "up")
+	r.Run(t, lab.Gateway, "ip", "link", "set", "far1", "up")
+	r.live(t, http.MethodPost, "/dhcp/subnets", map[string]any{"interface": "lan1", "cidr": "10.5.0.0/24", "range_start": "10.5.0.100", "range_end": "10.5.0.199"}, 201)
+	if after := r.active(t); fmt.Sprint(after) != fmt.Sprint(before) {
+		t.Fatalf("%v instead of %v", after, before)
+	}
+	// A subnet that is made anew has its leases back: a machine keeps its address.
+	var row map[string]any
+	r.Must(t, http.MethodGet, "/dhcp/subnets/"+r.subnet, nil, 200, &row)
+	r.live(t, http.MethodDelete, "/dhcp/subnets/"+r.subnet, nil, 200)
+	if n := len(r.active(t)); n != 0 {
+		t.Fatalf("%d leases in no subnet", n)
+	}
+	for _, field := range []string{"id", "created_at", "updated_at"} {
+		delete(row, field)
+	}
+	row["cidr"], row["range_start"] = "10.10.0.0/23", "10.10.0.90"
+	r.subnet = r.live(t, http.MethodPost, "/dhcp/subnets", row, 201)
+	if after := r.active(t); fmt.Sprint(after) != fmt.Sprint(before) {
+		t.Fatalf("%v instead of %v", after, before)
+	}
+	if given := r.asks(t, lab.Lan, "one"); given["ip"] != "10.10.0.100" || given["mask"] != "23" {
+		t.Fatalf("%v", given)
+	}
+}
+
+// pass has everything applied anew, as an operator does who does not want to wait for the timer.
+func (r *dhcpRig) pass(t *testing.T) {
+	r.Must(t, http.MethodPost, "/system/render-configs", nil, 200, nil)
+}
+
+func dhcpLinkThatGoes(t *testing.T, r *dhcpRig) {
+	r.Run(t, lab.Gateway, "ip", "link", "del", "lan1")
+	r.pass(t)
+	if c := r.WaitState(t, "dhcp", "degraded", 10*time.Second); !strings.Contains(c.LastError, "10.5.0.0/24 is not served: there is no link lan1") {
+		t.Fatal(c.LastError)
+	}
+	if given := r.asks(t, lab.Lan, "one"); given["ip"] != "10.10.0.100" {
+		t.Fatalf("the others are not served: %v", given)
+	}
+	r.Run(t, lab.Gateway, "ip", "link", "add", "lan1", "type", "veth", "peer", "name", "far1")
+	r.pass(t)
+	if c := r.WaitState(t, "dhcp", "degraded", 10*time.Second); !strings.Contains(c.LastError, "lan1 is down") {
+		t.Fatal(c.LastError)
+	}
+	r.Run(t, lab.Gateway, "ip", "addr", "add", "10.5.0.1/24", "dev", "lan1")
+	r.Run(t, lab.Gateway, "ip", "link", "set", "lan1", "up")
+	r.Run(t, lab.Gateway, "ip", "link", "set", "far1", "up")
+	r.pass(t)
+	r.WaitState(t, "dhcp", "live", 10*time.Second)
+	// An interface that comes to the zone of strangers is served no longer.
+	var row struct{ ID string }
+	a := r.Must(t, http.MethodPost, "/network-interfaces", map[string]any{"name": "lan1", "type": "ethernet", "role": "wan"}, 201, &row)
+	if !strings.Contains(a.Header.Get("Gateway-Apply"), "dhcp=degraded") {
+		t.Fatal(a.Header.Get("Gateway-Apply"))
+	}
+	if sockets := r.Run(t, lab.Gateway, "ss", "-0lnp"); strings.Contains(sockets, "lan1") || !strings.Contains(sockets, "lan0") {
+		t.Fatal(sockets)
+	}
+	r.live(t, http.MethodDelete, "/network-interfaces/"+row.ID, nil, 200)
+}
+
+func dhcpHeals(t *testing.T, r *dhcpRig) {
+	before := r.active(t)
+	state, err := r.Units().State(t.Context(), host.Kea)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Run(t, lab.Gateway, "kill", "-9", fmt.Sprint(state.PID))
+	poll(t, "kea is back", 20*time.Second, func() bool {
+		now, err := r.Units().State(t.Context(), host.Kea)
+		return err == nil && now.Active == "active" && now.PID != state.PID
+	})
+	r.WaitState(t, "dhcp", "live", 10*time.Second)
+	if after := r.active(t); fmt.Sprint(after) != fmt.Sprint(before) {
+		t.Fatalf("%v instead of %v", after, before)
+	}
+	if given := r.asks(t, lab.Lan, "three"); given["ip"] == "" || before[given["ip"]] != "52:54:00:00:00:03" {
+		t.Fatalf("%v of %v", given, before)
+	}
+}
+
+func dhcpDisabled(t *testing.T, r *dhcpRig) {
+	r.live(t, http.MethodPut, "/dhcp/settings", map[string]any{"enabled": false}, 200)
+	if given := r.asks(t, lab.Lan, "one"); given != nil {
+		t.Fatalf("%v", given)
+	}
+	if state, err := r.Units().State(t.Context(), host.Kea); err != nil || state.Active != "inactive" {
+		t.Fatalf("%+v, %v", state, err)
+	}
+	if rules := r.Run(t, lab.Gateway, "nft", "list", "ruleset"); strings.Contains(rules, "udp dport 67") {
+		t.Fatal("still open")
+	}
+	var list leaseList
+	if r.Must(t, http.MethodGet, "/dhcp/leases", nil, 200, &list); list.Error != "the DHCP server is switched off" {
+		t.Fatalf("%+v", list)
+	}
+}
