@@ -8,6 +8,7 @@ import type { DhcpLease } from '../../api/types'
 import { paths } from '../../app/paths'
 import { useCanEdit } from '../../app/session'
 import type { Column } from '../../kit/DataTable'
+import { count } from '../../kit/format'
 import type { ListSearch } from '../../kit/list-logic'
 import { Notice, type Tone } from '../../kit/Notice'
 import { Panel } from '../../kit/Page'
@@ -32,7 +33,7 @@ export default function Leases() {
   const query = useQuery(leasesQuery(word))
   const { data: subnets = [] } = useQuery({ queryKey: [dhcpSubnets.kind], queryFn: dhcpSubnets.list })
   const columns = useColumns()
-  const { error, leases = [] } = query.data ?? {}
+  const { error, leases = [], total = 0 } = query.data ?? {}
   return (
     <>
       {error && (
@@ -81,6 +82,11 @@ export default function Leases() {
           ]}
           searchText={(row) => [row.ip, ...spellings(row.mac), row.hostname].join(' ')}
           createLink={subnets.length === 0 ? paths.dhcpSubnetNew : undefined}
+          end={
+            total > leases.length && (
+              <p className={classes.more}>{t('lease.more', { shown: count(leases.length), total: count(total) })}</p>
+            )
+          }
         />
       )}
     </>

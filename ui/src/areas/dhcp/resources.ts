@@ -11,9 +11,10 @@ export const leasesQuery = (search = '') =>
   queryOptions({
     queryKey: ['dhcp', 'leases', search],
     queryFn: async () => {
-      const { leases, usage, error } = await unwrap(http.GET('/dhcp/leases', { params: { query: { search } } }))
+      const { leases, total, usage, error } = await unwrap(http.GET('/dhcp/leases', { params: { query: { search } } }))
       return {
         error,
+        total,
         leases: leases.map((lease) => ({ ...lease, id: lease.ip })),
         usage: new Map(usage.map((one) => [one.subnet_id, one])),
       }

@@ -75,6 +75,12 @@ export default function Statistics() {
                   [t('stats.limited'), count(now.rate_limited)],
                   [t('stats.unwanted'), count(now.unwanted)],
                   [t('stats.memory'), bytes(now.cache_memory_bytes)],
+                  [
+                    t('stats.reloads'),
+                    <span key="r" title={t('stats.reloadsHelp')}>
+                      {count(now.reloads)}
+                    </span>,
+                  ],
                   [t('stats.uptime'), duration(now.uptime_seconds)],
                 ]}
               />
