@@ -504,6 +504,9 @@ func TestRecordsBesideOthers(t *testing.T) {
 	refused("type", lan, "@", "CNAME", "b")
 	refused("value", lan, "self", "CNAME", "self")
 	refused("value", lan, "chain", "CNAME", "alias")
+	record(t, b, lan, "*.many", "CNAME", "far.example.net")
+	refused("value", lan, "chain", "CNAME", "many")
+	refused("type", lan, "*", "CNAME", "b")
 	b.Do(t, "admin", http.MethodPut, "/dns/records/"+a, `{"type":"CNAME","value":"b"}`).WantField(t, "type") // an alias points to it
 	b.Do(t, "admin", http.MethodPut, "/dns/records/"+alias, `{"value":"b"}`).Want(t, 200)
 	b.Do(t, "admin", http.MethodPut, "/dns/records/"+a, `{"type":"CNAME","value":"b"}`).Want(t, 200)
