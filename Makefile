@@ -10,7 +10,7 @@ LAB_DIR  ?= /var/lib/gateway-lab
 UI_ADDR  ?= 127.0.0.1:3443
 
 UI_SOURCES := $(shell find ui/src ui/public ui/scripts -type f 2>/dev/null) ui/index.html ui/package.json ui/vite.config.ts ui/tsconfig.json
-PROGRAMS   := gateway-api gateway-scheduler gateway-ctl gateway-lab
+PROGRAMS   := gateway-api gateway-scheduler gateway-ctl gateway-lab gateway-acl
 
 say = @printf '\033[1m==> %s\033[0m\n' "$(1)"
 
@@ -30,7 +30,8 @@ test: test-packages build ## set everything up and run all tests
 	$(call say,UI: types and unit tests)
 	@cd ui && npm run --silent typecheck && npm run --silent lint && npm run --silent test && npm run --silent size
 	$(call say,Go: all tests - rooms and programs and lab and virtual machine and faults and browser)
-	@go test -count=1 -p 2 -timeout 20m ./...
+	@# The browser takes longest: it begins first, and the rest runs beside it.
+	@go test -count=1 -p 2 -timeout 20m ./test/e2e ./...
 
 build: ui/dist/index.html programs ## build the UI and the programs into bin/
 

@@ -4,6 +4,7 @@ package dns
 
 import (
 	"context"
+	"sync/atomic"
 
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/apply"
@@ -18,6 +19,9 @@ type Room struct {
 	settings resource.Singleton[Settings]
 	zones    resource.Kind[Zone]
 	records  resource.Kind[Record]
+	history  trafficHistory
+	// reloads counts how often unbound was made to read its files.
+	reloads atomic.Int64
 }
 
 // feeds: the settings also decide what the packet filter opens.
@@ -25,7 +29,13 @@ var feeds = []apply.ID{apply.DNS, apply.PacketFilter}
 
 // New builds the room.
 func New(k *kit.Kit) *Room {
-	return &Room{Kit: k, settings: settings, zones: zones, records: records}
+	r := &Room{Kit: k, settings: settings, zones: zones, records: records, history: trafficHistory{Point: traffic}}
+	r.zones.Check, r.records.Check = r.checkZone, r.checkRecord
+	apply.Register(k.Engine, apply.Component[*Config]{
+		ID: apply.DNS, Unit: unit, Load: r.load, Render: Render, Check: r.check, Apply: r.reload, Verify: r.verify,
+		Runtime: &apply.Runtime[*Config]{Can: r.can, Do: r.change, Plan: r.plan},
+	})
+	return r
 }
 
 // Mount adds the room's routes.

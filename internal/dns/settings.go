@@ -2,7 +2,6 @@ package dns
 
 import (
 	"errors"
-	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,7 +17,7 @@ type Settings struct {
 	resource.Meta
 	UpstreamForwards  []Forward      `json:"upstream_forwards" doc:"Resolvers that are asked for all names without a zone of their own: addresses, with @port where it is not 53. None: the gateway asks the root servers and goes from there."`
 	AccessACL         []value.Prefix `json:"access_acl" doc:"Networks that may ask; none means nobody but the gateway itself."`
-	ListenAddresses   []value.Addr   `json:"listen_addresses" doc:"Addresses to answer on; none means loopback alone."`
+	ListenAddresses   []value.Addr   `json:"listen_addresses" doc:"Addresses to answer on, besides 127.0.0.1; none means loopback alone. 0.0.0.0 or :: means every address, of both families."`
 	CacheMinTTL       int            `json:"cache_min_ttl" minimum:"0" maximum:"86400" doc:"Seconds that an answer is kept at least, whatever its own time says."`
 	CacheMaxTTL       int            `json:"cache_max_ttl" minimum:"0" maximum:"604800" doc:"Seconds that an answer is kept at most."`
 	DNSSECValidation  bool           `json:"dnssec_validation" doc:"Refuse answers whose signatures are wrong."`
@@ -42,10 +41,18 @@ var settings = resource.Singleton[Settings]{
 // port is where names are resolved.
 const port = 53
 
+// everywhere tells whether it answers on every address.
+func (s *Settings) everywhere() bool {
+	return slices.ContainsFunc(s.ListenAddresses, func(a value.Addr) bool { return a.Netip().IsUnspecified() })
+}
+
 func (s *Settings) openings() []policy.Opening {
 	reachable := slices.DeleteFunc(slices.Clone(s.ListenAddresses), func(a value.Addr) bool { return a.Netip().IsLoopback() })
-	if len(reachable) == 0 {
+	switch {
+	case len(reachable) == 0:
 		return nil
+	case s.everywhere():
+		reachable = nil
 	}
 	return []policy.Opening{
 		{Service: "dns", Proto: policy.TCP, Port: port, Addresses: reachable},
@@ -64,7 +71,7 @@ func (forward) Parse(s string) (string, error) {
 	complaint := errors.New("must be an IP address, with @port where it is not 53, such as 9.9.9.9 or 192.0.2.1@5353")
 	text, after, hasPort := strings.Cut(s, "@")
 	address, err := value.Parse[value.Addr](text)
-	if err != nil || address.IsZero() || address.Netip() == netip.IPv4Unspecified() || address.Netip() == netip.IPv6Unspecified() {
+	if err != nil || address.Netip().IsUnspecified() || address.Netip().IsMulticast() {
 		return "", complaint
 	}
 	if !hasPort {
@@ -75,4 +82,11 @@ func (forward) Parse(s string) (string, error) {
 		return "", complaint
 	}
 	return address.String() + "@" + after, nil
+}
+
+// loopback tells whether the resolver is on the gateway itself.
+func (f Forward) loopback() bool {
+	text, _, _ := strings.Cut(f.String(), "@")
+	address, err := value.Parse[value.Addr](text)
+	return err == nil && address.Netip().IsLoopback()
 }

@@ -1,25 +1,33 @@
 package dns
 
 import (
+	"context"
 	"net/http"
+	"strconv"
+	"strings"
 	"time"
 
 	"edge.internal/gateway/internal/kit/history"
+	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/httpd"
 )
+
+// askWithin is how long a read may wait for the daemon.
+const askWithin = 2 * time.Second
 
 // Stats is what the resolver has done since it started.
 type Stats struct {
 	Queries          int64   `json:"queries" doc:"Questions from clients."`
-	CacheHits        int64   `json:"cache_hits" doc:"Questions that the cache answered."`
-	CacheMisses      int64   `json:"cache_misses" doc:"Questions that somebody else had to be asked for."`
-	HitRate          float64 `json:"hit_rate" doc:"Share of the questions that the cache answered, from 0 to 1."`
+	CacheHits        int64   `json:"cache_hits" doc:"Questions that were answered without asking anybody: from the cache, or from records of the gateway."`
+	CacheMisses      int64   `json:"cache_misses" doc:"Questions that somebody had to be asked for."`
+	HitRate          float64 `json:"hit_rate" doc:"Share of the questions that were answered without asking anybody, from 0 to 1."`
 	RecursiveReplies int64   `json:"recursive_replies" doc:"Answers that were found by asking others."`
 	Prefetch         int64   `json:"prefetch" doc:"Answers that were asked for again before they ran out."`
 	RateLimited      int64   `json:"rate_limited" doc:"Questions that were refused because of too many."`
 	Unwanted         int64   `json:"unwanted" doc:"Answers that nobody had asked for."`
 	CacheMemoryBytes int64   `json:"cache_memory_bytes" doc:"Memory of the cache."`
 	UptimeSeconds    float64 `json:"uptime_seconds" doc:"Since when it counts."`
+	Reloads          int64   `json:"reloads" doc:"How often the resolver had to read its configuration since the service was started; a change of a record needs none."`
 	Error            string  `json:"error" doc:"Why the resolver could not be asked; empty when it could."`
 }
 
@@ -33,7 +41,7 @@ type History struct {
 type Traffic struct {
 	At      time.Time `json:"at" doc:"End of the step."`
 	Queries float64   `json:"queries" doc:"Questions a second."`
-	HitRate float64   `json:"hit_rate" doc:"Share of them that the cache answered, from 0 to 1."`
+	HitRate float64   `json:"hit_rate" doc:"Share of them that were answered without asking anybody, from 0 to 1."`
 }
 
 // Flushed says what a flush did.
@@ -43,11 +51,89 @@ type Flushed struct {
 
 func (r *Room) mountStatus() {
 	httpd.Handle(r.Router, http.MethodGet, "/dns/stats", httpd.Read, httpd.Doc{ID: "dns.stats", Tag: "dns", Summary: "What the resolver has done"},
-		func(*httpd.Call, struct{}) (Stats, error) { return Stats{}, nil })
+		func(c *httpd.Call, _ struct{}) (Stats, error) {
+			s, err := r.stats(c)
+			if err != nil {
+				s.Error = err.Error()
+			}
+			return s, nil
+		})
 	httpd.Handle(r.Router, http.MethodGet, "/dns/stats/history", httpd.Read, httpd.Doc{ID: "dns.stats.history", Tag: "dns", Summary: "The questions of the last hour"},
 		func(*httpd.Call, struct{}) (History, error) {
-			return History{StepSeconds: int(history.Step.Seconds()), Points: []Traffic{}}, nil
+			return History{StepSeconds: int(history.Step.Seconds()), Points: r.history.Points()}, nil
 		})
 	httpd.Handle(r.Router, http.MethodPost, "/dns/flush-cache", httpd.Write, httpd.Doc{ID: "dns.flush-cache", Tag: "dns", Summary: "Forget all that others answered", Audit: "dns.flush-cache"},
-		func(*httpd.Call, struct{}) (Flushed, error) { return Flushed{}, nil })
+		func(c *httpd.Call, _ struct{}) (Flushed, error) { return r.flush(c) })
+}
+
+// stats asks unbound what it has counted.
+func (r *Room) stats(ctx context.Context) (Stats, error) {
+	s := Stats{Reloads: r.reloads.Load()}
+	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
+	answers, err := r.Host.ResolverAsk(ctx, ask("stats_noreset"))
+	if err != nil {
+		return s, err
+	}
+	counters := map[string]float64{}
+	for line := range strings.Lines(answers[0]) {
+		name, text, _ := strings.Cut(strings.TrimSpace(line), "=")
+		if n, err := strconv.ParseFloat(text, 64); err == nil {
+			counters[name] = n
+		}
+	}
+	count := func(names ...string) (sum int64) {
+		for _, name := range names {
+			sum += int64(counters[name])
+		}
+		return sum
+	}
+	s.Queries, s.CacheHits, s.CacheMisses = count("total.num.queries"), count("total.num.cachehits"), count("total.num.cachemiss")
+	s.RecursiveReplies, s.Prefetch = count("total.num.recursivereplies"), count("total.num.prefetch")
+	s.RateLimited = count("total.num.queries_ip_ratelimited", "num.query.ratelimited")
+	s.Unwanted = count("unwanted.replies")
+	s.CacheMemoryBytes = count("mem.cache.rrset", "mem.cache.message")
+	s.UptimeSeconds = counters["time.up"]
+	s.HitRate = share(s.CacheHits, s.Queries)
+	return s, nil
+}
+
+func share(part, whole int64) float64 {
+	if whole == 0 {
+		return 0
+	}
+	return float64(part) / float64(whole)
+}
+
+// totals are unbound's counters.
+type totals struct{ queries, hits int64 }
+
+// trafficHistory remembers the questions of the last hour.
+type trafficHistory = history.History[totals, Traffic]
+
+// traffic is what was asked between two readings. Totals that went down belong to a process that began anew.
+func traffic(at time.Time, was, now totals, seconds float64) Traffic {
+	if now.queries < was.queries {
+		was = totals{}
+	}
+	queries := now.queries - was.queries
+	return Traffic{At: at, Queries: float64(queries) / seconds, HitRate: share(now.hits-was.hits, queries)}
+}
+
+// Run watches the questions until the context ends.
+func (r *Room) Run(ctx context.Context) {
+	r.history.Run(ctx, r.Clock, func(ctx context.Context) (totals, error) {
+		s, err := r.stats(ctx)
+		return totals{s.Queries, s.CacheHits}, err
+	})
+}
+
+// flush empties the cache: all that others answered, also that there is no such name, or that its signature is wrong. Records of
+// the gateway stay.
+func (r *Room) flush(ctx context.Context) (Flushed, error) {
+	var done Flushed
+	if err := r.tell(ctx, []host.ResolverQuestion{ask("flush_zone", "."), ask("flush_bogus"), ask("flush_negative")}); err != nil {
+		done.Error = err.Error()
+	}
+	return done, r.Audit.Record(ctx, "dns.flush-cache", "unbound", done)
 }

@@ -4,6 +4,7 @@ package fwdproxy
 
 import (
 	"context"
+	"sync/atomic"
 
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/apply"
@@ -17,6 +18,9 @@ type Room struct {
 	*kit.Kit
 	settings resource.Singleton[Settings]
 	acls     resource.Kind[ACL]
+	history  trafficHistory
+	// asked counts what the gateway itself has read from the proxy, in bytes.
+	asked atomic.Int64
 }
 
 // feeds: the settings also decide what the packet filter opens.
@@ -24,7 +28,12 @@ var feeds = []apply.ID{apply.ForwardProxy, apply.PacketFilter}
 
 // New builds the room.
 func New(k *kit.Kit) *Room {
-	return &Room{Kit: k, settings: settings, acls: acls}
+	r := &Room{Kit: k, settings: settings, acls: acls, history: trafficHistory{Point: traffic}}
+	apply.Register(k.Engine, apply.Component[Config]{
+		ID: apply.ForwardProxy, Unit: unit, Enabled: func(c Config) bool { return c.Settings.Enabled },
+		Load: r.load, Render: Render, Check: r.check, Apply: r.take, Verify: r.verify,
+	})
+	return r
 }
 
 // Mount adds the room's routes.

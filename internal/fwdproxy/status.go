@@ -1,10 +1,15 @@
 package fwdproxy
 
 import (
+	"context"
 	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
 	"time"
 
 	"edge.internal/gateway/internal/kit/history"
+	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/httpd"
 )
 
@@ -13,10 +18,10 @@ type Stats struct {
 	Requests         int64   `json:"requests" doc:"Requests of clients."`
 	Hits             int64   `json:"hits" doc:"Requests that the cache answered."`
 	HitRate          float64 `json:"hit_rate" doc:"Share of the requests that the cache answered, from 0 to 1."`
-	Errors           int64   `json:"errors" doc:"Requests that failed."`
-	BytesToClients   int64   `json:"bytes_to_clients" doc:"Bytes sent to clients."`
+	Errors           int64   `json:"errors" doc:"Requests that were denied or failed."`
+	BytesToClients   int64   `json:"bytes_to_clients" doc:"Bytes sent to clients, a few KiB for each time that the gateway looks at these figures included."`
 	BytesFromServers int64   `json:"bytes_from_servers" doc:"Bytes fetched from servers."`
-	Clients          int64   `json:"clients" doc:"Clients that it has seen."`
+	Clients          int64   `json:"clients" doc:"Addresses of clients that it has seen, without the gateway itself."`
 	CacheMemoryBytes int64   `json:"cache_memory_bytes" doc:"Memory of the cache that is in use."`
 	CacheObjects     int64   `json:"cache_objects" doc:"Things in the cache."`
 	UptimeSeconds    float64 `json:"uptime_seconds" doc:"Since when it counts."`
@@ -37,11 +42,97 @@ type Traffic struct {
 	Bytes    float64   `json:"bytes" doc:"Bytes sent to clients, a second."`
 }
 
+// trafficHistory remembers the traffic of the last hour.
+type trafficHistory = history.History[totals, Traffic]
+
+// totals are squid's counters, and what the gateway itself has read from it.
+type totals struct{ requests, hits, out, own int64 }
+
+// traffic is what happened between two readings. Totals that went down belong to a new process, which began at zero.
+func traffic(at time.Time, was, now totals, seconds float64) Traffic {
+	if now.requests < was.requests || now.out < was.out {
+		was = totals{own: was.own}
+	}
+	t := Traffic{At: at, Requests: float64(now.requests-was.requests) / seconds}
+	if requests := now.requests - was.requests; requests > 0 {
+		t.HitRate = float64(now.hits-was.hits) / float64(requests)
+	}
+	t.Bytes = max(0, float64(now.out-was.out-(now.own-was.own))) / seconds
+	return t
+}
+
+// Run watches the traffic until the context ends.
+func (r *Room) Run(ctx context.Context) {
+	r.history.Run(ctx, r.Clock, func(ctx context.Context) (totals, error) {
+		own := r.asked.Load()
+		counters, err := r.report(ctx, host.SquidCounters)
+		return totals{counters.int("client_http.requests"), counters.int("client_http.hits"), counters.int("client_http.kbytes_out") << 10, own}, err
+	})
+}
+
+// report is one of squid's reports: lines with a name and a figure, with a sign between them or, in the last part of info, with the
+// figure before the name.
+type report map[string]string
+
+// figure is a line of a report.
+var figure = regexp.MustCompile(`(?m)^\s*([A-Za-z_.][^:=\n]*?)\s*[:=]\s*(-?[0-9.]+)|^\s+([0-9]+) ([A-Za-z][^\n]*)$`)
+
+func (r *Room) report(ctx context.Context, which host.SquidReport) (report, error) {
+	text, err := r.Host.SquidReport(ctx, which)
+	r.asked.Add(int64(len(text)))
+	if err != nil {
+		return nil, err
+	}
+	figures := report{}
+	for _, m := range figure.FindAllStringSubmatch(text, -1) {
+		figures[m[1]+strings.TrimSpace(m[4])] = m[2] + m[3]
+	}
+	return figures, nil
+}
+
+func (f report) int(name string) int64 {
+	n, _ := strconv.ParseInt(f[name], 10, 64)
+	return n
+}
+
+func (f report) float(name string) float64 {
+	n, _ := strconv.ParseFloat(f[name], 64)
+	return n
+}
+
+func (r *Room) stats(ctx context.Context) (Stats, error) {
+	counters, err := r.report(ctx, host.SquidCounters)
+	if err != nil {
+		return Stats{}, err
+	}
+	info, err := r.report(ctx, host.SquidInfo)
+	if err != nil {
+		return Stats{}, err
+	}
+	s := Stats{
+		Requests: counters.int("client_http.requests"), Hits: counters.int("client_http.hits"), Errors: counters.int("client_http.errors"),
+		BytesToClients: counters.int("client_http.kbytes_out") << 10, BytesFromServers: counters.int("server.all.kbytes_in") << 10,
+		// The gateway that asks is one of them.
+		Clients:          max(0, info.int("Number of clients accessing cache")-1),
+		CacheMemoryBytes: info.int("Storage Mem size") << 10, CacheObjects: info.int("Hot Object Cache Items"), UptimeSeconds: info.float("UP Time"),
+	}
+	if s.Requests > 0 {
+		s.HitRate = float64(s.Hits) / float64(s.Requests)
+	}
+	return s, nil
+}
+
 func (r *Room) mountStatus() {
 	httpd.Handle(r.Router, http.MethodGet, "/forward-proxy/stats", httpd.Read, httpd.Doc{ID: "forward-proxy.stats", Tag: "forward-proxy", Summary: "What the forward proxy has done"},
-		func(*httpd.Call, struct{}) (Stats, error) { return Stats{}, nil })
+		func(c *httpd.Call, _ struct{}) (Stats, error) {
+			s, err := r.stats(c)
+			if err != nil {
+				return Stats{Error: err.Error()}, nil
+			}
+			return s, nil
+		})
 	httpd.Handle(r.Router, http.MethodGet, "/forward-proxy/stats/history", httpd.Read, httpd.Doc{ID: "forward-proxy.stats.history", Tag: "forward-proxy", Summary: "The traffic of the last hour"},
 		func(*httpd.Call, struct{}) (History, error) {
-			return History{StepSeconds: int(history.Step.Seconds()), Points: []Traffic{}}, nil
+			return History{StepSeconds: int(history.Step.Seconds()), Points: r.history.Points()}, nil
 		})
 }

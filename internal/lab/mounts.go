@@ -63,7 +63,29 @@ func isolate(p plan) error {
 	if err := bindFolders(p); err != nil {
 		return err
 	}
+	if err := installJudge(p); err != nil {
+		return err
+	}
 	return identify(p)
+}
+
+// installJudge puts the program that squid asks to where a package would install it.
+func installJudge(p plan) error {
+	program := filepath.Join(p.Programs, filepath.Base(host.JudgeProgram))
+	dir := filepath.Dir(host.JudgeProgram)
+	if _, err := os.Stat(program); err != nil {
+		return nil // not built
+	}
+	if _, err := os.Stat(dir); err != nil {
+		return nil // no squid
+	}
+	if err := shadow(dir); err != nil {
+		return err
+	}
+	if err := os.WriteFile(host.JudgeProgram, nil, 0o755); err != nil {
+		return err
+	}
+	return mount(program, host.JudgeProgram, "", unix.MS_BIND, "")
 }
 
 // mount says in its errors what was mounted where.

@@ -41,7 +41,8 @@ CREATE TABLE dns_records (
     port       integer
 );
 
-CREATE INDEX dns_records_zone_id ON dns_records (zone_id);
+CREATE INDEX dns_records_name ON dns_records (zone_id, name);
+CREATE INDEX dns_records_alias ON dns_records (value) WHERE type = 'CNAME';
 
 CREATE TABLE fwdproxy_settings (
     id               uuid PRIMARY KEY,

@@ -47,7 +47,7 @@ type settings struct {
 var parts = []struct {
 	name    string
 	measure func(context.Context, settings) ([]goal, error)
-}{{"api", measureAPI}, {"daemon", measureDaemon}, {"firewall", measureFirewall}, {"packets", measurePackets}, {"log", measureLog}, {"proxy", measureProxy}, {"services", measureDHCP}}
+}{{"api", measureAPI}, {"daemon", measureDaemon}, {"firewall", measureFirewall}, {"packets", measurePackets}, {"log", measureLog}, {"proxy", measureProxy}, {"services", measureServices}}
 
 func main() {
 	lab.Init()

@@ -1,5 +1,5 @@
-import { execFile } from 'node:child_process'
-import type { Page } from '@playwright/test'
+import { execFile, execFileSync } from 'node:child_process'
+import type { APIRequestContext, Page } from '@playwright/test'
 import {
   byAPI,
   enrol,
@@ -18,14 +18,18 @@ import {
 const sizes = { desktop: { width: 1280, height: 800 }, phone: { width: 390, height: 844 } }
 let anna = { email: '', password: '' }
 /** The drawers of what is made here, by the name of their screenshot. */
-const drawers: Record<string, string> = { 'proxy-domain': '', 'proxy-backend': '' }
+const drawers: Record<string, string> = { 'proxy-domain': '', 'proxy-backend': '', 'dns-zone': '', 'dns-record': '' }
 
-/** Somebody looks at the sites, so that the statistics have something to show. */
+/** Somebody looks at the sites, asks for names and uses the proxy, so that the statistics have something to show. */
 let traffic: ReturnType<typeof setInterval> | undefined
 test.afterAll(() => clearInterval(traffic))
 function visit() {
   const here = ['-sko', '/dev/null', '--resolve', 'www.example.net:443:10.10.0.1']
   for (const path of ['/', '/login', '/wiki/']) execFile('curl', [...here, `https://www.example.net${path}`])
+  for (const name of ['www', 'mail', 'intranet'])
+    execFile('dig', ['+tries=1', '@10.10.0.1', `${name}.corp.example.net`])
+  for (const path of ['/', '/news'])
+    execFile('curl', ['-so', '/dev/null', '-x', 'http://10.10.0.1:3128', `http://10.10.0.1${path}`])
 }
 
 // A console that is in use makes the better pictures.
@@ -148,6 +152,7 @@ test.beforeAll(async () => {
     })
     await make('/certificates', { source: 'uploaded', ...selfMade('wiki.example.net', 40) })
     await make('/certificates', { source: 'uploaded', ...selfMade('*.shops.example.net', 9) })
+    await services(api, make)
     traffic = setInterval(visit, 1000)
     drawers['proxy-domain'] = `/proxy/domains/${main}`
     drawers['proxy-backend'] = `/proxy/backends/${shop}`
@@ -159,6 +164,48 @@ test.beforeAll(async () => {
       .catch(() => {})
   })
 })
+
+/** Names of the house, a network with machines on it, a list of what is allowed, and people who log in. */
+async function services(api: APIRequestContext, make: (path: string, data: object) => Promise<string>) {
+  const set = (path: string, data: object) => api.put(`/api/v1${path}`, { data })
+  await set('/dns/settings', { listen_addresses: ['127.0.0.1', '10.10.0.1'] })
+  const zone_id = await make('/dns/zones', { name: 'corp.example.net', description: 'The office' })
+  await make('/dns/zones', { name: 'branch.example.net', forward_to: ['10.40.0.53'], description: 'Bern has its own' })
+  const record = (name: string, type: string, value: string, more = {}) =>
+    make('/dns/records', { zone_id, name, type, value, ...more })
+  await record('@', 'MX', 'mail.corp.example.net', { priority: 10 })
+  await record('@', 'TXT', 'v=spf1 mx -all')
+  await record('www', 'A', '10.20.0.80')
+  await record('mail', 'A', '10.20.0.25')
+  await record('intranet', 'CNAME', 'www.corp.example.net')
+  const phone = await record('_sip._tcp', 'SRV', 'mail.corp.example.net', { priority: 10, weight: 5, port: 5060 })
+  drawers['dns-zone'] = `/services/dns/zones/${zone_id}`
+  drawers['dns-record'] = `/services/dns/zones/${zone_id}/${phone}`
+
+  const range = { range_start: '10.10.0.128', range_end: '10.10.0.254', gateway: '10.10.0.1' }
+  const subnet_id = await make('/dhcp/subnets', { interface: 'lan0', cidr: '10.10.0.0/24', ...range })
+  await make('/dhcp/reservations', { subnet_id, mac: '52:54:00:12:34:56', ip: '10.10.0.50', hostname: 'printer' })
+  await set('/dhcp/settings', { enabled: true })
+  for (const [index, hostname] of ['anna-laptop', 'iphone-of-ben', 'tv-meeting-room'].entries()) {
+    const client = ['udhcpc', '-i', 'eth0', '-f', '-n', '-q', '-t', '5', '-T', '1', '-s', '/bin/true']
+    execFileSync('busybox', [...client, '-x', `hostname:${hostname}`, '-x', `0x3d:01${index}${index}aabbccddee`])
+  }
+
+  const acl = (name: string, type: string, value: string, action: string) =>
+    make('/forward-proxy/acls', { name, type, value, action })
+  await acl('Updates', 'dstdomain', '.debian.org .windowsupdate.com', 'allow')
+  await acl('No social media at work', 'dstdomain', '.facebook.com .instagram.com .tiktok.com', 'deny')
+  await acl('Programs', 'url_regex', '\\.(exe|msi|dmg)$', 'deny')
+  await set('/forward-proxy/settings', { enabled: true })
+
+  await make('/radius/clients', { name: 'switch-1', address: '10.10.0.2', secret: 'the secret of the switch' })
+  const vlan = { 'Tunnel-Private-Group-Id': '20', 'Session-Timeout': 28_800 }
+  await make('/radius/users', { name: 'anna', password: 'the password of anna', reply_attributes: vlan })
+  await make('/radius/users', { name: 'phone-3', password: 'the password of phone-3' })
+  await set('/radius/settings', { enabled: true })
+  for (const name of ['anna', 'phone-3', 'eve'])
+    await api.post('/api/v1/radius/test', { data: { name, password: `the password of ${name}`, method: 'pap' } })
+}
 
 /** What is seen only after a step or two. */
 const further: Record<string, (page: Page) => Promise<void>> = {

@@ -24,6 +24,7 @@ import (
 type toy struct {
 	*kittest.Bench
 	runtime *apply.Runtime[[]string]
+	enabled func([]string) bool
 	gate    chan struct{} // when set, Apply waits for it
 	loads   atomic.Int32
 	hold    chan struct{} // when set, Load waits for it
@@ -56,7 +57,7 @@ func newToy(t *testing.T, change func(*toy)) *toy {
 		change(x)
 	}
 	apply.Register(x.Engine, apply.Component[[]string]{
-		ID: apply.NTP, Unit: host.Chrony, Load: x.load, Render: render, Runtime: x.runtime,
+		ID: apply.NTP, Unit: host.Chrony, Load: x.load, Render: render, Runtime: x.runtime, Enabled: x.enabled,
 		Check: func(ctx context.Context, files []host.File) error {
 			_, err := x.Machine.Run(ctx, host.ChronyCheck, host.Input{Staged: files})
 			return err
@@ -331,6 +332,44 @@ func TestRuntimePath(t *testing.T) {
 	x.want(t, "fail", apply.Live)
 	if x.Machine.Restarts(host.Chrony) != restarts+1 {
 		t.Fatal("the full way was not taken")
+	}
+}
+
+func TestDaemonThatMayBeOff(t *testing.T) {
+	x := newToy(t, func(x *toy) {
+		x.enabled = func(lines []string) bool { return len(lines)%2 == 1 }
+	})
+	active := func() string {
+		state, err := x.Machine.State(t.Context(), host.Chrony)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return state.Active
+	}
+	x.want(t, "a", apply.Live)
+	if active() != "active" || !x.Machine.Enabled(host.Chrony) {
+		t.Fatalf("it is %s, and on at boot: %t", active(), x.Machine.Enabled(host.Chrony))
+	}
+	restarts := x.Machine.Restarts(host.Chrony)
+	x.setSick(errors.New("nobody may ask this while it is off"))
+	x.want(t, "b", apply.Live)
+	if active() != "inactive" || x.Machine.Enabled(host.Chrony) || x.Machine.Restarts(host.Chrony) != restarts {
+		t.Fatalf("it is %s after %d restarts, and on at boot: %t", active(), x.Machine.Restarts(host.Chrony)-restarts, x.Machine.Enabled(host.Chrony))
+	}
+	if x.file(t) != "a\nb\n" {
+		t.Fatalf("file %q", x.file(t))
+	}
+	// One that somebody started is stopped again.
+	if err := x.Machine.Start(t.Context(), host.Chrony); err != nil {
+		t.Fatal(err)
+	}
+	if _, failed := x.Engine.ApplyAll(t.Context()); len(failed) > 0 || active() != "inactive" {
+		t.Fatalf("it is %s: %v", active(), failed)
+	}
+	x.setSick(nil)
+	x.want(t, "c", apply.Live)
+	if active() != "active" || !x.Machine.Enabled(host.Chrony) {
+		t.Fatalf("it is %s, and on at boot: %t", active(), x.Machine.Enabled(host.Chrony))
 	}
 }
 

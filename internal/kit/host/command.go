@@ -32,9 +32,10 @@ const (
 	HAProxyCheck   Command = "haproxy.check"   // is the staged ProxyConfig good, with the staged files that it names?
 	HAProxyVersion Command = "haproxy.version" // which version it is, and what is built in
 
-	UnboundCheck Command = "unbound.check" // is the staged UnboundMain good, with the staged drop-in?
+	UnboundCheck Command = "unbound.check" // is the staged UnboundDropIn good?
 
-	SquidCheck Command = "squid.check" // is the staged SquidMain good, with the staged drop-in?
+	SquidCheck       Command = "squid.check"       // does the staged SquidDropIn parse?
+	SquidReconfigure Command = "squid.reconfigure" // tell the running squid to read its files
 
 	KeaCheck Command = "kea.check" // is the staged KeaConfig good?
 
@@ -42,7 +43,7 @@ const (
 )
 
 // commandSpec is the program, its constant arguments, and how long it may take. An argument {place} stands for the path of the
-// staged file of that place.
+// staged file of that place, and {place}/.. for its folder.
 type commandSpec struct {
 	argv    []string
 	timeout time.Duration
@@ -61,13 +62,14 @@ var commands = map[Command]commandSpec{
 	HAProxyCheck:   {argv: []string{haproxy, "-c", "-f", "{haproxy.config}"}, timeout: time.Minute},
 	HAProxyVersion: {argv: []string{haproxy, "-vv"}, timeout: 5 * time.Second},
 
-	UnboundCheck: {argv: []string{"/usr/sbin/unbound-checkconf", "{unbound.main}"}, timeout: 30 * time.Second},
+	UnboundCheck: {argv: []string{"/usr/sbin/unbound-checkconf", "{unbound.dropin}"}, timeout: 30 * time.Second},
 
-	SquidCheck: {argv: []string{squid, "-k", "parse", "-f", "{squid.main}"}, timeout: 30 * time.Second},
+	SquidCheck:       {argv: []string{squid, "-k", "parse", "-f", "{squid.dropin}"}, timeout: 30 * time.Second},
+	SquidReconfigure: {argv: []string{squid, "-k", "reconfigure", "-f", "/etc/squid/squid.conf"}, timeout: 30 * time.Second, asks: string(Squid)},
 
 	KeaCheck: {argv: []string{kea, "-t", "{kea.config}"}, timeout: 30 * time.Second},
 
-	FreeRADIUSCheck: {argv: []string{freeradius, "-C", "-l", "stdout"}, timeout: 30 * time.Second},
+	FreeRADIUSCheck: {argv: []string{freeradius, "-C", "-l", "stdout", "-d", "{freeradius.config}/.."}, timeout: 30 * time.Second},
 }
 
 const (
@@ -133,7 +135,9 @@ func (s *System) Run(ctx context.Context, c Command, in Input) (Output, error) {
 func (spec commandSpec) resolve(staging string, staged []File) ([]string, error) {
 	paths := map[string]string{}
 	for _, f := range staged {
-		paths["{"+string(f.Place)+"}"] = filepath.Join(staging, f.Place.Path())
+		path := filepath.Join(staging, f.Place.Path())
+		paths["{"+string(f.Place)+"}"] = path
+		paths["{"+string(f.Place)+"}/.."] = filepath.Dir(path)
 	}
 	argv := make([]string, len(spec.argv))
 	for i, arg := range spec.argv {

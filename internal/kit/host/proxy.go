@@ -144,7 +144,7 @@ var errNoAnswer = errors.New("haproxy went away")
 func (s *System) askProxy(ctx context.Context, socket, text string) (string, error) {
 	ctx, cancel := askingProxy(ctx)
 	defer cancel()
-	answer, err := s.tellProxy(ctx, socket, text)
+	answer, err := s.tell(ctx, socket, text)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED):
 		return "", errNoProxy
@@ -163,8 +163,8 @@ func askingProxy(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, proxyAskWithin, fmt.Errorf("haproxy did not answer within %s: %w", proxyAskWithin, context.DeadlineExceeded))
 }
 
-// tellProxy sends a text and returns all that comes back.
-func (s *System) tellProxy(ctx context.Context, socket, text string) (string, error) {
+// tell sends a text and returns all that comes back.
+func (s *System) tell(ctx context.Context, socket, text string) (string, error) {
 	conn, err := new(net.Dialer).DialContext(ctx, "unix", s.path(socket))
 	if err != nil {
 		return "", err
@@ -208,7 +208,7 @@ func (s *System) ProxyReload(ctx context.Context) (ProxyProcess, error) {
 	for {
 		// From 2.7 on the master answers when it is done. A 2.6 closes the connection as it starts itself anew, so that
 		// whoever answers the next question has reloaded, or has not heard of it: an error says no more than that.
-		said, _ := s.tellProxy(ctx, proxyMaster, "reload\n")
+		said, _ := s.tell(ctx, proxyMaster, "reload\n")
 		if ctx.Err() != nil {
 			return ProxyProcess{}, context.Cause(ctx)
 		}
@@ -238,7 +238,7 @@ func (s *System) waitLetGo(ctx context.Context, workers []int) {
 	for _, pid := range workers {
 		for ctx.Err() == nil {
 			// The answer is about the process, or that there is no such process any more.
-			said, err := s.tellProxy(ctx, proxyMaster, fmt.Sprintf("@!%d show info\n", pid))
+			said, err := s.tell(ctx, proxyMaster, fmt.Sprintf("@!%d show info\n", pid))
 			if err == nil && !strings.Contains(said, "\nStopping: 0\n") {
 				break
 			}
@@ -263,7 +263,7 @@ func (p proxyProcesses) current() ProxyProcess {
 func (s *System) proxyProcesses(ctx context.Context) (proxyProcesses, error) {
 	seen := time.Now()
 	for {
-		said, err := s.tellProxy(ctx, proxyMaster, "show proc\n")
+		said, err := s.tell(ctx, proxyMaster, "show proc\n")
 		switch {
 		case ctx.Err() != nil:
 			return proxyProcesses{}, context.Cause(ctx)

@@ -56,6 +56,9 @@ func (Systemd) job(ctx context.Context, u Unit, verb string,
 	if !state.Installed {
 		return spec.notInstalled()
 	}
+	// systemd refuses a unit that is started often in a short time. That is meant for one that dies; an operator may make as many
+	// changes as he likes.
+	_ = conn.ResetFailedUnitContext(ctx, spec.Service)
 	result := make(chan string, 1)
 	if _, err := queue(conn, ctx, spec.Service, "replace", result); err != nil {
 		return fmt.Errorf("%s did not %s: %w", spec.Service, verb, err)
@@ -85,12 +88,15 @@ func (Systemd) Enable(ctx context.Context, u Unit, on bool) error {
 		return fmt.Errorf("reaching systemd: %w", err)
 	}
 	defer conn.Close()
-	state, err := systemdState(ctx, conn, spec)
+	props, err := conn.GetAllPropertiesContext(ctx, spec.Service)
 	if err != nil {
-		return err
+		return fmt.Errorf("reading the state of %s: %w", spec.Service, err)
 	}
-	if !state.Installed {
+	if !unitState(u, props).Installed {
 		return spec.notInstalled()
+	}
+	if is, _ := props["UnitFileState"].(string); is == map[bool]string{true: "enabled", false: "disabled"}[on] {
+		return nil // what follows would make systemd read all its files
 	}
 	files := []string{spec.Service}
 	if on {

@@ -117,9 +117,9 @@ var units = []UnitSpec{
 			{"/etc/squid/conf.d", 0o755, "root", "root"},
 			{"/var/log/squid", 0o750, "proxy", "proxy"},
 			{"/var/spool/squid", 0o750, "proxy", "proxy"},
-			{"/run/squid", 0o755, "proxy", "proxy"},
+			{"/run/squid", 0o775, "root", "proxy"},
 		},
-		Ready: "/run/squid.pid",
+		Ready: JudgeSocket,
 		Stop:  syscall.SIGTERM, Grace: 10 * time.Second,
 	},
 	{
@@ -135,7 +135,8 @@ var units = []UnitSpec{
 	},
 	{
 		Unit: FreeRADIUS, Service: "freeradius.service", Binary: freeradius,
-		Argv: []string{freeradius, "-f"},
+		// As the package's unit runs it: without a privilege from the start. -P: or it would not say when it serves.
+		Argv: []string{"/usr/bin/setpriv", "--reuid=freerad", "--regid=freerad", "--init-groups", freeradius, "-f", "-P"},
 		Folders: []Folder{
 			{"/etc/freeradius", 0o750, "freerad", "freerad"},
 			{"/etc/freeradius/3.0", 0o750, "freerad", "freerad"},

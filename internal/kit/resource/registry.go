@@ -476,10 +476,10 @@ func (k *Kind[T]) table() Table {
 	return t
 }
 
-// priority is the row's priority field, if the kind has one.
+// priority is the row's priority field, if the kind has one. One that may be absent is not about the order of rows.
 func (k *Kind[T]) priority(v *T) reflect.Value {
 	for _, f := range k.codec.fields {
-		if f.Name == "priority" {
+		if f.Name == "priority" && f.Type.Kind() != reflect.Pointer {
 			return reflect.ValueOf(v).Elem().FieldByIndex(f.Index)
 		}
 	}

@@ -289,6 +289,11 @@ func (f *Field) complain(v reflect.Value) error {
 		}
 	case v.Type() == reflect.TypeFor[Raw]():
 		return nil // its length is the body's
+	case v.Kind() == reflect.Struct:
+		// A parsed text says itself what it may hold, but not how much fits here.
+		if s, ok := v.Interface().(fmt.Stringer); ok && len(s.String()) > f.maxLength {
+			return fmt.Errorf("must have at most %d bytes", f.maxLength)
+		}
 	case v.Kind() == reflect.Slice:
 		if v.Len() > 1000 {
 			return errors.New("must have at most 1000 items")

@@ -2,12 +2,15 @@ import '@mantine/spotlight/styles.layer.css'
 import { useMantineColorScheme } from '@mantine/core'
 import { Spotlight, type SpotlightActionGroupData, spotlight } from '@mantine/spotlight'
 import {
+  IconAddressBook,
   IconAt,
   IconBolt,
   IconBox,
   IconCertificate,
   IconClock,
+  IconDevices,
   IconHomeShield,
+  IconKey,
   IconNetwork,
   IconPlugConnected,
   IconSearch,
@@ -16,15 +19,21 @@ import {
   IconSignRight,
   IconUsers,
   IconWorld,
+  IconWorldUpload,
 } from '@tabler/icons-react'
 import { useQueries, useQuery } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
 import { certificates } from '../areas/certificates/resources'
+import { dhcpReservations, dhcpSubnets } from '../areas/dhcp/resources'
+import { answerOf, fullName } from '../areas/dns/record'
+import { dnsRecords, dnsZones } from '../areas/dns/resources'
 import { addresses, addressGroups, natRules, rules, serviceGroups, services, zones } from '../areas/firewall/resources'
+import { forwardProxyAcls } from '../areas/forward-proxy/resources'
 import { interfaces, ipAddresses, routes } from '../areas/network/resources'
 import { ntpPools } from '../areas/ntp/resources'
 import { backends, domains } from '../areas/proxy/resources'
+import { radiusClients, radiusUsers } from '../areas/radius/resources'
 import { users } from '../areas/users/resources'
 import { reapply } from './actions'
 import { navigation } from './navigation'
@@ -48,6 +57,12 @@ const named = [
   { resource: interfaces, nav: 'interfaces', icon: IconNetwork },
   { resource: ipAddresses, nav: 'ipAddresses', icon: IconAt },
   { resource: routes, nav: 'routes', icon: IconSignRight },
+  { resource: dnsZones, nav: 'dns', icon: IconAddressBook },
+  { resource: dhcpSubnets, nav: 'dhcp', icon: IconDevices },
+  { resource: dhcpReservations, nav: 'dhcp', icon: IconDevices },
+  { resource: forwardProxyAcls, nav: 'forwardProxy', icon: IconWorldUpload },
+  { resource: radiusUsers, nav: 'radius', icon: IconKey },
+  { resource: radiusClients, nav: 'radius', icon: IconKey },
 ] as const
 
 interface Named {
@@ -55,6 +70,11 @@ interface Named {
   name?: string
   address?: string
   destination?: string
+  cidr?: string
+  ip?: string
+  mac?: string
+  hostname?: string
+  interface?: string
   comment?: string
   description?: string
   value?: string
@@ -76,6 +96,9 @@ export default function Palette() {
   const { setColorScheme } = useMantineColorScheme()
   const pools = useQuery({ queryKey: [ntpPools.kind], queryFn: ntpPools.list })
   const people = useQuery({ queryKey: [users.kind], queryFn: users.list })
+  const zoneList = useQuery({ queryKey: [dnsZones.kind], queryFn: dnsZones.list })
+  const records = useQuery({ queryKey: [dnsRecords.kind], queryFn: dnsRecords.list })
+  const zoneNames = new Map((zoneList.data ?? []).map(({ id, name }) => [id, name]))
   const lists = useQueries({
     queries: named.map(({ resource: { kind, list } }) => ({
       queryKey: [kind],
@@ -116,14 +139,26 @@ export default function Palette() {
           onClick: go(paths.user(id)),
           leftSection: <IconUsers size={18} stroke={1.6} />,
         })),
+        ...(records.data ?? []).map((record) => ({
+          id: record.id,
+          label: fullName(record.name, zoneNames.get(record.zone_id) ?? ''),
+          description: `${t('nav.dns')} · ${record.type} ${answerOf(record)}`,
+          keywords: [record.id],
+          onClick: go(paths.dnsRecord(record.zone_id, record.id)),
+          leftSection: <IconAddressBook size={18} stroke={1.6} />,
+        })),
         ...named.flatMap(({ resource: { kind }, nav, icon: Icon }, index) =>
           (lists[index]?.data ?? []).map(
             ({ id, name, names, address, destination, comment, description, value, ...more }) => ({
               id,
-              label: name ?? names?.join(', ') ?? address ?? destination,
-              description: [t(`nav.${nav}`), value ?? (comment || description)].filter(Boolean).join(' · '),
+              label: name ?? names?.join(', ') ?? address ?? destination ?? more.cidr ?? more.ip,
+              description: [t(`nav.${nav}`), value ?? (comment || description), more.hostname, more.mac]
+                .filter(Boolean)
+                .join(' · '),
               keywords: [
                 id,
+                address,
+                more.interface,
                 more.target_address,
                 more.src_cidr,
                 more.dst_cidr,

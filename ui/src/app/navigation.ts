@@ -1,4 +1,5 @@
 import {
+  IconAddressBook,
   IconArrowsExchange,
   IconArrowsSplit2,
   IconAt,
@@ -6,9 +7,11 @@ import {
   IconCertificate,
   IconChartLine,
   IconClock,
+  IconDevices,
   IconFileDiff,
   IconHistory,
   IconHomeShield,
+  IconKey,
   IconLayoutDashboard,
   IconListSearch,
   IconLogin2,
@@ -22,6 +25,7 @@ import {
   IconSignRight,
   IconUsers,
   IconWorld,
+  IconWorldUpload,
 } from '@tabler/icons-react'
 import type { ComponentType } from 'react'
 import { paths } from './paths'
@@ -68,7 +72,16 @@ export const navigation: { area: string | null; items: NavItem[] }[] = [
       { name: 'routes', to: paths.routes, icon: IconSignRight },
     ],
   },
-  { area: 'services', items: [{ name: 'ntp', to: paths.ntp, icon: IconClock }] },
+  {
+    area: 'services',
+    items: [
+      { name: 'dns', to: paths.dns, icon: IconAddressBook },
+      { name: 'dhcp', to: paths.dhcp, icon: IconDevices },
+      { name: 'ntp', to: paths.ntp, icon: IconClock },
+      { name: 'forwardProxy', to: paths.forwardProxy, icon: IconWorldUpload },
+      { name: 'radius', to: paths.radius, icon: IconKey },
+    ],
+  },
   { area: 'operations', items: [{ name: 'audit', to: paths.audit, icon: IconHistory }] },
   {
     area: 'system',

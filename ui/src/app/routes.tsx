@@ -58,6 +58,28 @@ const ntp = page(paths.ntp, () => import('../areas/ntp/NtpPage'))
 const servers = () => import('../areas/ntp/Servers')
 const ntpServers = part(ntp, 'servers', servers)
 
+const dns = page(paths.dns, () => import('../areas/dns/DnsPage'))
+const zonesOfDns = () => import('../areas/dns/Zones')
+const dnsZones = front(dns, zonesOfDns)
+const zoneOfDns = () => import('../areas/dns/Zone')
+const dnsZone = part(dns, 'zones/$zone', zoneOfDns)
+
+const dhcp = page(paths.dhcp, () => import('../areas/dhcp/DhcpPage'))
+const subnetsOfDhcp = () => import('../areas/dhcp/Subnets')
+const dhcpSubnets = part(dhcp, 'subnets', subnetsOfDhcp)
+const reservationsOfDhcp = () => import('../areas/dhcp/Reservations')
+const dhcpReservations = part(dhcp, 'reservations', reservationsOfDhcp)
+
+const forwardProxy = page(paths.forwardProxy, () => import('../areas/forward-proxy/ForwardProxyPage'))
+const accessList = () => import('../areas/forward-proxy/AccessList')
+const forwardProxyAcls = front(forwardProxy, accessList)
+
+const radius = page(paths.radius, () => import('../areas/radius/RadiusPage'))
+const usersOfRadius = () => import('../areas/radius/Users')
+const radiusUsers = front(radius, usersOfRadius)
+const clientsOfRadius = () => import('../areas/radius/Clients')
+const radiusClients = part(radius, 'clients', clientsOfRadius)
+
 const firewallRules = () => import('../areas/firewall/RulesPage')
 const rules = page(paths.rules, firewallRules)
 const firewallNat = () => import('../areas/firewall/NatPage')
@@ -124,6 +146,33 @@ const tree = root.addChildren([
     part(certificatesPage, 'acme', () => import('../areas/certificates/Acme')),
   ]),
   page(paths.proxyStatistics, () => import('../areas/proxy/StatisticsPage')),
+  dns.addChildren([
+    dnsZones.addChildren([at(dnsZones, '/'), part(dnsZones, 'new', zonesOfDns, 'Create')]),
+    dnsZone.addChildren([part(dnsZone, 'edit', zoneOfDns, 'EditZone'), ...drawers(dnsZone, zoneOfDns)]),
+    part(dns, 'settings', () => import('../areas/dns/Settings')),
+    part(dns, 'statistics', () => import('../areas/dns/Statistics')),
+  ]),
+  dhcp.addChildren([
+    part(dhcp, '/', () => import('../areas/dhcp/Leases')),
+    dhcpSubnets.addChildren(drawers(dhcpSubnets, subnetsOfDhcp)),
+    dhcpReservations.addChildren(drawers(dhcpReservations, reservationsOfDhcp)),
+    part(dhcp, 'settings', () => import('../areas/dhcp/Settings')),
+  ]),
+  forwardProxy.addChildren([
+    forwardProxyAcls.addChildren([at(forwardProxyAcls, '/'), ...drawers(forwardProxyAcls, accessList)]),
+    part(forwardProxy, 'settings', () => import('../areas/forward-proxy/Settings')),
+    part(forwardProxy, 'statistics', () => import('../areas/forward-proxy/Statistics')),
+  ]),
+  radius.addChildren([
+    radiusUsers.addChildren([
+      at(radiusUsers, '/'),
+      part(radiusUsers, 'test', () => import('../areas/radius/TestLogin')),
+      ...drawers(radiusUsers, usersOfRadius),
+    ]),
+    radiusClients.addChildren(drawers(radiusClients, clientsOfRadius)),
+    part(radius, 'log-ins', () => import('../areas/radius/Logins')),
+    part(radius, 'settings', () => import('../areas/radius/Settings')),
+  ]),
   ntp.addChildren([
     part(ntp, '/', () => import('../areas/ntp/Sources')),
     ntpServers.addChildren(drawers(ntpServers, servers)),

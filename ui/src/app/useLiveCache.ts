@@ -4,8 +4,13 @@ import { auditStream, componentStream } from '../api/streams'
 import { useStream } from '../kit/useStream'
 import { meQuery } from './session'
 
-/** What is read again besides: servers are part of their backend, and the rules of a domain go with it. */
-const besides: Record<string, string> = { 'proxy.server': 'proxy.backend', 'proxy.domain': 'proxy.routing-rule' }
+/** What is read again besides: servers are part of their backend, and what belongs to something goes with it. */
+const besides: Record<string, string> = {
+  'proxy.server': 'proxy.backend',
+  'proxy.domain': 'proxy.routing-rule',
+  'dns.zone': 'dns.record',
+  'dhcp.subnet': 'dhcp.reservation',
+}
 
 /**
  * Every mutation leaves an audit entry, so the audit stream says which lists are out of date, whoever

@@ -35,6 +35,8 @@ export interface DataTableProps<T> {
   rowKey: (row: T) => string
   /** The address of a row: its main cell becomes a link that covers the row. */
   rowLink?: (row: T) => string | undefined
+  /** The row's address is another page: the search of this list stays behind. */
+  leaves?: boolean
   sort?: string
   onSort?: (key: string) => void
   /** What moves rows: it wraps each row and puts a handle before it. See SortableTable. */
@@ -167,7 +169,7 @@ function Row<T>(props: RowProps<T>) {
   )
 }
 
-function RowBody<T>({ row, index, columns, rowLink, parts }: RowProps<T> & { parts?: RowParts }) {
+function RowBody<T>({ row, index, columns, rowLink, leaves, parts }: RowProps<T> & { parts?: RowParts }) {
   return (
     <div
       ref={parts?.ref}
@@ -182,15 +184,15 @@ function RowBody<T>({ row, index, columns, rowLink, parts }: RowProps<T> & { par
           {parts.handle}
         </div>
       )}
-      <Cells row={row} columns={columns} rowLink={rowLink} />
+      <Cells row={row} columns={columns} rowLink={rowLink} leaves={leaves} />
     </div>
   )
 }
 
-type CellsProps<T> = Pick<RowProps<T>, 'row' | 'columns' | 'rowLink'>
+type CellsProps<T> = Pick<RowProps<T>, 'row' | 'columns' | 'rowLink' | 'leaves'>
 
 /** The cells of a row are drawn again when the row changes, not when the table scrolls or another row moves. */
-const Cells = memo(function Cells<T>({ row, columns, rowLink }: CellsProps<T>) {
+const Cells = memo(function Cells<T>({ row, columns, rowLink, leaves }: CellsProps<T>) {
   const main = columns.find((column) => column.main) ?? columns[0]
   const link = rowLink?.(row)
   return columns.map((column) => (
@@ -202,7 +204,7 @@ const Cells = memo(function Cells<T>({ row, columns, rowLink }: CellsProps<T>) {
       data-main={column === main || undefined}
     >
       {column === main && link ? (
-        <Link to={link} search className={classes.link} data-row-link>
+        <Link to={link} search={leaves ? undefined : true} className={classes.link} data-row-link>
           {column.cell(row)}
         </Link>
       ) : (

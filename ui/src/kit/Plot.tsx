@@ -16,6 +16,8 @@ export interface PlotProps {
   floor?: number
   height: number
   label: string
+  /** The scale goes in powers of two, as bytes are counted. */
+  binary?: boolean
   /** The time stands under the chart. */
   clock?: boolean
   format: (value: number) => string
@@ -24,10 +26,12 @@ export interface PlotProps {
 const clockTicks = (_: UPlot, ticks: number[]) =>
   ticks.map((at) => new Date(at * 1000).toLocaleTimeString('en-GB', { hour: '2-digit', minute: '2-digit' }))
 
+const powersOfTwo = Array.from({ length: 50 }, (_, power) => 2 ** power)
+
 const color = (name: string) => getComputedStyle(document.documentElement).getPropertyValue(name)
 
 export default function Plot(props: PlotProps) {
-  const { times, values, bad, window, max, floor = 1, height, label, clock = false, format } = props
+  const { times, values, bad, window, max, floor = 1, height, label, clock = false, binary, format } = props
   const two = bad !== undefined
   const host = useRef<HTMLDivElement>(null)
   const plot = useRef<UPlot>(null)
@@ -58,6 +62,7 @@ export default function Plot(props: PlotProps) {
             gap: 4,
             font: '11px Inter, sans-serif',
             space: 22,
+            ...(binary ? { incrs: powersOfTwo } : {}),
             values: (_, ticks) => ticks.map(format),
           },
         ],
@@ -76,14 +81,14 @@ export default function Plot(props: PlotProps) {
       observer.disconnect()
       plot.current?.destroy()
     }
-  }, [height, max, floor, scheme, clock, two])
+  }, [height, max, floor, scheme, clock, binary, two])
 
   // biome-ignore lint/correctness/useExhaustiveDependencies: a chart that was drawn anew needs its values again.
   useEffect(() => {
     const now = times.at(-1) ?? Date.now() / 1000
     plot.current?.setData(bad ? [times, values, bad] : [times, values], true)
     plot.current?.setScale('x', { min: now - window, max: now })
-  }, [times, values, bad, window, height, max, floor, scheme, clock])
+  }, [times, values, bad, window, height, max, floor, scheme, clock, binary])
 
   return <div ref={host} role="img" aria-label={label} />
 }

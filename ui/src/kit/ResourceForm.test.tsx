@@ -9,12 +9,13 @@ import {
   RouterProvider,
 } from '@tanstack/react-router'
 import { cleanup, fireEvent, render, screen, waitFor } from '@testing-library/react'
+import type { ReactNode } from 'react'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { Fault } from '../api/fault'
 import type { Resource } from '../api/resource'
 import { meQuery } from '../app/session'
 import { addTexts } from '../i18n/i18n'
-import { EditForm } from './ResourceForm'
+import { CreateForm, EditForm } from './ResourceForm'
 import type { Guard } from './remove'
 
 interface Thing {
@@ -24,6 +25,7 @@ interface Thing {
 
 const field = { label: 'Address' }
 addTexts('test', { thing: { address: field, deleteText: 'It goes.' } })
+addTexts('test', { net: { network: { label: 'Network' }, gateway: { label: 'Gateway' } } })
 
 const stored = { value: { id: '1', address: 'a.example.com' }, etag: '"1"', applied: [] }
 let things: Resource<Thing>
@@ -42,24 +44,10 @@ beforeEach(() => {
 })
 afterEach(cleanup)
 
-async function open(role: 'admin' | 'viewer' = 'admin', onDone = vi.fn(), guard?: Guard) {
+function show(form: ReactNode, role: 'admin' | 'viewer' = 'admin') {
   queries.setQueryData(meQuery.queryKey, { role } as never)
   const root = createRootRoute({ component: Outlet })
-  const page = createRoute({
-    getParentRoute: () => root,
-    path: '/',
-    component: () => (
-      <EditForm
-        resource={things}
-        id="1"
-        text="test:thing"
-        fields={[{ name: 'address', type: 'mono', required: true }]}
-        name={(thing) => thing.address}
-        onDone={onDone}
-        guard={guard}
-      />
-    ),
-  })
+  const page = createRoute({ getParentRoute: () => root, path: '/', component: () => form })
   const router = createRouter({ routeTree: root.addChildren([page]), history: createMemoryHistory() })
   render(
     <MantineProvider env="test">
@@ -67,6 +55,21 @@ async function open(role: 'admin' | 'viewer' = 'admin', onDone = vi.fn(), guard?
         <RouterProvider router={router as never} />
       </QueryClientProvider>
     </MantineProvider>,
+  )
+}
+
+async function open(role: 'admin' | 'viewer' = 'admin', onDone = vi.fn(), guard?: Guard) {
+  show(
+    <EditForm
+      resource={things}
+      id="1"
+      text="test:thing"
+      fields={[{ name: 'address', type: 'mono', required: true }]}
+      name={(thing) => thing.address}
+      onDone={onDone}
+      guard={guard}
+    />,
+    role,
   )
   return { input: (await screen.findByLabelText(/Address/)) as HTMLInputElement, onDone }
 }
@@ -165,5 +168,35 @@ describe('a form', () => {
     const { input } = await open('viewer')
     expect(input.closest('fieldset')?.disabled).toBe(true)
     expect(screen.queryByRole('button', { name: 'Save' })).toBeNull()
+  })
+})
+
+describe('a field that follows another', () => {
+  const fields = ['network', 'gateway'].map((name) => ({ name, type: 'mono' as const }))
+  const follow = ({ network }: Record<string, unknown>) => ({ gateway: network ? `${network}.1` : '' })
+  const field = (label: RegExp) => screen.findByLabelText<HTMLInputElement>(label)
+
+  it('does so until somebody writes into it', async () => {
+    const defaults = { network: '', gateway: '' }
+    show(<CreateForm resource={things} text="test:net" fields={fields} defaults={defaults} follow={follow} />)
+    const [network, gateway] = [await field(/Network/), await field(/Gateway/)]
+    type(network, '10.1')
+    await waitFor(() => expect(gateway.value).toBe('10.1.1'))
+    type(network, '10.2')
+    await waitFor(() => expect(gateway.value).toBe('10.2.1'))
+    type(gateway, '10.2.254')
+    type(network, '10.3')
+    await waitFor(() => expect(network.value).toBe('10.3'))
+    expect(gateway.value).toBe('10.2.254')
+  })
+
+  it('keeps what is stored, whatever it would follow to', async () => {
+    vi.mocked(things.read).mockResolvedValue({ ...stored, value: { network: '10.1', gateway: '10.1.254' } as never })
+    show(<EditForm resource={things} id="1" text="test:net" fields={fields} name={() => 'it'} follow={follow} />)
+    const [network, gateway] = [await field(/Network/), await field(/Gateway/)]
+    expect(gateway.value).toBe('10.1.254')
+    type(network, '10.2')
+    await waitFor(() => expect(network.value).toBe('10.2'))
+    expect(gateway.value).toBe('10.1.254')
   })
 })

@@ -1,8 +1,8 @@
 import { Button } from '@mantine/core'
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useBlocker } from '@tanstack/react-router'
-import { Fragment, type KeyboardEvent, lazy, type ReactNode, Suspense, useEffect, useState } from 'react'
-import { useForm } from 'react-hook-form'
+import { Fragment, type KeyboardEvent, lazy, type ReactNode, Suspense, useEffect, useRef, useState } from 'react'
+import { type UseFormReturn, useForm } from 'react-hook-form'
 import { useTranslation } from 'react-i18next'
 import type { Answer } from '../api/client'
 import { toFault } from '../api/fault'
@@ -32,6 +32,8 @@ interface FormProps {
   below?: (values: Values) => ReactNode
   /** How the form's values differ from those of the API, where they do. */
   shape?: { read: (row: Values) => Values; write: (values: Values) => Values }
+  /** What fields are when the others say this, as long as nobody has written anything else into them. */
+  follow?: (values: Values) => Values
   /** Asked before a save or a deletion; an objection is shown, and it takes a second word to go on. */
   guard?: Guard
 }
@@ -64,6 +66,8 @@ export function EditForm<T extends object>(
     resource: Resource<T>
     id: string
     name: (value: T) => string
+    /** After a deletion; as after a save where it is not said. */
+    onGone?: () => void
     /** Why this one cannot be deleted; undefined when it can. */
     keep?: (value: T) => string | undefined
     /** The fields of this one that stay as they are. */
@@ -90,7 +94,7 @@ export function EditForm<T extends object>(
       guard: props.guard,
       queries,
       onBusy: setDeleting,
-    }).then((yes) => yes && props.onDone?.())
+    }).then((yes) => yes && (props.onGone ?? props.onDone)?.())
 
   return (
     <Loaded query={query} height={320}>
@@ -231,6 +235,7 @@ function FormBody({
   own = false,
   below,
   shape,
+  follow,
   guard,
   onDirty,
 }: BodyProps) {
@@ -246,6 +251,7 @@ function FormBody({
   const { isDirty, isSubmitting } = form.formState
   useEffect(() => onDirty?.(isDirty), [isDirty, onDirty])
   const values = form.watch()
+  useFollow(form, values, isDirty, follow)
   const shownFields = fields.filter((field) => field.when?.(values) ?? true)
   const covered = Object.fromEntries(fields.flatMap(({ name, covers = [] }) => covers.map((other) => [other, name])))
 
@@ -313,6 +319,7 @@ function FormBody({
               spec={field}
               text={text}
               control={form.control}
+              values={values}
               disabled={fixed.includes(field.name)}
               kept={field.configured ? Boolean(initial[field.configured]) : undefined}
               autoFocus={fresh && field === fields.find(({ type }) => !chosen.includes(type))}
@@ -365,6 +372,20 @@ function FormBody({
       )}
     </form>
   )
+}
+
+/** Keeps what nobody has touched in step with the rest: a field that still has what it followed to follows on. */
+function useFollow(form: UseFormReturn<Values>, values: Values, touched: boolean, follow: FormProps['follow']) {
+  const last = useRef<Values | null>(null)
+  useEffect(() => {
+    if (!follow) return
+    const next = follow(values)
+    const same = (name: string, value: unknown) => JSON.stringify(values[name]) === JSON.stringify(value)
+    for (const [name, value] of Object.entries((touched && last.current) || {})) {
+      if (same(name, value) && !same(name, next[name])) form.setValue(name, next[name], { shouldDirty: true })
+    }
+    last.current = next
+  }, [form, values, touched, follow])
 }
 
 /** Fields that the cursor does not start in: there is nothing to type, and a list would open by itself. */

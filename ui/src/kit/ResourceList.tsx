@@ -1,7 +1,7 @@
 import { Button, Chip, CloseButton, Select, TextInput } from '@mantine/core'
 import { useHotkeys } from '@mantine/hooks'
 import { IconPlus, IconSearch } from '@tabler/icons-react'
-import { useQuery } from '@tanstack/react-query'
+import { type UseQueryResult, useQuery } from '@tanstack/react-query'
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
 import { Fragment, lazy, type ReactNode, Suspense, useRef } from 'react'
 import { useTranslation } from 'react-i18next'
@@ -18,12 +18,10 @@ import { within } from './useReorder'
 // The types of the rows are lost on the way through lazy.
 const SortableTable = lazy(() => import('./SortableTable')) as unknown as typeof import('./SortableTable').default
 
-interface ResourceListProps<T, R> {
-  resource: Pick<Resource<T>, 'kind' | 'list'>
-  /** The rows to show, where they are not those of the gateway as they come: joined with something, or more. */
-  join?: (rows: T[]) => R[]
-  /** Asks again after so many milliseconds, for what changes without leaving an audit entry. */
-  every?: number
+interface RowListProps<Q, R> {
+  query: UseQueryResult<Q>
+  /** The rows in what was answered. */
+  rowsOf: (answer: Q) => R[]
   /** Where its texts are, such as `ntp:pool`: title, emptyTitle, emptyText, create. */
   text: string
   columns: Column<R>[]
@@ -32,6 +30,8 @@ interface ResourceListProps<T, R> {
   searchText: (row: R) => string
   /** Rows without an address are there to be read. */
   rowLink?: (row: R) => string | undefined
+  /** The rows lead to another page, not to a drawer beside this list. */
+  leaves?: boolean
   createLink?: string
   /** What else makes one, beside the button that does. */
   beside?: ReactNode
@@ -39,29 +39,46 @@ interface ResourceListProps<T, R> {
   order?: { save: (ids: string[]) => void; name: (row: R) => string }
   /** For rows that belong together: a table for each key, with its name and what stands over it. */
   group?: { of: (row: R) => string; name: (key: string) => string; title?: (key: string) => ReactNode }
+  /** What stands under the last row. */
+  end?: ReactNode
 }
 
-/** Every list of a resource: search, filters and sort in the address, keyboard, an empty state that helps. */
+interface ResourceListProps<T, R> extends Omit<RowListProps<T[], R>, 'query' | 'rowsOf'> {
+  resource: Pick<Resource<T>, 'kind' | 'list'>
+  /** The rows to show, where they are not those of the gateway as they come: joined with something, or more. */
+  join?: (rows: T[]) => R[]
+  /** Asks again after so many milliseconds, for what changes without leaving an audit entry. */
+  every?: number
+}
+
+/** Every list of a resource. */
 export function ResourceList<T, R extends { id: string } = T & { id: string }>(props: ResourceListProps<T, R>) {
+  const { resource, join, every, ...list } = props
+  const query = useQuery({ queryKey: [resource.kind], queryFn: resource.list, refetchInterval: every })
+  return <RowList {...list} query={query} rowsOf={join ?? ((rows) => rows as unknown as R[])} />
+}
+
+/** Every list of rows: search, filters and sort in the address, keyboard, an empty state that helps. */
+export function RowList<Q, R extends { id: string }>(props: RowListProps<Q, R>) {
   const {
-    resource,
-    join,
-    every,
+    query,
+    rowsOf,
     text,
     columns,
     filters = [],
     searchText,
     rowLink,
+    leaves,
     createLink,
     beside,
     order,
     group,
+    end,
   } = props
   const { t } = useTranslation()
   const canEdit = useCanEdit()
   const navigate = useNavigate()
   const search = useSearch({ strict: false }) as ListSearch
-  const query = useQuery({ queryKey: [resource.kind], queryFn: resource.list, refetchInterval: every })
   const searchField = useRef<HTMLInputElement>(null)
 
   const change = (part: ListSearch) =>
@@ -83,9 +100,9 @@ export function ResourceList<T, R extends { id: string } = T & { id: string }>(p
 
   return (
     <Loaded query={query} height={240}>
-      {(stored) => {
-        const all = join ? join(stored) : (stored as unknown as R[])
-        if (all.length === 0) {
+      {(answer) => {
+        const all = rowsOf(answer)
+        if (all.length === 0 && !search.q) {
           return <Empty title={t(`${text}.emptyTitle`)} text={t(`${text}.emptyText`)} action={createButton} />
         }
         const rows = selectRows(all, { columns, filters, text: searchText, search })
@@ -97,6 +114,7 @@ export function ResourceList<T, R extends { id: string } = T & { id: string }>(p
           columns,
           rowKey: (row: R) => row.id,
           rowLink,
+          leaves,
           sort: search.sort,
           onSort: (key: string) => change({ sort: nextSort(search.sort, key) }),
         }
@@ -184,6 +202,7 @@ export function ResourceList<T, R extends { id: string } = T & { id: string }>(p
                 )
               })
             )}
+            {end}
           </Panel>
         )
       }}

@@ -1,12 +1,22 @@
 import { Link, useLocation } from '@tanstack/react-router'
 import classes from './Tabs.module.css'
 
-/** The parts of a page, each with its own address. One part's address may begin with another's: the longest counts. */
-export function Tabs({ label, tabs }: { label: string; tabs: { to: string; label: string }[] }) {
-  const { pathname } = useLocation()
-  const here = tabs
+export interface Tab {
+  to: string
+  label: string
+}
+
+/** The part that an address belongs to. One part's address may begin with another's: the longest counts. */
+export function tabOf<T extends Tab>(pathname: string, tabs: readonly T[]): T | undefined {
+  return tabs
     .filter(({ to }) => pathname === to || pathname.startsWith(`${to}/`))
-    .reduce((longest, { to }) => (to.length > longest.length ? to : longest), '')
+    .reduce<T | undefined>((longest, tab) => (tab.to.length > (longest?.to.length ?? 0) ? tab : longest), undefined)
+}
+
+/** The parts of a page, each with its own address. */
+export function Tabs({ label, tabs }: { label: string; tabs: readonly Tab[] }) {
+  const { pathname } = useLocation()
+  const here = tabOf(pathname, tabs)?.to
   return (
     <nav className={classes.tabs} aria-label={label}>
       {tabs.map(({ to, label: text }) => (

@@ -12,10 +12,11 @@ import {
   Textarea,
   TextInput,
 } from '@mantine/core'
+import type { ReactNode } from 'react'
 import { type Control, Controller } from 'react-hook-form'
 import { useTranslation } from 'react-i18next'
 import { optionalText } from '../i18n/i18n'
-import { Password } from './Password'
+import { Password, SecretToMake } from './Password'
 import { PemText } from './PemText'
 import { Quantity } from './Quantity'
 
@@ -55,6 +56,11 @@ export interface FieldSpec {
   configured?: string
   min?: number
   max?: number
+  /** For a secret: how a good one is made. */
+  generate?: () => string
+  /** Help and example, where they depend on what the others say. */
+  help?: (values: Values) => ReactNode
+  placeholder?: (values: Values) => string
   /** Whether the field makes sense with what the others say. */
   when?: (values: Values) => boolean
 }
@@ -69,6 +75,7 @@ interface FieldProps {
   spec: FieldSpec
   text: string
   control: Control<Values>
+  values: Values
   /** The cursor starts here when the form opens in a drawer. */
   autoFocus?: boolean
   disabled?: boolean
@@ -77,7 +84,7 @@ interface FieldProps {
 }
 
 /** One field. Label, help and placeholder come from the texts of the form, by the field's name. */
-export function Field({ spec, text, control, autoFocus, disabled, kept }: FieldProps) {
+export function Field({ spec, text, control, values, autoFocus, disabled, kept }: FieldProps) {
   const { t } = useTranslation()
   const key = `${text}.${spec.name}`
   return (
@@ -89,9 +96,11 @@ export function Field({ spec, text, control, autoFocus, disabled, kept }: FieldP
         const common = {
           ...field,
           label: t(`${key}.label`),
-          description: optionalText(`${key}.help`),
+          description: spec.help?.(values) ?? optionalText(`${key}.help`),
           placeholder:
-            kept === undefined ? optionalText(`${key}.placeholder`) : t(kept ? 'secret.kept' : 'secret.none'),
+            kept === undefined
+              ? (spec.placeholder?.(values) ?? optionalText(`${key}.placeholder`))
+              : t(kept ? 'secret.kept' : 'secret.none'),
           error: fieldState.error?.message,
           withAsterisk: spec.required,
           disabled,
@@ -220,7 +229,11 @@ export function Field({ spec, text, control, autoFocus, disabled, kept }: FieldP
           case 'pem-key':
             return <PemText {...common} value={String(value ?? '')} secret={spec.type === 'pem-key'} />
           case 'password':
-            return <Password {...common} value={String(value ?? '')} autoComplete="new-password" />
+            return spec.generate ? (
+              <SecretToMake {...common} value={String(value ?? '')} make={spec.generate} />
+            ) : (
+              <Password {...common} value={String(value ?? '')} autoComplete="new-password" />
+            )
           default:
             return (
               <TextInput

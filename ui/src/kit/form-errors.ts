@@ -14,7 +14,7 @@ export function fieldOf(complaint: string, known: readonly string[], covered: Co
   const path = complaint.replace(operation, '')
   if (known.includes(path)) return path
   const root = path.split(/[.[]/, 1)[0] ?? ''
-  return known.includes(root) ? root : covered[root]
+  return covered[path] ?? (known.includes(root) ? root : covered[root])
 }
 
 /** Several complaints about one field are one text; those about no field of this form are kept apart. */

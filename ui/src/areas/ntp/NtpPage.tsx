@@ -1,14 +1,12 @@
 import { Button } from '@mantine/core'
 import { IconRefresh } from '@tabler/icons-react'
 import { useMutation, useQueryClient } from '@tanstack/react-query'
-import { Outlet } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
 import { http, unwrap } from '../../api/client'
 import { paths } from '../../app/paths'
 import { useCanEdit } from '../../app/session'
 import { addTexts } from '../../i18n/i18n'
-import { Page } from '../../kit/Page'
-import { Tabs } from '../../kit/Tabs'
+import { ServicePage } from '../../kit/ServicePage'
 import { toast, toastFault } from '../../kit/toast'
 import en from './en.json'
 
@@ -26,9 +24,14 @@ export default function NtpPage() {
     onSettled: () => queries.invalidateQueries({ queryKey: ['ntp'] }),
   })
   return (
-    <Page
-      title={t('title')}
-      lead={t('lead')}
+    <ServicePage
+      text="ntp"
+      component="ntp"
+      tabs={[
+        { to: paths.ntp, label: t('tabs.sources') },
+        { to: paths.ntpServers, label: t('tabs.servers') },
+        { to: paths.ntpSettings, label: t('tabs.settings') },
+      ]}
       actions={
         canEdit && (
           <Button
@@ -42,16 +45,6 @@ export default function NtpPage() {
           </Button>
         )
       }
-    >
-      <Tabs
-        label={t('title')}
-        tabs={[
-          { to: paths.ntp, label: t('tabs.sources') },
-          { to: paths.ntpServers, label: t('tabs.servers') },
-          { to: paths.ntpSettings, label: t('tabs.settings') },
-        ]}
-      />
-      <Outlet />
-    </Page>
+    />
   )
 }

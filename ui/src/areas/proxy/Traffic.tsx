@@ -4,10 +4,11 @@ import { useTranslation } from 'react-i18next'
 import type { ProxyHistory } from '../../api/types'
 import { Chart } from '../../kit/Chart'
 import { bytes, count } from '../../kit/format'
+import { rate, windowOf } from '../../kit/history'
 import { Loaded } from '../../kit/Loaded'
 import { Panel } from '../../kit/Page'
 import classes from './Proxy.module.css'
-import { historyQuery, linesOf, rate, windowOf } from './traffic'
+import { historyQuery, linesOf } from './traffic'
 
 /** The requests and the errors of the last hour. */
 export function Traffic() {

@@ -1,0 +1,29 @@
+package dns
+
+import (
+	"edge.internal/gateway/internal/kit/check"
+	"edge.internal/gateway/internal/kit/value"
+)
+
+// Canonical brings a new record of a zone into the form in which it is stored, as the API does.
+func (r *Record) Canonical(zone string) error {
+	var c check.List
+	z := value.Must[ZoneName](zone)
+	o, err := z.owner(r.Name)
+	if err != nil {
+		c.Add("name", "%v", err)
+	} else {
+		r.Name = z.relative(o)
+	}
+	r.canonical(&c, nil, z)
+	return c.Err()
+}
+
+// Traffic is what was asked between two readings of the counters.
+var TrafficBetween = traffic
+
+// Totals are unbound's counters.
+type Totals = totals
+
+// NewTotals makes some.
+func NewTotals(queries, hits int64) Totals { return totals{queries, hits} }

@@ -1,0 +1,153 @@
+package dns
+
+import (
+	"errors"
+	"regexp"
+	"strings"
+
+	"edge.internal/gateway/internal/kit/value"
+)
+
+// Name is a full name of the DNS, in small letters and with the dot at its end.
+type Name struct{ value.Text[nameGrammar] }
+
+type nameGrammar struct{}
+
+func (nameGrammar) Example() string { return "www.corp.example.net." }
+
+func (nameGrammar) Parse(s string) (string, error) {
+	if s == "." {
+		return s, nil
+	}
+	name := strings.ToLower(strings.TrimSuffix(s, "."))
+	if len(name) > maxName || !labels.MatchString(name) {
+		return "", errName
+	}
+	return name + ".", nil
+}
+
+// maxName is how long a name may be, without the dot at its end.
+const maxName = 253
+
+var (
+	labels  = regexp.MustCompile(`^` + label + `(\.` + label + `)*$`)
+	errName = errors.New("must be made of labels of at most 63 letters, digits, dashes and underscores with dots between them, and of at most 253 characters")
+)
+
+const label = `[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?`
+
+// above are the names above this one, the nearest first; the root is none of them.
+func (n Name) above(yield func(string) bool) {
+	for rest := n.String(); ; {
+		_, after, _ := strings.Cut(rest, ".")
+		if after == "" || !yield(after) {
+			return
+		}
+		rest = after
+	}
+}
+
+// ZoneName is the name of a zone: as a Name, without the dot at its end.
+type ZoneName struct{ value.Text[zoneGrammar] }
+
+type zoneGrammar struct{}
+
+func (zoneGrammar) Example() string { return "corp.example.net" }
+
+func (zoneGrammar) Parse(s string) (string, error) {
+	n, err := nameGrammar{}.Parse(s)
+	name := strings.TrimSuffix(n, ".")
+	last := name[strings.LastIndexByte(name, '.')+1:]
+	switch {
+	case err != nil:
+		return "", err
+	case name == "":
+		return "", errors.New("must not be the root: the resolvers for all other names belong into upstream_forwards")
+	case strings.Trim(last, "0123456789") == "":
+		return "", errors.New("must be the name of a zone, such as corp.example.net or 2.0.192.in-addr.arpa, and not an address")
+	case last == "invalid":
+		return "", errors.New("must not be below invalid, which no name may be")
+	}
+	return name, nil
+}
+
+// apex is the zone's own name.
+func (z ZoneName) apex() string { return z.String() + "." }
+
+// owner is the name that a record is for. A wildcard stands for all names below it.
+type owner struct {
+	name     Name
+	wildcard bool
+}
+
+// String is the whole name.
+func (o owner) String() string {
+	if o.wildcard {
+		return "*." + o.name.String()
+	}
+	return o.name.String()
+}
+
+// owner resolves the name of a record of the zone.
+func (z ZoneName) owner(text string) (owner, error) {
+	name := strings.ToLower(text)
+	switch {
+	case name == "" || name == "@":
+		name = z.apex()
+	case strings.HasSuffix(name, "."):
+	case name == z.String() || strings.HasSuffix(name, "."+z.String()):
+		name += "."
+	default:
+		name += "." + z.apex()
+	}
+	below, wildcard := strings.CutPrefix(name, "*.")
+	n, err := value.Parse[Name](below)
+	switch {
+	case err != nil:
+		return owner{}, err
+	case len(name) > maxName+1:
+		return owner{}, errName
+	case n.String() != z.apex() && !strings.HasSuffix(n.String(), "."+z.apex()):
+		return owner{}, errors.New("must be the zone " + z.String() + " or a name below it")
+	}
+	return owner{n, wildcard}, nil
+}
+
+// relative is how a name of the zone is stored: without the zone, unless it would be taken for another one then.
+func (z ZoneName) relative(o owner) string {
+	if o.String() == z.apex() {
+		return "@"
+	}
+	short := strings.TrimSuffix(o.String(), "."+z.apex())
+	if again, err := z.owner(short); err != nil || again != o {
+		return o.String()
+	}
+	return short
+}
+
+// target resolves a name that a record of the zone points to: @ is the zone itself, and to a single label the zone is appended.
+func (z ZoneName) target(text string) (Name, error) {
+	switch {
+	case text == "@":
+		text = z.apex()
+	case text != "" && !strings.Contains(text, "."):
+		text += "." + z.apex()
+	}
+	return value.Parse[Name](text)
+}
+
+// stored are the zones that may have records for a name, and how it is stored in each.
+func (o owner) stored() (zones, names []string) {
+	add := func(z ZoneName) {
+		zones, names = append(zones, z.String()), append(names, z.relative(o))
+	}
+	if z, err := value.Parse[ZoneName](o.name.String()); err == nil {
+		add(z)
+	}
+	for above := range o.name.above {
+		if z, err := value.Parse[ZoneName](above); err == nil {
+			add(z)
+		}
+	}
+	return zones, names
+}

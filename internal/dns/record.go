@@ -1,0 +1,235 @@
+package dns
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"edge.internal/gateway/internal/kit/check"
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/resource"
+)
+
+// Record is one answer.
+type Record struct {
+	resource.Meta
+	ZoneID   uuid.UUID `json:"zone_id" required:"true" doc:"Zone that it belongs to."`
+	Name     string    `json:"name" maxLength:"254" doc:"Name: @ or nothing is the zone itself; a name that ends with a dot, or with the zone, is taken as it is; to any other the zone is appended. With *. in front it stands for the name and all names below it that have no records of their own. It is stored without the zone."`
+	Type     string    `json:"type" required:"true" enum:"A,AAAA,CNAME,TXT,MX,SRV,NS,PTR,CAA" doc:"What kind of answer. A name with a CNAME is an alias: it has no other records, and names below it without records are the same alias."`
+	Value    string    `json:"value" required:"true" maxLength:"4096" doc:"The answer, in the form of its type: an address (A, AAAA), a name (CNAME, NS, PTR), \"10 mail.example.net\" (MX), \"10 5 5060 sip.example.net\" (SRV), '0 issue \"ca.example.net\"' (CAA), or any text, taken as it is (TXT). A name with dots is a full one, to a single label the zone is appended, and @ is the zone itself."`
+	TTL      int       `json:"ttl" minimum:"0" maximum:"2147483647" doc:"Seconds that others may keep it."`
+	Priority *int      `json:"priority" minimum:"0" maximum:"65535" doc:"For MX and SRV: lower is tried first. It may stand in the value instead."`
+	Weight   *int      `json:"weight" minimum:"0" maximum:"65535" doc:"For SRV: its share among those of one priority. It may stand in the value instead."`
+	Port     *int      `json:"port" minimum:"0" maximum:"65535" doc:"For SRV: the port of the service. It may stand in the value instead."`
+}
+
+// Label is how people know it.
+func (r *Record) Label() string { return r.Name + " " + r.Type }
+
+var records = resource.Kind[Record]{
+	Name: "dns.record", Title: "DNS record", Path: "/dns/records", Table: "dns_records", Order: "name, type, value", Feeds: feeds[:1],
+	New: func() Record { return Record{TTL: 3600} },
+}
+
+const alias = "CNAME"
+
+// checkRecord brings a record into its canonical form, and holds it against those that are there.
+func (r *Room) checkRecord(ctx context.Context, tx *db.Tx, was, now *Record) error {
+	if now == nil {
+		return nil
+	}
+	zone, err := r.zones.Get(ctx, tx, now.ZoneID)
+	if f, ok := errors.AsType[*fault.Error](err); ok && f.Kind == fault.NotFound {
+		return fault.Field("zone_id", "there is no such zone")
+	} else if err != nil {
+		return err
+	}
+	var c check.List
+	o, err := zone.Name.owner(now.Name)
+	if err != nil {
+		c.Add("name", "%v", err)
+	} else {
+		now.Name = zone.Name.relative(o)
+	}
+	now.canonical(&c, was, zone.Name)
+	if err := c.Err(); err != nil {
+		return err
+	}
+	return r.checkBeside(ctx, tx, zone, o, now)
+}
+
+// checkBeside holds a record against the others of its name, and against the aliases that it has to do with.
+func (r *Room) checkBeside(ctx context.Context, tx *db.Tx, zone *Zone, o owner, now *Record) error {
+	both, err := r.at(ctx, tx, o, owner{o.name, !o.wildcard})
+	if err != nil {
+		return err
+	}
+	var beside, opposite []Record
+	for _, x := range both {
+		switch {
+		case x.ID == now.ID:
+		case strings.HasPrefix(x.Name, "*") == o.wildcard:
+			beside = append(beside, x)
+		default:
+			opposite = append(opposite, x)
+		}
+	}
+	var c check.List
+	c.That(!slices.ContainsFunc(beside, now.same), "value", "is there already")
+	c.That(len(opposite) == 0, "name", "a wildcard also answers for the name that it is below: only one of %s and *.%[1]s can have records", strings.TrimSuffix(o.name.String(), "."))
+	if now.Type != alias {
+		c.That(!slices.ContainsFunc(beside, func(x Record) bool { return x.Type == alias }), "name", "is an alias (CNAME), beside which there can be no other record")
+		return c.Err()
+	}
+	c.That(len(beside) == 0, "type", "an alias (CNAME) cannot stand beside other records of its name")
+	c.That(o.name.String() != zone.Name.apex(), "type", "the zone itself cannot be an alias (CNAME)")
+	c.That(now.Value != o.name.String(), "value", "must not be the alias itself")
+	if err := c.Err(); err != nil {
+		return err
+	}
+	pointing, err := r.records.Where(ctx, tx, "type = 'CNAME' AND value = $1 AND id <> $2", o.name.String(), now.ID)
+	if err != nil {
+		return err
+	}
+	c.That(len(pointing) == 0, "type", "other aliases (CNAME) point to this name: an alias of an alias is not followed")
+	target, err := zone.Name.target(now.Value)
+	if err != nil {
+		return err
+	}
+	there, err := r.at(ctx, tx, owner{name: target})
+	if err != nil {
+		return err
+	}
+	c.That(!slices.ContainsFunc(there, func(x Record) bool { return x.Type == alias && x.ID != now.ID }), "value", "is itself an alias (CNAME): point to what that one points to")
+	return c.Err()
+}
+
+// at are the records of some names, whichever zones have them.
+func (r *Room) at(ctx context.Context, tx *db.Tx, owners ...owner) ([]Record, error) {
+	var zones, names []string
+	for _, o := range owners {
+		z, n := o.stored()
+		zones, names = append(zones, z...), append(names, n...)
+	}
+	return r.records.Where(ctx, tx, "(zone_id, name) IN (SELECT z.id, s.name FROM unnest($1::text[], $2::text[]) s(zone, name) JOIN dns_zones z ON z.name = s.zone)", zones, names)
+}
+
+// same tells whether two records of one name say the same.
+func (r *Record) same(x Record) bool {
+	equal := func(a, b *int) bool { return a == nil && b == nil || a != nil && b != nil && *a == *b }
+	return r.Type == x.Type && r.Value == x.Value && equal(r.Priority, x.Priority) && equal(r.Weight, x.Weight) && equal(r.Port, x.Port)
+}
+
+// numbers are the fields that a type has before its target.
+func (r *Record) numbers() []string {
+	return map[string][]string{"MX": numberFields[:1], "SRV": numberFields}[r.Type]
+}
+
+var numberFields = []string{"priority", "weight", "port"}
+
+func (r *Record) number(field string) **int {
+	return map[string]**int{"priority": &r.Priority, "weight": &r.Weight, "port": &r.Port}[field]
+}
+
+// canonical parses the value by its type.
+func (r *Record) canonical(c *check.List, was *Record, zone ZoneName) {
+	text := r.split(c, was)
+	if c.Has("value") {
+		return
+	}
+	value, err := parseValue(r.Type, text, zone)
+	if err != nil {
+		c.Add("value", "%v", err)
+		return
+	}
+	r.Value = value
+}
+
+// split takes the numbers out of a value that has them, and returns the rest. A number that the row had before gives way.
+func (r *Record) split(c *check.List, was *Record) string {
+	has := r.numbers()
+	given := map[string]int{}
+	for _, field := range numberFields {
+		p := r.number(field)
+		fresh := *p != nil && (was == nil || *was.number(field) == nil || **was.number(field) != **p)
+		switch {
+		case fresh && !slices.Contains(has, field):
+			c.Add(field, "is not for records of type %s", r.Type)
+		case fresh:
+			given[field] = **p
+		case !slices.Contains(has, field):
+			*p = nil
+		}
+	}
+	words := strings.Fields(r.Value)
+	if len(has) == 0 || len(words) == 1 && !slices.ContainsFunc(has, func(f string) bool { return *r.number(f) == nil }) {
+		return r.Value
+	}
+	if len(words) != len(has)+1 {
+		c.Add("value", "must be %s and a name, such as %q, or the name alone with the numbers in their own fields", strings.Join(has, ", "),
+			map[string]string{"MX": "10 mail.example.net", "SRV": "10 5 5060 sip.example.net"}[r.Type])
+		return ""
+	}
+	for i, field := range has {
+		n, err := strconv.ParseUint(words[i], 10, 16)
+		if err != nil {
+			c.Add("value", "%s must be a number from 0 to 65535", field)
+			return ""
+		}
+		number := int(n)
+		if other, ok := given[field]; ok && other != number {
+			c.Add(field, "is another one than in the value")
+		}
+		*r.number(field) = &number
+	}
+	return words[len(has)]
+}
+
+// parseValue brings what a type has behind its numbers into its canonical form.
+func parseValue(kind, text string, zone ZoneName) (string, error) {
+	switch kind {
+	case "A":
+		a, err := netip.ParseAddr(text)
+		if err != nil || !a.Is4() {
+			return "", errors.New("must be an IPv4 address such as 192.0.2.10")
+		}
+		return a.String(), nil
+	case "AAAA":
+		a, err := netip.ParseAddr(text)
+		if err != nil || !a.Is6() || a.Is4In6() || a.Zone() != "" {
+			return "", errors.New("must be an IPv6 address such as 2001:db8::10")
+		}
+		return a.String(), nil
+	case "TXT":
+		return text, nil
+	case "CAA":
+		flags, tag, value, err := parseCAA(text)
+		return strconv.Itoa(flags) + " " + tag + ` "` + value + `"`, err
+	}
+	name, err := zone.target(text)
+	if err == nil && name.String() == "." && kind != "MX" && kind != "SRV" {
+		err = errors.New("must not be the root")
+	}
+	return name.String(), err
+}
+
+// caa is a flag, one of the known tags, and a value with or without quotes: an unknown tag would be a restriction that nobody heeds.
+var caa = regexp.MustCompile(`^(\d{1,3})\s+(?i:(issue|issuewild|issuemail|issuevmc|iodef|contactemail|contactphone))\s+(?:"([ !#-\[\]-~]{0,255})"|([!#-\[\]-~]{1,255}))$`)
+
+func parseCAA(text string) (flags int, tag, value string, err error) {
+	m := caa.FindStringSubmatch(strings.TrimSpace(text))
+	if m != nil {
+		flags, _ = strconv.Atoi(m[1])
+	}
+	if m == nil || flags > 255 {
+		return 0, "", "", errors.New(`must be a number from 0 to 255, a tag such as issue, issuewild or iodef, and a value in quotes, such as '0 issue "ca.example.net"'`)
+	}
+	return flags, strings.ToLower(m[2]), m[3] + m[4], nil
+}

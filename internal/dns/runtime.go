@@ -1,0 +1,217 @@
+package dns
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"edge.internal/gateway/internal/kit/apply"
+	"edge.internal/gateway/internal/kit/conf"
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/host"
+)
+
+// manyCommands is from how many on a reload is the shorter way.
+const manyCommands = 1000
+
+// can says whether unbound can go from one configuration to the other while it runs.
+func (r *Room) can(was, now *Config) bool {
+	_, ok := difference(was, now)
+	return ok
+}
+
+// change brings unbound from one configuration to the other while it runs.
+func (r *Room) change(ctx context.Context, was, now *Config) error {
+	commands, ok := difference(was, now)
+	if !ok {
+		return errors.New("unbound has to read its files for this")
+	}
+	return r.tell(ctx, commands)
+}
+
+// difference finds the commands that lead from one configuration to another, if there are such.
+func difference(was, now *Config) ([]host.ResolverQuestion, bool) {
+	a, err1 := was.model()
+	b, err2 := now.model()
+	if err1 != nil || err2 != nil || !slices.Equal(renderDropIn(was, a).Digest(), renderDropIn(now, b).Digest()) {
+		return nil, false
+	}
+	var commands []host.ResolverQuestion
+	for _, name := range slices.Sorted(maps.Keys(a.names)) {
+		if b.names[name] == nil {
+			commands = append(commands, nameCommands(a.names[name], nil)...)
+		}
+	}
+	for _, n := range b.sorted() {
+		if !n.redirect {
+			commands = append(commands, nameCommands(a.names[n.name.String()], n)...)
+		}
+	}
+	return commands, fit(commands)
+}
+
+// fit tells whether unbound takes the commands.
+func fit(commands []host.ResolverQuestion) bool {
+	long := func(q host.ResolverQuestion) bool {
+		length := 0
+		for _, word := range q {
+			length += len(word) + 1
+		}
+		return length > host.ResolverQuestionLimit
+	}
+	return len(commands) < manyCommands && !slices.ContainsFunc(commands, long)
+}
+
+// nameCommands lead from what a name has to what it shall have; nil is a name that is not answered here. unbound can take away
+// nothing less than all records of a name. Whoever asks for it before they are back gets no answer, and asks again, instead of
+// being told that there are none.
+func nameCommands(was, now *local) (commands []host.ResolverQuestion) {
+	if now == nil {
+		return []host.ResolverQuestion{ask("local_zone_remove", was.name.String())}
+	}
+	name, add := now.name.String(), now.records
+	less := false
+	switch {
+	case was == nil:
+		commands = append(commands, ask("local_zone", name, "transparent"))
+	case slices.ContainsFunc(was.records, func(r conf.Arg) bool { return !slices.Contains(now.records, r) }):
+		less = true
+		commands = append(commands, ask("local_zone", name, "deny"), ask("local_data_remove", name))
+	default:
+		add = slices.DeleteFunc(slices.Clone(now.records), func(r conf.Arg) bool { return slices.Contains(was.records, r) })
+	}
+	for _, r := range add {
+		commands = append(commands, ask("local_data", r.String()))
+	}
+	if less {
+		commands = append(commands, ask("local_zone", name, "transparent"))
+	}
+	return commands
+}
+
+// plan finds what to tell unbound for a change of records, from these and the others of their names.
+func (r *Room) plan(ctx context.Context, tx *db.Tx, rows []apply.Row) (apply.Step, error) {
+	changed := changes{room: r, zones: map[uuid.UUID]*Zone{}, names: map[Name]*[2][]*Record{}}
+	for _, row := range rows {
+		if row.Kind != r.records.Name {
+			return nil, nil
+		}
+		was, _ := row.Was.(*Record)
+		now, _ := row.Now.(*Record)
+		for i, rec := range []*Record{was, now} {
+			if ok, err := changed.add(ctx, tx, i, rec); err != nil || !ok {
+				return nil, err
+			}
+		}
+	}
+	var commands []host.ResolverQuestion
+	for name, sides := range changed.names {
+		more, ok, err := r.planName(ctx, tx, name, sides[0], sides[1])
+		if err != nil || !ok {
+			return nil, err
+		}
+		commands = append(commands, more...)
+	}
+	if !fit(commands) {
+		return nil, nil
+	}
+	return func(ctx context.Context) error { return r.tell(ctx, commands) }, nil
+}
+
+// changes are records before and after a change, by their names.
+type changes struct {
+	room  *Room
+	zones map[uuid.UUID]*Zone
+	names map[Name]*[2][]*Record
+}
+
+// add notes a record. It says false for one that takes more than a command: an alias or a wildcard.
+func (c *changes) add(ctx context.Context, tx *db.Tx, side int, rec *Record) (ok bool, err error) {
+	if rec == nil {
+		return true, nil
+	}
+	zone := c.zones[rec.ZoneID]
+	if zone == nil {
+		if zone, err = c.room.zones.Get(ctx, tx, rec.ZoneID); err != nil {
+			return false, err
+		}
+		c.zones[rec.ZoneID] = zone
+	}
+	if !zone.Active {
+		return true, nil
+	}
+	o, err := zone.Name.owner(rec.Name)
+	if err != nil || o.wildcard || rec.Type == alias {
+		return false, err
+	}
+	if c.names[o.name] == nil {
+		c.names[o.name] = &[2][]*Record{}
+	}
+	c.names[o.name][side] = append(c.names[o.name][side], rec)
+	return true, nil
+}
+
+// planName finds the commands for one name, of which some records were and others are now.
+func (r *Room) planName(ctx context.Context, tx *db.Tx, name Name, were, are []*Record) ([]host.ResolverQuestion, bool, error) {
+	after, linked, err := r.activeAt(ctx, tx, name)
+	if err != nil {
+		return nil, false, err
+	}
+	before := slices.DeleteFunc(slices.Clone(after), func(x Record) bool {
+		return slices.ContainsFunc(are, func(y *Record) bool { return x.ID == y.ID })
+	})
+	for _, rec := range were {
+		before = append(before, *rec)
+	}
+	if linked && (len(before) == 0) != (len(after) == 0) {
+		return nil, false, nil // aliases that point to it lead elsewhere now
+	}
+	was, err := localOf(name, before)
+	if err != nil {
+		return nil, false, err
+	}
+	now, err := localOf(name, after)
+	if err != nil || was == nil && now == nil {
+		return nil, err == nil, err
+	}
+	if now == nil {
+		var zone bool // which is there without records, too
+		if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM dns_zones WHERE name = $1 AND active)`, strings.TrimSuffix(name.String(), ".")).Scan(&zone); err != nil {
+			return nil, false, err
+		}
+		if zone {
+			return []host.ResolverQuestion{ask("local_data_remove", name.String())}, true, nil
+		}
+	}
+	return nameCommands(was, now), true, nil
+}
+
+// activeAt are the records of a name that count, and whether there is an alias that points to it.
+func (r *Room) activeAt(ctx context.Context, tx *db.Tx, name Name) (records []Record, linked bool, err error) {
+	zones, names := owner{name: name}.stored()
+	records, err = r.records.Where(ctx, tx, `id IN (
+		SELECT r.id FROM unnest($1::text[], $2::text[]) s(zone, name) JOIN dns_zones z ON z.name = s.zone AND z.active JOIN dns_records r ON r.zone_id = z.id AND r.name = s.name
+		UNION ALL SELECT id FROM dns_records WHERE type = 'CNAME' AND value = $3)`, zones, names, name.String())
+	points := func(x Record) bool { return x.Type == alias && x.Value == name.String() }
+	linked = slices.ContainsFunc(records, points)
+	return slices.DeleteFunc(records, points), linked, err
+}
+
+// localOf is a name with its records; nil when it has none.
+func localOf(name Name, records []Record) (*local, error) {
+	if len(records) == 0 {
+		return nil, nil
+	}
+	n := &local{name: name}
+	for i := range records {
+		if err := n.add(owner{name: name}, &records[i]); err != nil {
+			return nil, err
+		}
+	}
+	n.sort()
+	return n, nil
+}

@@ -1,0 +1,223 @@
+package dns
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+
+	"edge.internal/gateway/internal/kit/host"
+)
+
+// unit is the daemon behind the room.
+const unit = host.Unbound
+
+func ask(words ...string) host.ResolverQuestion { return words }
+
+// tell has unbound do things while it runs.
+func (r *Room) tell(ctx context.Context, commands []host.ResolverQuestion) error {
+	for _, c := range commands {
+		answers, err := r.Host.ResolverAsk(ctx, c)
+		if err != nil {
+			return err
+		}
+		if !strings.HasPrefix(answers[0], "ok") {
+			return fmt.Errorf("unbound does not %s: %s", c[0], answers[0])
+		}
+	}
+	return nil
+}
+
+// check asks unbound whether it can read the staged drop-in; the main file does nothing but include it. It does not judge ports
+// of forwards: the types do.
+func (r *Room) check(ctx context.Context, files []host.File) error {
+	_, err := r.Host.Run(ctx, host.UnboundCheck, host.Input{Staged: files})
+	return err
+}
+
+// fixed are the attributes that unbound takes at its start alone.
+var fixed = []string{"interface", "interface-automatic", "ip-freebind", "num-threads", "so-reuseport"}
+
+// reload makes unbound read its files, and keeps its cache unless it has to be started anew.
+func (r *Room) reload(ctx context.Context, c *Config, files []host.File) error {
+	r.reloads.Add(1)
+	for _, attribute := range fixed {
+		answers, err := r.Host.ResolverAsk(ctx, ask("get_option", attribute))
+		if err != nil && !errors.Is(err, host.ErrNotRunning) {
+			return err
+		}
+		if err != nil || !slices.Equal(strings.Fields(answers[0]), written(files, attribute)) {
+			return r.Host.Restart(ctx, unit)
+		}
+	}
+	if err := r.tell(ctx, []host.ResolverQuestion{ask("reload_keep_cache")}); err != nil {
+		return err
+	}
+	return r.forgetLinks(ctx, c)
+}
+
+// written are the values of an attribute in the drop-in, and what unbound takes without.
+func written(files []host.File, attribute string) (list []string) {
+	for _, f := range files {
+		if f.Place != host.UnboundDropIn {
+			continue
+		}
+		for line := range strings.Lines(string(f.Content)) {
+			if word, ok := strings.CutPrefix(line, "  "+attribute+": "); ok {
+				list = append(list, unquoted(strings.TrimSpace(word)))
+			}
+		}
+	}
+	if len(list) == 0 && attribute != "interface" {
+		return []string{"no"}
+	}
+	return list
+}
+
+// unquoted is a value without the quotes around it, if it has some.
+func unquoted(word string) string {
+	if len(word) > 1 && (word[0] == '"' || word[0] == '\'') {
+		return word[1 : len(word)-1]
+	}
+	return word
+}
+
+// forgetLinks empties the cache of names that unbound is to ask itself for from now on: an alias must not be followed to what others
+// have said.
+func (r *Room) forgetLinks(ctx context.Context, c *Config) error {
+	m, err := c.model()
+	if err != nil {
+		return err
+	}
+	var commands []host.ResolverQuestion
+	for _, name := range m.links {
+		// What it takes for all types of a name are not quite all.
+		commands = append(commands, ask("flush", name.String()), ask("flush_type", name.String(), "TXT"), ask("flush_type", name.String(), "CAA"))
+	}
+	return r.tell(ctx, commands)
+}
+
+// verify says whether unbound runs with the configuration: what only a file can say by its mark, and all names and records by what
+// it has.
+func (r *Room) verify(ctx context.Context, c *Config, files []host.File) error {
+	m, err := c.model()
+	if err != nil {
+		return err
+	}
+	answers, err := r.Host.ResolverAsk(ctx, ask("list_local_zones"), ask("list_local_data"))
+	if err != nil {
+		return fmt.Errorf("unbound does not answer: %w", err)
+	}
+	if err := m.compareZones(answers[0]); err != nil {
+		return err
+	}
+	mark := written(files, "local-data")
+	return m.compareRecords(answers[1], mark[len(mark)-1])
+}
+
+// compareZones complains when a name is answered in another way than it should be. Those that are built in have no records to
+// speak of.
+func (m *model) compareZones(said string) error {
+	seen := 0
+	for line := range strings.Lines(said) {
+		name, kind, _ := strings.Cut(strings.TrimSpace(line), " ")
+		n := m.names[name]
+		switch {
+		case n != nil && kind == n.kind():
+			seen++
+		case n != nil:
+			return fmt.Errorf("unbound answers %s as %s instead of %s", name, kind, n.kind())
+		case kind != "static" && name != "localhost." && name != "":
+			return fmt.Errorf("unbound has a name %s that is not stored", name)
+		}
+	}
+	if seen != len(m.names) {
+		return fmt.Errorf("unbound has %d names instead of %d", seen, len(m.names))
+	}
+	return nil
+}
+
+// kind is the type of the local zone that the name is.
+func (n *local) kind() string {
+	if n.redirect {
+		return "redirect"
+	}
+	return "transparent"
+}
+
+// compareRecords complains when the records are not those that should be there.
+func (m *model) compareRecords(said, mark string) error {
+	want := map[string]bool{mark: true}
+	var long []string // those that are not listed whole
+	for _, n := range m.names {
+		for _, r := range n.records {
+			if text := r.String(); len(text) < listedLimit/shrink {
+				want[text] = true
+			} else {
+				long = append(long, text)
+			}
+		}
+	}
+	for line, whole := range lines(said) {
+		text := listed(line)
+		if want[text] {
+			delete(want, text)
+			continue
+		}
+		i := slices.IndexFunc(long, func(x string) bool { return x == text || !whole && strings.HasPrefix(x, text) })
+		switch name, _, _ := strings.Cut(text, " "); {
+		case i >= 0:
+			long = slices.Delete(long, i, i+1)
+		case name == markName.String():
+			return errors.New("unbound runs with another configuration")
+		case m.holds(name):
+			return fmt.Errorf("unbound has a record that is not stored: %.200s", text)
+		}
+	}
+	for text := range want {
+		return fmt.Errorf("unbound does not have the record %.200s", text)
+	}
+	if len(long) > 0 {
+		return fmt.Errorf("unbound does not have the record %.200s", long[0])
+	}
+	return nil
+}
+
+const (
+	// listedLimit is how many characters of a record unbound lists.
+	listedLimit = 1023
+	// shrink is by how much a record may be longer here than where unbound lists it: it does not escape quotes by numbers.
+	shrink = 4
+)
+
+// lines are the records that unbound lists, and whether each is whole. One that is cut off has no end of line either.
+func lines(said string) iter.Seq2[string, bool] {
+	return func(yield func(string, bool) bool) {
+		for said != "" {
+			line, whole := said[:min(len(said), listedLimit)], len(said) < listedLimit
+			if end := strings.IndexByte(line, '\n'); end >= 0 {
+				line, whole = line[:end], true
+			}
+			said = strings.TrimPrefix(said[len(line):], "\n")
+			if i := strings.LastIndexByte(line, '\\'); !whole && i >= len(line)-4 {
+				line = strings.TrimRight(line[:i], `\`) // what it escapes may be cut off
+			}
+			if line != "" && !yield(line, whole) {
+				return
+			}
+		}
+	}
+}
+
+// holds tells whether a name is one of the house or below one.
+func (m *model) holds(name string) bool {
+	for name != "" {
+		if m.names[name] != nil {
+			return true
+		}
+		_, name, _ = strings.Cut(name, ".")
+	}
+	return false
+}

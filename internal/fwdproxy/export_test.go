@@ -1,0 +1,4 @@
+package fwdproxy
+
+// Ask asks a machine's squid about files.
+var Ask = ask

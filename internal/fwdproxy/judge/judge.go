@@ -1,0 +1,236 @@
+// Package judge is the program that squid asks about every request. It holds the access list in memory, so that a change of the
+// list is nothing that squid has to hear of. What it does not understand, and whatever is asked before it has a list, it does not
+// let through.
+package judge
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"edge.internal/gateway/internal/fwdproxy/verdict"
+)
+
+// Options say where things are.
+type Options struct {
+	// Configuration names the configuration of squid that this judge was started with.
+	Configuration string
+	// List is the file of the access list.
+	List string
+	// Socket is where the gateway tells that the list has changed.
+	Socket string
+	Now    func() time.Time
+}
+
+// judge has a list, or does not have one yet.
+type judge struct {
+	Options
+	loading sync.Mutex
+	current atomic.Pointer[loaded]
+}
+
+// loaded is a list and the digest of its file.
+type loaded struct {
+	*verdict.List
+	digest string
+}
+
+// Run answers the questions of in until there are no more. What is wrong but does not keep it from judging goes to log.
+func Run(o Options, in io.Reader, out io.Writer, log io.Writer) error {
+	j := &judge{Options: o}
+	if err := j.load(); err != nil {
+		fmt.Fprintln(log, "gateway-acl: every request is denied:", err)
+	}
+	if l, err := listen(o.Socket); err != nil {
+		fmt.Fprintln(log, "gateway-acl: changes of the list will not be heard of:", err)
+	} else {
+		defer l.Close()
+		go j.serve(l)
+	}
+	return j.answer(in, out)
+}
+
+// load reads the list. One that cannot be read leaves the one that is there.
+func (j *judge) load() error {
+	j.loading.Lock()
+	defer j.loading.Unlock()
+	content, err := os.ReadFile(j.List)
+	if err != nil {
+		return err
+	}
+	list, err := verdict.Read(content)
+	if err != nil {
+		return err
+	}
+	j.current.Store(&loaded{list, verdict.Digest(content)})
+	return nil
+}
+
+// longest is how long a question may be: squid takes URLs of at most 8 KiB, and quoting makes three characters of one.
+const longest = 64 << 10
+
+// answer answers squid's questions, several at a time where several are there.
+func (j *judge) answer(in io.Reader, out io.Writer) error {
+	reader, writer := bufio.NewReaderSize(in, longest), bufio.NewWriter(out)
+	for {
+		line, err := reader.ReadSlice('\n')
+		if errors.Is(err, io.EOF) {
+			return writer.Flush()
+		}
+		if err != nil {
+			return err // squid starts another one, and denies meanwhile
+		}
+		channel, question, _ := bytes.Cut(bytes.TrimRight(line, "\r\n"), []byte(" "))
+		if _, err := fmt.Fprintf(writer, "%s %s\n", channel, j.judge(string(question))); err != nil {
+			return err
+		}
+		if reader.Buffered() == 0 {
+			if err := writer.Flush(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// judge is the answer to one question. Only an answer that begins with OK and has a verdict that squid's configuration knows lets
+// a request through.
+func (j *judge) judge(question string) string {
+	list := j.current.Load()
+	if list == nil {
+		return `BH message="there is no access list"`
+	}
+	request, err := parse(question)
+	if err != nil {
+		return `BH message="the question is not understood"`
+	}
+	request.At = j.Now()
+	v := list.Judge(request)
+	switch {
+	case !v.Decided:
+		return "OK verdict=" + list.Layout + "-pass"
+	case v.Allow:
+		return "OK verdict=" + list.Layout + "-allow-" + strconv.Itoa(v.Position)
+	}
+	return "OK verdict=" + list.Layout + "-deny-" + strconv.Itoa(v.Position)
+}
+
+// parse reads a question: source, method, host, port and URL, each quoted as in a URL, and squid's mark that there is nothing else.
+func parse(question string) (*verdict.Request, error) {
+	words := strings.Split(question, " ")
+	if len(words) != 6 || words[5] != "-" {
+		return nil, errors.New("not six words")
+	}
+	for i, word := range words {
+		words[i] = unescape(word)
+	}
+	source, err := netip.ParseAddr(words[0])
+	if err != nil {
+		return nil, err
+	}
+	port, err := strconv.ParseUint(words[3], 10, 16)
+	if err != nil {
+		return nil, err
+	}
+	host := strings.ToLower(strings.TrimSuffix(strings.Trim(words[2], "[]"), "."))
+	if host == "" || words[1] == "" || words[4] == "" {
+		return nil, errors.New("something is missing")
+	}
+	return &verdict.Request{Source: source.Unmap().WithZone(""), Method: strings.ToUpper(words[1]), Host: host, Port: int(port), URL: words[4]}, nil
+}
+
+// unescape decodes what can be decoded: a URL may hold a percent sign that means nothing.
+func unescape(text string) string {
+	var b strings.Builder
+	for text != "" {
+		before, after, found := strings.Cut(text, "%")
+		b.WriteString(before)
+		if !found {
+			break
+		}
+		text = after
+		if len(after) < 2 {
+			b.WriteByte('%')
+			continue
+		}
+		n, err := strconv.ParseUint(after[:2], 16, 8)
+		if err != nil {
+			b.WriteByte('%')
+			continue
+		}
+		b.WriteByte(byte(n))
+		text = after[2:]
+	}
+	return b.String()
+}
+
+// listen makes the socket beside its place first: a judge that is about to end may still have it, and nobody sees it before it has
+// its mode.
+func listen(path string) (net.Listener, error) {
+	fresh := fmt.Sprintf("%s.%d", path, os.Getpid())
+	if err := os.Remove(fresh); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: fresh, Net: "unix"})
+	if err != nil {
+		return nil, err
+	}
+	l.SetUnlinkOnClose(false) // by then it is somebody else's
+	if err = os.Chmod(fresh, 0o660); err == nil {
+		err = os.Rename(fresh, path)
+	}
+	if err != nil {
+		_ = l.Close()
+		os.Remove(fresh)
+		return nil, err
+	}
+	return l, nil
+}
+
+// askWithin is how long who connects may take to say what it wants.
+const askWithin = 5 * time.Second
+
+// serve answers the gateway.
+func (j *judge) serve(l net.Listener) {
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			defer conn.Close()
+			_ = conn.SetDeadline(time.Now().Add(askWithin))
+			command, err := bufio.NewReader(io.LimitReader(conn, 64)).ReadString('\n')
+			if err == nil {
+				_, _ = io.WriteString(conn, j.command(strings.TrimSpace(command))+"\n")
+			}
+		}()
+	}
+}
+
+// command does what the gateway wants, and says what squid's configuration and the list are now.
+func (j *judge) command(command string) string {
+	switch command {
+	case "reload":
+		if err := j.load(); err != nil {
+			return "error " + strings.ReplaceAll(err.Error(), "\n", " ")
+		}
+	case "state":
+	default:
+		return "error no such command"
+	}
+	digest := "-"
+	if list := j.current.Load(); list != nil {
+		digest = list.digest
+	}
+	return "ok " + j.Configuration + " " + digest
+}

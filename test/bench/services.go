@@ -1,0 +1,15 @@
+package main
+
+import "context"
+
+// measureServices runs what is measured of the services beside the proxies and the packet filter.
+func measureServices(ctx context.Context, s settings) (goals []goal, err error) {
+	for _, measure := range []func(context.Context, settings) ([]goal, error){measureDNS, measureForwardProxy, measureDHCP} {
+		got, err := measure(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		goals = append(goals, got...)
+	}
+	return goals, nil
+}

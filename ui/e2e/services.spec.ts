@@ -1,0 +1,171 @@
+import { execFileSync } from 'node:child_process'
+import type { Locator, Page } from '@playwright/test'
+import { byAPI, choose, expect, expectAccessible, onGateway, test } from './gateway'
+
+// Each test goes on where the one before it stopped.
+test.describe.configure({ mode: 'serial' })
+
+const zone = 'corp.example.net'
+const row = (where: Page | Locator, text: string) => where.getByRole('row').filter({ hasText: text })
+const form = (page: Page) => page.getByRole('dialog')
+const save = (where: Page | Locator) => where.getByRole('button', { name: 'Save', exact: true }).click()
+
+/** What the API has, whatever the page shows. */
+const stored = (path: string) =>
+  byAPI(async (api) => (await (await api.get(`/api/v1${path}`)).json()).data as Record<string, unknown>[])
+
+test.describe('a zone', () => {
+  test.use({ expected: [400] })
+
+  test('is made, and its records are those of their type', async ({ page }) => {
+    await page.goto('/services/dns')
+    await page.getByRole('link', { name: 'Add a zone' }).click()
+    await form(page).getByLabel('Name').fill(zone)
+    await save(form(page))
+    await expect(page).toHaveURL(/\/services\/dns\/zones\/[^/]+$/)
+    await expect(page.getByRole('heading', { name: zone })).toBeVisible()
+
+    await page.getByRole('link', { name: 'Add a record' }).click()
+    await choose(page, 'Type', 'SRV: where a service is')
+    await form(page).getByLabel('Name').fill('_sip._tcp')
+    await expect(form(page)).toContainText(`It will be _sip._tcp.${zone}`)
+    await form(page).getByLabel('Value').fill('sip.corp.example.net')
+    await form(page).getByLabel('Priority').fill('10')
+    await form(page).getByLabel('Weight').fill('5')
+    await form(page).getByLabel('Port').fill('5060')
+    await choose(page, 'Type', 'A: IPv4 address')
+    await expect(form(page).getByLabel('Weight')).toHaveCount(0)
+    await form(page).getByLabel('Name').fill('www')
+    await save(form(page))
+    await expect(form(page).getByLabel('Value')).toHaveAttribute('aria-invalid', 'true')
+    await form(page).getByLabel('Value').fill('192.0.2.10')
+    await expectAccessible(page)
+    await save(form(page))
+    await expect(row(page, `www.${zone}`)).toContainText('192.0.2.10')
+    expect(await stored('/dns/records')).toMatchObject([
+      { name: 'www', type: 'A', value: '192.0.2.10', priority: null, port: null },
+    ])
+    await expect.poll(() => onGateway('dig', '+short', '@127.0.0.1', `www.${zone}`)).toContain('192.0.2.10')
+  })
+})
+
+test('an entry of a zone is found by the palette', async ({ page }) => {
+  await page.goto('/')
+  await page.getByRole('heading', { level: 1 }).waitFor()
+  await page.keyboard.press('Control+K')
+  await page.getByPlaceholder('Go to, find, do…').fill(`www.${zone}`)
+  await page.getByRole('button', { name: `www.${zone}` }).click()
+  await expect(form(page).getByLabel('Value')).toHaveValue('192.0.2.10')
+})
+
+test('the cache is flushed when it is agreed to', async ({ page }) => {
+  await page.goto('/services/dns/statistics')
+  await page.getByRole('button', { name: 'Flush the cache' }).click()
+  await form(page).getByRole('button', { name: 'Flush the cache' }).click()
+  await expect(page.getByText('The cache is empty')).toBeVisible()
+})
+
+test('a subnet follows its interface, and a lease becomes a reservation', async ({ page }) => {
+  await page.goto('/services/dhcp')
+  await expect(page.getByRole('heading', { name: 'DHCP is off' })).toBeVisible()
+  await page.getByRole('link', { name: 'Subnets' }).click()
+  await page.getByRole('link', { name: 'Add a subnet' }).click()
+  await form(page).getByRole('combobox', { name: 'Interface' }).click()
+  await page.getByRole('option', { name: /^lan0/ }).click()
+  await expect(form(page).getByLabel('Network')).toHaveValue('10.10.0.0/24')
+  await expect(form(page).getByLabel('First address')).toHaveValue('10.10.0.128')
+  await expect(form(page).getByLabel('Gateway')).toHaveValue('10.10.0.1')
+  await form(page).getByLabel('Last address').fill('10.10.0.199')
+  await save(form(page))
+  await expect(row(page, '10.10.0.0/24')).toContainText('10.10.0.128 – 10.10.0.199')
+
+  await page.getByRole('link', { name: 'Switch it on' }).click()
+  await page.getByLabel('Hand out addresses').check({ force: true })
+  await save(page)
+  await expect(page.getByText('The change is live.')).toBeVisible()
+
+  // The browser is a machine on the inside.
+  const client = ['udhcpc', '-i', 'eth0', '-f', '-n', '-q', '-t', '5', '-T', '1', '-s', '/bin/true']
+  execFileSync('busybox', [...client, '-x', 'hostname:laptop'])
+  await page.getByRole('link', { name: 'Leases' }).click()
+  await expect(row(page, 'laptop')).toContainText('active')
+  await expect(page.getByText('1 of 72')).toBeVisible()
+  await expectAccessible(page)
+  await row(page, 'laptop').getByRole('link', { name: 'Make a reservation' }).click()
+  await expect(form(page).getByLabel('Name')).toHaveValue('laptop')
+  await save(form(page))
+  await expect(row(page, 'laptop')).toContainText('10.10.0.0/24')
+  await page.getByRole('link', { name: 'Leases' }).click()
+  await expect(row(page, 'laptop').getByRole('link', { name: 'reserved' })).toBeVisible()
+})
+
+test('entries of the access list are put into order', async ({ page }) => {
+  await page.goto('/services/forward-proxy')
+  await expect(page.getByText('The forward proxy is off')).toBeVisible()
+  const make = async (name: string, value: string) => {
+    await page.getByRole('link', { name: 'Add an entry' }).click()
+    await form(page).getByLabel('Name').fill(name)
+    await form(page).getByLabel('Value').fill(value)
+    await save(form(page))
+    await expect(row(page, name)).toContainText('deny')
+  }
+  await make('News', '.news.example')
+  await make('Games', '.games.example')
+  await page.getByRole('button', { name: 'Move Games' }).focus()
+  await page.keyboard.press('Space')
+  await expect(page.locator('[data-dragging]')).toBeVisible()
+  await page.keyboard.press('ArrowUp')
+  await expect(page.getByText(/^Games over place 1/)).toBeAttached()
+  await page.keyboard.press('Space')
+  const names = async () => (await stored('/forward-proxy/acls')).map(({ name }) => name)
+  await expect.poll(names).toEqual(['Games', 'News'])
+  await row(page, 'Games').getByRole('switch').click()
+  await expect(page.getByText('Games is off')).toBeVisible()
+})
+
+test('a client gets a secret, and a user what its client is told', async ({ page }) => {
+  await page.goto('/services/radius/clients')
+  await page.getByRole('link', { name: 'Add a client' }).click()
+  await form(page).getByLabel('Name').fill('switch-1')
+  await form(page).getByLabel('Address').fill('10.10.0.2')
+  await form(page).getByRole('button', { name: 'Make a strong one' }).click()
+  await expect(form(page).getByRole('textbox', { name: 'Shared secret' })).toHaveValue(/^[a-z2-9]{32}$/)
+  await save(form(page))
+  await expect(row(page, 'switch-1')).toContainText('configured')
+
+  await page.getByRole('link', { name: 'Users', exact: true }).first().click()
+  await page.getByRole('link', { name: 'Add a user' }).click()
+  await form(page).getByLabel('Name').fill('anna')
+  await form(page).getByRole('textbox', { name: 'Password' }).fill('the password of anna')
+  await form(page).getByLabel('VLAN').fill('20')
+  await save(form(page))
+  await expect(row(page, 'anna')).toContainText('20')
+
+  // A saved user keeps its password when nothing is typed.
+  await row(page, 'anna').getByRole('link', { name: 'anna', exact: true }).click()
+  await expect(form(page).getByRole('textbox', { name: 'Password' })).toHaveValue('')
+  await form(page).getByLabel('VLAN').fill('30')
+  await save(form(page))
+  await expect(row(page, 'anna')).toContainText('30')
+
+  await page.getByRole('link', { name: 'Switch it on' }).click()
+  await page.getByLabel('Let users log in').check({ force: true })
+  await save(page)
+  await expect(page.getByText('The change is live.').last()).toBeVisible()
+  await page.getByRole('link', { name: 'Test a log-in' }).click()
+  const attempt = async (password: string, method: string, outcome: string) => {
+    await form(page).getByLabel('Name').fill('anna')
+    await form(page).getByRole('textbox', { name: 'Password' }).fill(password)
+    await form(page).getByText(method, { exact: true }).click()
+    await form(page).getByRole('button', { name: 'Try it' }).click()
+    await expect(form(page).getByText(outcome, { exact: true })).toBeVisible()
+  }
+  await attempt('not the password', 'PAP', 'rejected')
+  await attempt('the password of anna', 'CHAP', 'accepted')
+  await expect(form(page)).toContainText('Tunnel-Private-Group-Id')
+  await expectAccessible(page)
+  await form(page).getByRole('button', { name: 'Close' }).click()
+  await page.getByRole('link', { name: 'Last log-ins' }).click()
+  await expect(row(page, 'anna').filter({ hasText: 'accepted' })).toBeVisible()
+  await expect(row(page, 'anna').filter({ hasText: 'rejected' })).toBeVisible()
+})

@@ -1,0 +1,91 @@
+import { useQuery } from '@tanstack/react-query'
+import { Outlet, useLocation } from '@tanstack/react-router'
+import { useTranslation } from 'react-i18next'
+import type { DhcpReservation } from '../../api/types'
+import { paths } from '../../app/paths'
+import type { Column } from '../../kit/DataTable'
+import type { FieldSpec } from '../../kit/fields'
+import { CreateDrawer, EditDrawer } from '../../kit/ResourceDrawers'
+import { ResourceList } from '../../kit/ResourceList'
+import { dhcpReservations, dhcpSubnets } from './resources'
+import { rank, spellings } from './subnet'
+
+function useSubnets() {
+  const { data = [] } = useQuery({ queryKey: [dhcpSubnets.kind], queryFn: dhcpSubnets.list })
+  return data.map(({ id, cidr }) => ({ value: id, label: cidr }))
+}
+
+export default function Reservations() {
+  const { t } = useTranslation('dhcp')
+  const subnets = useSubnets()
+  const cidrOf = (row: DhcpReservation) => subnets.find(({ value }) => value === row.subnet_id)?.label ?? ''
+  const columns: Column<DhcpReservation>[] = [
+    {
+      key: 'ip',
+      header: t('reservation.ip.label'),
+      cell: (row) => <span className="mono">{row.ip}</span>,
+      sortBy: (row) => rank(row.ip),
+    },
+    {
+      key: 'mac',
+      header: t('reservation.mac.label'),
+      cell: (row) => <span className="mono">{row.mac}</span>,
+      sortBy: (row) => row.mac,
+    },
+    {
+      key: 'hostname',
+      header: t('reservation.hostname.label'),
+      width: 'minmax(0, 1.4fr)',
+      cell: (row) => row.hostname || <span className="soft">–</span>,
+      sortBy: (row) => row.hostname,
+    },
+    {
+      key: 'subnet',
+      header: t('reservation.subnet_id.label'),
+      cell: (row) => <span className="mono">{cidrOf(row)}</span>,
+      sortBy: cidrOf,
+    },
+  ]
+  return (
+    <>
+      <ResourceList
+        resource={dhcpReservations}
+        text="dhcp:reservation"
+        columns={columns}
+        filters={[
+          {
+            key: 'subnet',
+            label: t('reservation.subnet_id.label'),
+            options: subnets,
+            of: (row) => row.subnet_id,
+            many: true,
+          },
+        ]}
+        searchText={(row) => [row.ip, ...spellings(row.mac), row.hostname, row.id].join(' ')}
+        rowLink={(row) => paths.dhcpReservation(row.id)}
+        createLink={paths.dhcpReservationNew}
+      />
+      <Outlet />
+    </>
+  )
+}
+
+function useForm() {
+  const fields: FieldSpec[] = [
+    { name: 'subnet_id', type: 'select', required: true, choices: useSubnets() },
+    { name: 'mac', type: 'mono', required: true },
+    { name: 'ip', type: 'mono', required: true },
+    { name: 'hostname', type: 'mono' },
+  ]
+  return { resource: dhcpReservations, text: 'dhcp:reservation', list: paths.dhcpReservations, fields }
+}
+
+/** A new reservation; a draft comes along from the lease that it is made of. */
+export function Create() {
+  const draft = (useLocation().state as { draft?: object }).draft
+  return <CreateDrawer {...useForm()} defaults={{ subnet_id: null, mac: '', ip: '', hostname: '', ...draft }} />
+}
+
+export function Edit() {
+  return <EditDrawer {...useForm()} name={(row) => `${row.mac} ${row.ip}`} />
+}

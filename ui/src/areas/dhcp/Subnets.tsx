@@ -1,0 +1,137 @@
+import { useQuery } from '@tanstack/react-query'
+import { Outlet } from '@tanstack/react-router'
+import { useTranslation } from 'react-i18next'
+import type { DhcpSubnet } from '../../api/types'
+import { paths } from '../../app/paths'
+import type { Column } from '../../kit/DataTable'
+import type { FieldSpec, Values } from '../../kit/fields'
+import { CreateDrawer, EditDrawer } from '../../kit/ResourceDrawers'
+import { ResourceList } from '../../kit/ResourceList'
+import { RowSwitch } from '../../kit/RowSwitch'
+import { useLinks } from '../network/useLinks'
+import { PoolBar } from './PoolBar'
+import { dhcpSubnets, leasesQuery } from './resources'
+import { networkOf, propose, rank } from './subnet'
+
+export default function Subnets() {
+  const { t } = useTranslation('dhcp')
+  const leases = useQuery(leasesQuery())
+  const columns: Column<DhcpSubnet>[] = [
+    {
+      key: 'active',
+      header: t('subnet.on'),
+      width: '34px',
+      cell: (row) => <RowSwitch resource={dhcpSubnets} row={row} field="active" name={row.cidr} harmless />,
+    },
+    {
+      key: 'cidr',
+      header: t('subnet.cidr.label'),
+      main: true,
+      cell: (row) => <span className={row.active ? 'mono' : 'mono soft'}>{row.cidr}</span>,
+      sortBy: (row) => rank(row.cidr.split('/')[0] ?? ''),
+    },
+    {
+      key: 'interface',
+      header: t('subnet.interface.label'),
+      width: '110px',
+      cell: (row) => <span className="mono">{row.interface}</span>,
+      sortBy: (row) => row.interface,
+    },
+    {
+      key: 'range',
+      header: t('subnet.range'),
+      width: 'minmax(0, 1.4fr)',
+      cell: (row) => <span className="mono">{`${row.range_start} – ${row.range_end}`}</span>,
+      sortBy: (row) => rank(row.range_start),
+    },
+    {
+      key: 'gateway',
+      header: t('subnet.gateway.label'),
+      cell: (row) => (row.gateway ? <span className="mono">{row.gateway}</span> : <span className="soft">–</span>),
+    },
+    {
+      key: 'pool',
+      header: t('pool.column'),
+      width: 'minmax(160px, 1.2fr)',
+      cell: (row) => <PoolBar usage={leases.data?.usage.get(row.id)} />,
+      sortBy: (row) => leases.data?.usage.get(row.id)?.leased,
+    },
+  ]
+  return (
+    <>
+      <ResourceList
+        resource={dhcpSubnets}
+        text="dhcp:subnet"
+        columns={columns}
+        searchText={(row) =>
+          [row.cidr, row.interface, row.range_start, row.range_end, row.gateway, row.domain_name, row.id].join(' ')
+        }
+        rowLink={(row) => paths.dhcpSubnet(row.id)}
+        createLink={paths.dhcpSubnetNew}
+      />
+      <Outlet />
+    </>
+  )
+}
+
+/** Interfaces that the gateway declares; those inside first, because addresses are handed out nowhere else. */
+function useForm() {
+  const { t } = useTranslation('dhcp')
+  const declared = useLinks().links.filter(({ declared: row, zone }) => row && zone !== 'wan')
+  const inside = declared.filter(({ zone }) => zone === 'lan')
+  const others = declared.filter(({ zone }) => zone !== 'lan')
+  const items = (links: typeof declared) => links.map(({ name, zone }) => ({ value: name, label: `${name} (${zone})` }))
+  const fields: FieldSpec[] = [
+    {
+      name: 'interface',
+      type: 'select',
+      required: true,
+      choices: [
+        { group: t('subnet.interface.inside'), items: items(inside) },
+        { group: t('subnet.interface.others'), items: items(others) },
+      ].filter((group) => group.items.length > 0),
+    },
+    { name: 'cidr', type: 'mono', required: true },
+    { name: 'range_start', type: 'mono', required: true },
+    { name: 'range_end', type: 'mono', required: true },
+    { name: 'active', type: 'switch' },
+    { name: 'gateway', type: 'mono', section: 'clients' },
+    { name: 'dns_servers', type: 'list' },
+    { name: 'ntp_servers', type: 'list' },
+    { name: 'domain_name', type: 'mono' },
+    { name: 'lease_seconds', type: 'span', min: 60, max: 31_536_000 },
+  ]
+  const follow = (values: Values): Values => {
+    const bound = declared.find(({ name }) => name === values.interface)?.addresses.map(({ text }) => text) ?? []
+    const cidr = bound.map(networkOf).find(Boolean) ?? ''
+    return {
+      cidr,
+      ...propose(
+        String(values.cidr ?? ''),
+        bound.map((text) => text.split('/')[0] ?? ''),
+      ),
+    }
+  }
+  return { resource: dhcpSubnets, text: 'dhcp:subnet', list: paths.dhcpSubnets, fields, follow }
+}
+
+const blank = {
+  interface: null,
+  cidr: '',
+  range_start: '',
+  range_end: '',
+  gateway: '',
+  dns_servers: [],
+  ntp_servers: [],
+  domain_name: '',
+  lease_seconds: null,
+  active: true,
+}
+
+export function Create() {
+  return <CreateDrawer {...useForm()} defaults={blank} />
+}
+
+export function Edit() {
+  return <EditDrawer {...useForm()} name={(row) => row.cidr} />
+}

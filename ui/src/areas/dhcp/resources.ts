@@ -1,0 +1,24 @@
+import { keepPreviousData, queryOptions } from '@tanstack/react-query'
+import { http, unwrap } from '../../api/client'
+import { resource, singleton } from '../../api/resource'
+
+export const dhcpSubnets = resource('dhcp.subnet', '/dhcp/subnets')
+export const dhcpReservations = resource('dhcp.reservation', '/dhcp/reservations')
+export const dhcpSettings = singleton('dhcp.settings', '/dhcp/settings', 'put')
+
+/** Who has which address now, and how full each subnet is. Of very many leases a search finds those that are not shown. */
+export const leasesQuery = (search = '') =>
+  queryOptions({
+    queryKey: ['dhcp', 'leases', search],
+    queryFn: async () => {
+      const { leases, total, usage, error } = await unwrap(http.GET('/dhcp/leases', { params: { query: { search } } }))
+      return {
+        error,
+        total,
+        leases: leases.map((lease) => ({ ...lease, id: lease.ip })),
+        usage: new Map(usage.map((one) => [one.subnet_id, one])),
+      }
+    },
+    refetchInterval: 5000,
+    placeholderData: keepPreviousData,
+  })

@@ -1,0 +1,22 @@
+import { useTranslation } from 'react-i18next'
+import { paths } from '../../app/paths'
+import { addTexts } from '../../i18n/i18n'
+import { ServicePage } from '../../kit/ServicePage'
+import en from './en.json'
+
+addTexts('dns', en)
+
+export default function DnsPage() {
+  const { t } = useTranslation('dns')
+  return (
+    <ServicePage
+      text="dns"
+      component="dns"
+      tabs={[
+        { to: paths.dns, label: t('tabs.zones') },
+        { to: paths.dnsSettings, label: t('tabs.settings') },
+        { to: paths.dnsStatistics, label: t('tabs.statistics') },
+      ]}
+    />
+  )
+}

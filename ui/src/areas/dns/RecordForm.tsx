@@ -1,0 +1,69 @@
+import { useQuery } from '@tanstack/react-query'
+import { useParams } from '@tanstack/react-router'
+import { useTranslation } from 'react-i18next'
+import { paths } from '../../app/paths'
+import type { FieldSpec, Values } from '../../kit/fields'
+import { CreateDrawer, EditDrawer } from '../../kit/ResourceDrawers'
+import classes from './Dns.module.css'
+import { fullName, hasNumber, recordShape, recordTypes } from './record'
+import { dnsRecords, dnsZones } from './resources'
+
+/** The form of a record: what it asks for, and what it explains, follows from the type. */
+function useForm() {
+  const { t } = useTranslation('dns')
+  const { zone: id } = useParams({ strict: false }) as { zone: string }
+  const zones = useQuery({ queryKey: [dnsZones.kind], queryFn: dnsZones.list })
+  const zone = zones.data?.find((one) => one.id === id)?.name ?? ''
+  const fields: FieldSpec[] = [
+    {
+      name: 'type',
+      type: 'select',
+      required: true,
+      choices: recordTypes.map((value) => ({ value, label: t(`record.types.${value}`) })),
+    },
+    { name: 'name', type: 'mono', help: ({ name }) => <FullName typed={String(name ?? '')} zone={zone} /> },
+    {
+      name: 'value',
+      type: 'mono',
+      required: true,
+      help: ({ type }) => t(`record.value.helps.${type}`),
+      placeholder: ({ type }) => t(`record.value.examples.${type}`),
+    },
+    { name: 'priority', type: 'number', min: 0, max: 65_535, when: hasNumber('priority') },
+    { name: 'weight', type: 'number', min: 0, max: 65_535, when: hasNumber('weight') },
+    { name: 'port', type: 'number', min: 0, max: 65_535, when: hasNumber('port') },
+    { name: 'ttl', type: 'span', min: 0, max: 2_147_483_647 },
+  ]
+  return {
+    resource: dnsRecords,
+    text: 'dns:record',
+    list: paths.dnsZone(id),
+    fields,
+    shape: recordShape(id),
+    zone,
+  }
+}
+
+function FullName({ typed, zone }: { typed: string; zone: string }) {
+  const { t } = useTranslation('dns')
+  return (
+    <>
+      {t('record.name.help')}
+      <span aria-live="polite" className={classes.full}>
+        {t('record.name.full')} <b className="mono">{fullName(typed, zone)}</b>
+      </span>
+    </>
+  )
+}
+
+const defaults: Values = { name: '', type: 'A', value: '', ttl: 3600, priority: null, weight: null, port: null }
+
+export function Create() {
+  const { zone: _, ...form } = useForm()
+  return <CreateDrawer {...form} defaults={defaults} />
+}
+
+export function Edit() {
+  const { zone, ...form } = useForm()
+  return <EditDrawer {...form} name={(row) => `${fullName(row.name, zone)} ${row.type}`} />
+}

@@ -1,0 +1,24 @@
+import { useTranslation } from 'react-i18next'
+import type { FieldSpec } from '../../kit/fields'
+import { Panel } from '../../kit/Page'
+import { SettingsForm } from '../../kit/ResourceForm'
+import { dnsSettings } from './resources'
+
+const fields: FieldSpec[] = [
+  { name: 'listen_addresses', type: 'list', section: 'clients' },
+  { name: 'access_acl', type: 'list' },
+  { name: 'upstream_forwards', type: 'list', section: 'upstream' },
+  { name: 'dnssec_validation', type: 'switch' },
+  { name: 'qname_minimisation', type: 'switch' },
+  { name: 'cache_min_ttl', type: 'span', min: 0, max: 86_400, section: 'cache' },
+  { name: 'cache_max_ttl', type: 'span', min: 0, max: 604_800 },
+]
+
+export default function Settings() {
+  const { t } = useTranslation('dns')
+  return (
+    <Panel title={t('settings.title')}>
+      <SettingsForm singleton={dnsSettings} text="dns:settings" fields={fields} />
+    </Panel>
+  )
+}

@@ -1,0 +1,5 @@
+import { resource, singleton } from '../../api/resource'
+
+export const dnsZones = resource('dns.zone', '/dns/zones')
+export const dnsRecords = resource('dns.record', '/dns/records')
+export const dnsSettings = singleton('dns.settings', '/dns/settings', 'put')

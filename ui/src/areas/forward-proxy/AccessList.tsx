@@ -1,0 +1,136 @@
+import { IconBan, IconCheck } from '@tabler/icons-react'
+import { Outlet } from '@tanstack/react-router'
+import { useTranslation } from 'react-i18next'
+import type { ForwardProxyAcl } from '../../api/types'
+import { paths } from '../../app/paths'
+import type { Column } from '../../kit/DataTable'
+import type { FieldSpec } from '../../kit/fields'
+import { CreateDrawer, EditDrawer } from '../../kit/ResourceDrawers'
+import { ResourceList } from '../../kit/ResourceList'
+import { RowSwitch } from '../../kit/RowSwitch'
+import { Badge } from '../../kit/StateBadge'
+import { useReorder } from '../../kit/useReorder'
+import { aclActions, aclTypes } from './acl'
+import classes from './ForwardProxy.module.css'
+import { forwardProxyAcls } from './resources'
+
+export default function AccessList() {
+  const { t } = useTranslation('forward-proxy')
+  const reorder = useReorder(forwardProxyAcls)
+  const columns: Column<ForwardProxyAcl>[] = [
+    {
+      key: 'active',
+      header: t('acl.on'),
+      width: '34px',
+      cell: (row) => <RowSwitch resource={forwardProxyAcls} row={row} field="active" name={row.name} harmless />,
+    },
+    {
+      key: 'name',
+      header: t('acl.name.label'),
+      width: 'minmax(0, 1.2fr)',
+      main: true,
+      cell: (row) => <span className={row.active ? undefined : 'soft'}>{row.name}</span>,
+      sortBy: (row) => row.name,
+    },
+    {
+      key: 'type',
+      header: t('acl.type.label'),
+      cell: (row) => t(`acl.types.${row.type}`),
+      sortBy: (row) => row.type,
+    },
+    {
+      key: 'value',
+      header: t('acl.value.label'),
+      width: 'minmax(0, 1.8fr)',
+      cell: (row) => (
+        <span className={`mono ${classes.value}`} title={row.value}>
+          {row.value}
+        </span>
+      ),
+      sortBy: (row) => row.value,
+    },
+    {
+      key: 'action',
+      header: t('acl.action.short'),
+      width: '90px',
+      cell: (row) => <ActionBadge action={row.action} />,
+      sortBy: (row) => row.action,
+    },
+  ]
+  return (
+    <>
+      <ResourceList
+        resource={forwardProxyAcls}
+        text="forward-proxy:acl"
+        columns={columns}
+        filters={[
+          {
+            key: 'action',
+            label: t('acl.action.short'),
+            options: aclActions.map((value) => ({ value, label: t(`acl.actions.${value}`) })),
+            of: (row) => row.action,
+          },
+        ]}
+        searchText={(row) => [row.name, row.type, t(`acl.types.${row.type}`), row.value, row.id].join(' ')}
+        rowLink={(row) => paths.forwardProxyAcl(row.id)}
+        createLink={paths.forwardProxyAclNew}
+        order={{ save: reorder, name: (row) => row.name }}
+        end={<End />}
+      />
+      <Outlet />
+    </>
+  )
+}
+
+function ActionBadge({ action }: Pick<ForwardProxyAcl, 'action'>) {
+  const { t } = useTranslation('forward-proxy')
+  const allow = action === 'allow'
+  return (
+    <Badge tone={allow ? 'live' : 'bad'} icon={allow ? IconCheck : IconBan}>
+      {t(`acl.actions.${action}`)}
+    </Badge>
+  )
+}
+
+/** What becomes of a request that no entry matches. */
+function End() {
+  const { t } = useTranslation('forward-proxy')
+  return (
+    <p className={classes.end}>
+      <span>{t('acl.end')}</span>
+      <ActionBadge action="allow" />
+    </p>
+  )
+}
+
+function useForm() {
+  const { t } = useTranslation('forward-proxy')
+  const fields: FieldSpec[] = [
+    { name: 'name', type: 'text', required: true },
+    {
+      name: 'type',
+      type: 'select',
+      required: true,
+      choices: aclTypes.map((value) => ({ value, label: t(`acl.types.${value}`) })),
+    },
+    {
+      name: 'value',
+      type: 'mono',
+      required: true,
+      help: ({ type }) => t(`acl.value.helps.${type}`),
+      placeholder: ({ type }) => t(`acl.value.examples.${type}`),
+    },
+    { name: 'action', type: 'segments', options: aclActions },
+    { name: 'active', type: 'switch' },
+  ]
+  return { resource: forwardProxyAcls, text: 'forward-proxy:acl', list: paths.forwardProxy, fields }
+}
+
+export function Create() {
+  const defaults = { name: '', type: 'dstdomain', value: '', action: 'deny', active: true }
+  return <CreateDrawer {...useForm()} defaults={defaults} />
+}
+
+export function Edit() {
+  return <EditDrawer {...useForm()} name={(row) => row.name} />
+}

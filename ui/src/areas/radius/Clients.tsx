@@ -1,0 +1,79 @@
+import { Outlet } from '@tanstack/react-router'
+import { useTranslation } from 'react-i18next'
+import { paths } from '../../app/paths'
+import type { FieldSpec } from '../../kit/fields'
+import { CreateDrawer, EditDrawer } from '../../kit/ResourceDrawers'
+import { ResourceList } from '../../kit/ResourceList'
+import { randomSecret } from '../../kit/random-secret'
+import { Badge } from '../../kit/StateBadge'
+import { Time } from '../../kit/Time'
+import { radiusClients } from './resources'
+
+const fields = (fresh: boolean): FieldSpec[] => [
+  { name: 'name', type: 'mono', required: true },
+  { name: 'address', type: 'mono', required: true },
+  {
+    name: 'secret',
+    type: 'password',
+    required: fresh,
+    configured: fresh ? undefined : 'secret_configured',
+    generate: randomSecret,
+  },
+]
+const form = { resource: radiusClients, text: 'radius:client', list: paths.radiusClients }
+
+export default function Clients() {
+  const { t } = useTranslation('radius')
+  return (
+    <>
+      <ResourceList
+        resource={radiusClients}
+        text="radius:client"
+        columns={[
+          {
+            key: 'name',
+            header: t('client.name.label'),
+            cell: (row) => <span className="mono">{row.name}</span>,
+            sortBy: (row) => row.name,
+          },
+          {
+            key: 'address',
+            header: t('client.address.label'),
+            cell: (row) => <span className="mono">{row.address}</span>,
+            sortBy: (row) => row.address,
+          },
+          {
+            key: 'secret',
+            header: t('client.secret.label'),
+            width: '150px',
+            cell: (row) => (
+              <Badge tone={row.secret_configured ? 'live' : 'warn'}>
+                {t(row.secret_configured ? 'client.configured' : 'common:secret.none')}
+              </Badge>
+            ),
+          },
+          {
+            key: 'updated',
+            header: t('client.updated'),
+            width: '120px',
+            align: 'right',
+            cell: (row) => <Time at={row.updated_at} />,
+            sortBy: (row) => row.updated_at,
+          },
+        ]}
+        searchText={(row) => [row.name, row.address, row.id].join(' ')}
+        rowLink={(row) => paths.radiusClient(row.id)}
+        createLink={paths.radiusClientNew}
+      />
+      <Outlet />
+    </>
+  )
+}
+
+export function Create() {
+  return <CreateDrawer {...form} fields={fields(true)} defaults={{ name: '', address: '' }} />
+}
+
+export function Edit() {
+  return <EditDrawer {...form} fields={fields(false)} name={(row) => row.name} />
+}

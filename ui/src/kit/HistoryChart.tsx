@@ -1,0 +1,47 @@
+import { type ReactNode, useMemo } from 'react'
+import { Chart } from './Chart'
+import classes from './HistoryChart.module.css'
+import { type History, lineOf, windowOf } from './history'
+
+interface HistoryChartProps<P> {
+  title: string
+  history: History<P>
+  of: (point: P) => number
+  /** The newest value in words, and the values of the scale. */
+  now: (value: number) => string
+  scale?: (value: number) => string
+  /** The top of the scale, where there is one. */
+  max?: number
+  binary?: boolean
+}
+
+/** One value over the last hour, with what it is now. */
+export function HistoryChart<P extends { at: string }>(props: HistoryChartProps<P>) {
+  const { title, history, of, now, scale = String, max, binary } = props
+  // biome-ignore lint/correctness/useExhaustiveDependencies: what is read of a point does not change.
+  const { times, values } = useMemo(() => lineOf(history, of), [history])
+  const last = values.at(-1)
+  return (
+    <figure className={classes.figure}>
+      <figcaption>
+        {title} <b>{typeof last === 'number' ? now(last) : '–'}</b>
+      </figcaption>
+      <Chart
+        label={title}
+        times={times}
+        values={values}
+        window={windowOf(times)}
+        max={max}
+        binary={binary}
+        height={150}
+        clock
+        format={scale}
+      />
+    </figure>
+  )
+}
+
+/** Several of them side by side, where there is room. */
+export function Charts({ children }: { children: ReactNode }) {
+  return <div className={classes.charts}>{children}</div>
+}

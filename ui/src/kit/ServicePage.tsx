@@ -1,0 +1,93 @@
+import { Button } from '@mantine/core'
+import { useQuery } from '@tanstack/react-query'
+import { Link, Outlet, useLocation } from '@tanstack/react-router'
+import type { ReactNode } from 'react'
+import { useTranslation } from 'react-i18next'
+import type { Singleton } from '../api/resource'
+import { componentStream } from '../api/streams'
+import { paths } from '../app/paths'
+import { useCanEdit } from '../app/session'
+import { Empty } from './Empty'
+import { Notice } from './Notice'
+import { Page } from './Page'
+import { Badge, StateBadge } from './StateBadge'
+import { type Tab, Tabs, tabOf } from './Tabs'
+import { useStream } from './useStream'
+
+interface ServicePageProps {
+  /** Where its texts are: title, lead, and for a service that may be off: off.title, off.text. */
+  text: string
+  /** The component that does the work. */
+  component: string
+  /** A live one has nothing to show while the service is off. */
+  tabs: readonly (Tab & { live?: boolean })[]
+  /** For a service that may be off: what says so, and where. */
+  power?: { settings: Singleton<{ enabled: boolean }>; at: string }
+  actions?: ReactNode
+}
+
+/** A service of the gateway: how it is, its files, its parts, and how to switch it on. */
+export function ServicePage({ text, component, tabs, power, actions }: ServicePageProps) {
+  const { t } = useTranslation(text)
+  const { pathname } = useLocation()
+  const off = useOff(power?.settings)
+  const here = tabOf(pathname, tabs)
+  return (
+    <Page
+      title={t('title')}
+      lead={t('lead')}
+      actions={
+        <>
+          <ServiceState component={component} off={off} />
+          {actions}
+        </>
+      }
+    >
+      <Tabs label={t('title')} tabs={tabs} />
+      {off && power && here?.to !== power.at && <Off text={text} settings={power.at} large={here?.live} />}
+      {!(off && here?.live) && <Outlet />}
+    </Page>
+  )
+}
+
+function useOff(settings: Singleton<{ enabled: boolean }> | undefined): boolean {
+  const query = useQuery({
+    queryKey: [settings?.kind],
+    queryFn: () => settings?.read(),
+    enabled: settings !== undefined,
+  })
+  return query.data?.value.enabled === false
+}
+
+function ServiceState({ component, off }: { component: string; off: boolean }) {
+  const { t } = useTranslation()
+  const state = useStream(componentStream).items.find(({ name }) => name === component)?.state
+  return (
+    <>
+      {state && (off && state === 'live' ? <Badge tone="off">{t('off')}</Badge> : <StateBadge state={state} />)}
+      <Link to={paths.component(component)}>{t('service.files')}</Link>
+    </>
+  )
+}
+
+function Off({ text, settings, large }: { text: string; settings: string; large?: boolean }) {
+  const { t } = useTranslation(text)
+  const canEdit = useCanEdit()
+  const action = canEdit && (
+    <Button
+      component={Link}
+      to={settings}
+      variant={large ? undefined : 'default'}
+      size={large ? undefined : 'compact-sm'}
+    >
+      {t('common:service.switchOn')}
+    </Button>
+  )
+  return large ? (
+    <Empty title={t('off.title')} text={t('off.text')} action={action} />
+  ) : (
+    <Notice tone="off" title={t('off.title')} action={action}>
+      {t('off.text')}
+    </Notice>
+  )
+}
