@@ -860,23 +860,6 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/dns/records/reorder": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /** Put every DNS record into order */
-        post: operations["dns.record.reorder"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/dns/records/{id}": {
         parameters: {
             query?: never;
@@ -3355,7 +3338,7 @@ export interface components {
             hostname: string;
             /** @description The address. */
             ip: string;
-            /** @description Hardware address of the machine. */
+            /** @description Hardware address of the machine; empty for an address that was declined. */
             mac: string;
             /** @description Reservation that it has the address by; null when it has it from the range. */
             reservation_id: string;
@@ -3375,8 +3358,13 @@ export interface components {
         DhcpLeases: {
             /** @description Why the server could not be asked; empty when it could. */
             error: string;
-            /** @description Those that match, by address. */
+            /** @description Those that match, by address; at most 2000. */
             leases: components["schemas"]["DhcpLease"][];
+            /**
+             * Format: int64
+             * @description How many match, also those that are not shown.
+             */
+            total: number;
             /** @description How full each active subnet is. */
             usage: components["schemas"]["DhcpUsage"][];
         };
@@ -3388,13 +3376,13 @@ export interface components {
             readonly created_at: string;
             /**
              * @description Name that it is told; empty: none.
-             * @example ntp.example.net
+             * @example printer
              */
             hostname: string;
             /** @description Id, made by the service. */
             readonly id: string;
             /**
-             * @description The address that it gets.
+             * @description The address that it gets, inside or outside of the range.
              * @example 192.0.2.1
              */
             ip: string;
@@ -3414,11 +3402,11 @@ export interface components {
         DhcpReservationCreate: {
             /**
              * @description Name that it is told; empty: none.
-             * @example ntp.example.net
+             * @example printer
              */
             hostname?: string;
             /**
-             * @description The address that it gets.
+             * @description The address that it gets, inside or outside of the range.
              * @example 192.0.2.1
              */
             ip: string;
@@ -3433,11 +3421,11 @@ export interface components {
         DhcpReservationUpdate: {
             /**
              * @description Name that it is told; empty: none.
-             * @example ntp.example.net
+             * @example printer
              */
             hostname?: string;
             /**
-             * @description The address that it gets.
+             * @description The address that it gets, inside or outside of the range.
              * @example 192.0.2.1
              */
             ip?: string;
@@ -3493,7 +3481,7 @@ export interface components {
             /** @description Off, the subnet is kept and nobody gets an address in it. */
             active: boolean;
             /**
-             * @description The network.
+             * @description The IPv4 network, from /8 to /30. Subnets do not overlap.
              * @example 192.0.2.0/24
              */
             cidr: string;
@@ -3506,18 +3494,18 @@ export interface components {
             dns_servers: string[];
             /**
              * @description Domain of the clients.
-             * @example ntp.example.net
+             * @example printer
              */
             domain_name: string;
             /**
-             * @description Default gateway of the clients; empty: they get none.
+             * @description Default gateway of the clients, outside of the range; empty: they get none.
              * @example 192.0.2.1
              */
             gateway: string;
             /** @description Id, made by the service. */
             readonly id: string;
             /**
-             * @description Interface of the gateway on that network.
+             * @description Interface of the gateway on that network. It serves one active subnet, and must not belong to the zone wan.
              * @example lan0
              */
             interface: string;
@@ -3548,7 +3536,7 @@ export interface components {
             /** @description Off, the subnet is kept and nobody gets an address in it. */
             active?: boolean;
             /**
-             * @description The network.
+             * @description The IPv4 network, from /8 to /30. Subnets do not overlap.
              * @example 192.0.2.0/24
              */
             cidr: string;
@@ -3556,16 +3544,16 @@ export interface components {
             dns_servers?: string[];
             /**
              * @description Domain of the clients.
-             * @example ntp.example.net
+             * @example printer
              */
             domain_name?: string;
             /**
-             * @description Default gateway of the clients; empty: they get none.
+             * @description Default gateway of the clients, outside of the range; empty: they get none.
              * @example 192.0.2.1
              */
             gateway?: string;
             /**
-             * @description Interface of the gateway on that network.
+             * @description Interface of the gateway on that network. It serves one active subnet, and must not belong to the zone wan.
              * @example lan0
              */
             interface: string;
@@ -3591,7 +3579,7 @@ export interface components {
             /** @description Off, the subnet is kept and nobody gets an address in it. */
             active?: boolean;
             /**
-             * @description The network.
+             * @description The IPv4 network, from /8 to /30. Subnets do not overlap.
              * @example 192.0.2.0/24
              */
             cidr?: string;
@@ -3599,16 +3587,16 @@ export interface components {
             dns_servers?: string[];
             /**
              * @description Domain of the clients.
-             * @example ntp.example.net
+             * @example printer
              */
             domain_name?: string;
             /**
-             * @description Default gateway of the clients; empty: they get none.
+             * @description Default gateway of the clients, outside of the range; empty: they get none.
              * @example 192.0.2.1
              */
             gateway?: string;
             /**
-             * @description Interface of the gateway on that network.
+             * @description Interface of the gateway on that network. It serves one active subnet, and must not belong to the zone wan.
              * @example lan0
              */
             interface?: string;
@@ -3670,7 +3658,7 @@ export interface components {
             readonly created_at: string;
             /** @description Id, made by the service. */
             readonly id: string;
-            /** @description Name: @ or nothing is the zone itself; a name that ends with a dot, or with the zone, is taken as it is; to any other the zone is appended. */
+            /** @description Name: @ or nothing is the zone itself; a name that ends with a dot, or with the zone, is taken as it is; to any other the zone is appended. With *. in front it stands for the name and all names below it that have no records of their own. It is stored without the zone. */
             name: string;
             /**
              * Format: int64
@@ -3688,7 +3676,7 @@ export interface components {
              */
             ttl: number;
             /**
-             * @description What kind of answer.
+             * @description What kind of answer. A name with a CNAME is an alias: it has no other records, and names below it without records are the same alias.
              * @enum {string}
              */
             type: "A" | "AAAA" | "CNAME" | "TXT" | "MX" | "SRV" | "NS" | "PTR" | "CAA";
@@ -3697,7 +3685,7 @@ export interface components {
              * @description When it was last changed.
              */
             readonly updated_at: string;
-            /** @description The answer, in the form of its type. */
+            /** @description The answer, in the form of its type: an address (A, AAAA), a name (CNAME, NS, PTR), "10 mail.example.net" (MX), "10 5 5060 sip.example.net" (SRV), '0 issue "ca.example.net"' (CAA), or any text, taken as it is (TXT). A name with dots is a full one, to a single label the zone is appended, and @ is the zone itself. */
             value: string;
             /**
              * Format: int64
@@ -3708,7 +3696,7 @@ export interface components {
             zone_id: string;
         };
         DnsRecordCreate: {
-            /** @description Name: @ or nothing is the zone itself; a name that ends with a dot, or with the zone, is taken as it is; to any other the zone is appended. */
+            /** @description Name: @ or nothing is the zone itself; a name that ends with a dot, or with the zone, is taken as it is; to any other the zone is appended. With *. in front it stands for the name and all names below it that have no records of their own. It is stored without the zone. */
             name?: string;
             /**
              * Format: int64
@@ -3726,11 +3714,11 @@ export interface components {
              */
             ttl?: number;
             /**
-             * @description What kind of answer.
+             * @description What kind of answer. A name with a CNAME is an alias: it has no other records, and names below it without records are the same alias.
              * @enum {string}
              */
             type: "A" | "AAAA" | "CNAME" | "TXT" | "MX" | "SRV" | "NS" | "PTR" | "CAA";
-            /** @description The answer, in the form of its type. */
+            /** @description The answer, in the form of its type: an address (A, AAAA), a name (CNAME, NS, PTR), "10 mail.example.net" (MX), "10 5 5060 sip.example.net" (SRV), '0 issue "ca.example.net"' (CAA), or any text, taken as it is (TXT). A name with dots is a full one, to a single label the zone is appended, and @ is the zone itself. */
             value: string;
             /**
              * Format: int64
@@ -3741,7 +3729,7 @@ export interface components {
             zone_id: string;
         };
         DnsRecordUpdate: {
-            /** @description Name: @ or nothing is the zone itself; a name that ends with a dot, or with the zone, is taken as it is; to any other the zone is appended. */
+            /** @description Name: @ or nothing is the zone itself; a name that ends with a dot, or with the zone, is taken as it is; to any other the zone is appended. With *. in front it stands for the name and all names below it that have no records of their own. It is stored without the zone. */
             name?: string;
             /**
              * Format: int64
@@ -3759,11 +3747,11 @@ export interface components {
              */
             ttl?: number;
             /**
-             * @description What kind of answer.
+             * @description What kind of answer. A name with a CNAME is an alias: it has no other records, and names below it without records are the same alias.
              * @enum {string}
              */
             type?: "A" | "AAAA" | "CNAME" | "TXT" | "MX" | "SRV" | "NS" | "PTR" | "CAA";
-            /** @description The answer, in the form of its type. */
+            /** @description The answer, in the form of its type: an address (A, AAAA), a name (CNAME, NS, PTR), "10 mail.example.net" (MX), "10 5 5060 sip.example.net" (SRV), '0 issue "ca.example.net"' (CAA), or any text, taken as it is (TXT). A name with dots is a full one, to a single label the zone is appended, and @ is the zone itself. */
             value?: string;
             /**
              * Format: int64
@@ -3795,7 +3783,7 @@ export interface components {
             dnssec_validation: boolean;
             /** @description Id, made by the service. */
             readonly id: string;
-            /** @description Addresses to answer on; none means loopback alone. */
+            /** @description Addresses to answer on, besides 127.0.0.1; none means loopback alone. 0.0.0.0 or :: means every address, of both families. */
             listen_addresses: string[];
             /** @description Tell each name server no more of a name than it needs. */
             qname_minimisation: boolean;
@@ -3822,7 +3810,7 @@ export interface components {
             cache_min_ttl?: number;
             /** @description Refuse answers whose signatures are wrong. */
             dnssec_validation?: boolean;
-            /** @description Addresses to answer on; none means loopback alone. */
+            /** @description Addresses to answer on, besides 127.0.0.1; none means loopback alone. 0.0.0.0 or :: means every address, of both families. */
             listen_addresses?: string[];
             /** @description Tell each name server no more of a name than it needs. */
             qname_minimisation?: boolean;
@@ -3832,7 +3820,7 @@ export interface components {
         DnsStats: {
             /**
              * Format: int64
-             * @description Questions that the cache answered.
+             * @description Questions that were answered without asking anybody: from the cache, or from records of the gateway.
              */
             cache_hits: number;
             /**
@@ -3842,14 +3830,14 @@ export interface components {
             cache_memory_bytes: number;
             /**
              * Format: int64
-             * @description Questions that somebody else had to be asked for.
+             * @description Questions that somebody had to be asked for.
              */
             cache_misses: number;
             /** @description Why the resolver could not be asked; empty when it could. */
             error: string;
             /**
              * Format: double
-             * @description Share of the questions that the cache answered, from 0 to 1.
+             * @description Share of the questions that were answered without asking anybody, from 0 to 1.
              */
             hit_rate: number;
             /**
@@ -3874,6 +3862,11 @@ export interface components {
             recursive_replies: number;
             /**
              * Format: int64
+             * @description How often the resolver had to read its configuration since the service was started; a change of a record needs none.
+             */
+            reloads: number;
+            /**
+             * Format: int64
              * @description Answers that nobody had asked for.
              */
             unwanted: number;
@@ -3891,7 +3884,7 @@ export interface components {
             at: string;
             /**
              * Format: double
-             * @description Share of them that the cache answered, from 0 to 1.
+             * @description Share of them that were answered without asking anybody, from 0 to 1.
              */
             hit_rate: number;
             /**
@@ -3918,8 +3911,8 @@ export interface components {
             /** @description Id, made by the service. */
             readonly id: string;
             /**
-             * @description Name of the zone, such as corp.example.net or 10.in-addr.arpa.
-             * @example ntp.example.net
+             * @description Name of the zone, such as corp.example.net, lan or 10.in-addr.arpa.
+             * @example corp.example.net
              */
             name: string;
             /**
@@ -3939,8 +3932,8 @@ export interface components {
             /** @description Resolvers that know the rest of the zone: addresses, with @port where it is not 53. None: what is not a record here is asked for as any other name. */
             forward_to?: string[];
             /**
-             * @description Name of the zone, such as corp.example.net or 10.in-addr.arpa.
-             * @example ntp.example.net
+             * @description Name of the zone, such as corp.example.net, lan or 10.in-addr.arpa.
+             * @example corp.example.net
              */
             name: string;
         };
@@ -3962,8 +3955,8 @@ export interface components {
             /** @description Resolvers that know the rest of the zone: addresses, with @port where it is not 53. None: what is not a record here is asked for as any other name. */
             forward_to?: string[];
             /**
-             * @description Name of the zone, such as corp.example.net or 10.in-addr.arpa.
-             * @example ntp.example.net
+             * @description Name of the zone, such as corp.example.net, lan or 10.in-addr.arpa.
+             * @example corp.example.net
              */
             name?: string;
         };
@@ -5045,7 +5038,7 @@ export interface components {
              */
             priority: number;
             /**
-             * @description What of a request is looked at.
+             * @description What of a request is looked at: the client's address, the server's address, the server's name (exactly, or by a regular expression), the URL, the port, the method, or the time of day.
              * @enum {string}
              */
             type: "src" | "dst" | "dstdomain" | "dstdom_regex" | "url_regex" | "port" | "method" | "time";
@@ -5054,7 +5047,10 @@ export interface components {
              * @description When it was last changed.
              */
             readonly updated_at: string;
-            /** @description What it is compared with, in the form of the type; several are separated by blanks. */
+            /**
+             * @description What it is compared with; several are separated by blanks, and one that matches is enough. src, dst: addresses, networks, ranges such as 10.0.0.5-10.0.0.9. dstdomain: www.example.net, or .example.net for it and all names below it. dstdom_regex, url_regex: regular expressions in the syntax of RE2, found anywhere in the name (whatever its case) or in the percent-decoded URL, which is host:port for a CONNECT. port: 8443 or 8000-8999; a port that an entry allows is open to CONNECT, too. method: GET, POST, CONNECT. time: days and hours of the gateway's own time, such as MTWHF 08:00-17:59 (Sunday S, Thursday H, Saturday A, working days D).
+             * @example a note
+             */
             value: string;
         };
         FwdproxyACLCreate: {
@@ -5076,11 +5072,14 @@ export interface components {
              */
             priority?: number;
             /**
-             * @description What of a request is looked at.
+             * @description What of a request is looked at: the client's address, the server's address, the server's name (exactly, or by a regular expression), the URL, the port, the method, or the time of day.
              * @enum {string}
              */
             type: "src" | "dst" | "dstdomain" | "dstdom_regex" | "url_regex" | "port" | "method" | "time";
-            /** @description What it is compared with, in the form of the type; several are separated by blanks. */
+            /**
+             * @description What it is compared with; several are separated by blanks, and one that matches is enough. src, dst: addresses, networks, ranges such as 10.0.0.5-10.0.0.9. dstdomain: www.example.net, or .example.net for it and all names below it. dstdom_regex, url_regex: regular expressions in the syntax of RE2, found anywhere in the name (whatever its case) or in the percent-decoded URL, which is host:port for a CONNECT. port: 8443 or 8000-8999; a port that an entry allows is open to CONNECT, too. method: GET, POST, CONNECT. time: days and hours of the gateway's own time, such as MTWHF 08:00-17:59 (Sunday S, Thursday H, Saturday A, working days D).
+             * @example a note
+             */
             value: string;
         };
         FwdproxyACLUpdate: {
@@ -5102,11 +5101,14 @@ export interface components {
              */
             priority?: number;
             /**
-             * @description What of a request is looked at.
+             * @description What of a request is looked at: the client's address, the server's address, the server's name (exactly, or by a regular expression), the URL, the port, the method, or the time of day.
              * @enum {string}
              */
             type?: "src" | "dst" | "dstdomain" | "dstdom_regex" | "url_regex" | "port" | "method" | "time";
-            /** @description What it is compared with, in the form of the type; several are separated by blanks. */
+            /**
+             * @description What it is compared with; several are separated by blanks, and one that matches is enough. src, dst: addresses, networks, ranges such as 10.0.0.5-10.0.0.9. dstdomain: www.example.net, or .example.net for it and all names below it. dstdom_regex, url_regex: regular expressions in the syntax of RE2, found anywhere in the name (whatever its case) or in the percent-decoded URL, which is host:port for a CONNECT. port: 8443 or 8000-8999; a port that an entry allows is open to CONNECT, too. method: GET, POST, CONNECT. time: days and hours of the gateway's own time, such as MTWHF 08:00-17:59 (Sunday S, Thursday H, Saturday A, working days D).
+             * @example a note
+             */
             value?: string;
         };
         FwdproxyHistory: {
@@ -5139,7 +5141,7 @@ export interface components {
             listen_addresses: string[];
             /**
              * Format: int64
-             * @description Port to listen on.
+             * @description Port to listen on; 3127 is the proxy's own.
              */
             port: number;
             /**
@@ -5162,7 +5164,7 @@ export interface components {
             listen_addresses?: string[];
             /**
              * Format: int64
-             * @description Port to listen on.
+             * @description Port to listen on; 3127 is the proxy's own.
              */
             port?: number;
         };
@@ -5174,7 +5176,7 @@ export interface components {
             bytes_from_servers: number;
             /**
              * Format: int64
-             * @description Bytes sent to clients.
+             * @description Bytes sent to clients, a few KiB for each time that the gateway looks at these figures included.
              */
             bytes_to_clients: number;
             /**
@@ -5189,14 +5191,14 @@ export interface components {
             cache_objects: number;
             /**
              * Format: int64
-             * @description Clients that it has seen.
+             * @description Addresses of clients that it has seen, without the gateway itself.
              */
             clients: number;
             /** @description Why the proxy could not be asked; empty when it could. */
             error: string;
             /**
              * Format: int64
-             * @description Requests that failed.
+             * @description Requests that were denied or failed.
              */
             errors: number;
             /**
@@ -9976,45 +9978,6 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["DnsRecord"];
-                        error: null;
-                    };
-                };
-            };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
-        };
-    };
-    "dns.record.reorder": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["ResourceOrderInput"];
-            };
-        };
-        responses: {
-            /** @description Done. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: components["schemas"]["DnsRecord"][];
                         error: null;
                     };
                 };
