@@ -103,6 +103,7 @@ func RunAPI(ctx context.Context, cfg Config) error {
 	group.Go(func() error { house.ForwardProxy.Run(ctx); return nil })
 	group.Go(func() error { house.DNS.Run(ctx); return nil })
 	group.Go(func() error { house.Certificate.Run(ctx); return nil })
+	group.Go(func() error { house.RADIUS.Run(ctx); return nil })
 	group.Go(func() error { attach(ctx, k); return nil })
 	group.Go(func() error { serveMetrics(ctx, cfg.Metrics, metrics, k); return nil })
 	k.Log.Info("gateway-api is ready", "version", Version, "listen", cfg.Listen)

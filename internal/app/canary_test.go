@@ -35,6 +35,11 @@ var companions = map[string]map[string]any{
 	"user.update":                     {"name": "Canary"},
 	"oidc.settings.update":            {"issuer": "https://login.example.net", "client_id": "gateway"},
 	"oidc.test":                       {"issuer": "https://127.0.0.1"},
+	"radius.client.create":            {"name": "canary", "address": "192.0.2.1"},
+	"radius.client.update":            {"name": "canary-again"},
+	"radius.user.create":              {"name": "canary"},
+	"radius.user.update":              {"name": "canary-again"},
+	"radius.test":                     {"name": "canary"},
 	// The secrets of these prove who the caller is, and are wrong.
 	"auth.login":           {"email": adminEmail},
 	"auth.change-password": {},

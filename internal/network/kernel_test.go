@@ -28,23 +28,14 @@ import (
 // The tests of this package have a network namespace of their own: what they do to the kernel's network is theirs.
 func TestMain(m *testing.M) { nettest.Main(m) }
 
-// kernel is a machine whose network is the real one, and whose files are in memory. It counts what is written.
+// kernel is a machine whose network is the real one, and the rest of which is in memory. It counts what is written.
 type kernel struct {
-	host.Files
-	host.Units
 	host.Network
-	host.Filter
-	host.Proxy
-	host.Leases
-	memory *hosttest.Machine
+	memory // deeper, so that what both have is the network's
 	writes atomic.Int64
 }
 
-func (k *kernel) Run(ctx context.Context, c host.Command, in host.Input) (host.Output, error) {
-	return k.memory.Run(ctx, c, in)
-}
-func (k *kernel) Facts() host.Facts                  { return k.memory.Facts() }
-func (k *kernel) Resources() (host.Resources, error) { return k.memory.Resources() }
+type memory struct{ *hosttest.Machine }
 
 func (k *kernel) CreateLink(ctx context.Context, l host.NewLink) error {
 	k.writes.Add(1)
@@ -127,7 +118,7 @@ func onKernel(t *testing.T) gateway {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := &kernel{Files: b.Machine, Units: b.Machine, Network: system, Filter: b.Machine, Proxy: b.Machine, Leases: b.Machine, memory: b.Machine}
+	k := &kernel{Network: system, memory: memory{b.Machine}}
 	b.Kit = kit.New(b.DB, k, clock.Real, b.Log, b.Secrets, b.Paths, "1.0.0")
 	b.Router.SetupDone = func() bool { return true }
 	b.Router.Sessions = kittest.Roles{}
@@ -501,7 +492,7 @@ func TestRootFolderLeavesTheNetworkAlone(t *testing.T) {
 		t.Fatal(links, err)
 	}
 	b := kittest.New(t)
-	k := &kernel{Files: b.Machine, Units: b.Machine, Network: system, Filter: b.Machine, Proxy: b.Machine, Leases: b.Machine, memory: b.Machine}
+	k := &kernel{Network: system, memory: memory{b.Machine}}
 	b.Kit = kit.New(b.DB, k, clock.Real, b.Log, b.Secrets, b.Paths, "1.0.0")
 	b.Router.SetupDone = func() bool { return true }
 	b.Router.Sessions = kittest.Roles{}

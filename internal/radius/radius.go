@@ -25,7 +25,12 @@ var feeds = []apply.ID{apply.RADIUS, apply.PacketFilter}
 
 // New builds the room.
 func New(k *kit.Kit) *Room {
-	return &Room{Kit: k, settings: settings, clients: clients, users: users}
+	r := &Room{Kit: k, settings: settings, clients: clients, users: users}
+	apply.Register(k.Engine, apply.Component[Config]{
+		ID: apply.RADIUS, Unit: unit, Load: r.load, Render: Render, Check: r.check, Apply: r.restart, Verify: r.verify,
+		Enabled: func(c Config) bool { return c.Settings.Enabled },
+	})
+	return r
 }
 
 // Mount adds the room's routes.

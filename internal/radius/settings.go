@@ -1,9 +1,11 @@
 package radius
 
 import (
+	"net/netip"
 	"slices"
 
 	"edge.internal/gateway/internal/kit/check"
+	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/policy"
 	"edge.internal/gateway/internal/kit/resource"
 	"edge.internal/gateway/internal/kit/value"
@@ -13,8 +15,8 @@ import (
 type Settings struct {
 	resource.Meta
 	Enabled         bool         `json:"enabled" doc:"Off, the daemon is stopped and its ports are closed."`
-	AuthPort        int          `json:"auth_port" minimum:"1" maximum:"65535" doc:"Port for authentication."`
-	AcctPort        int          `json:"acct_port" minimum:"1" maximum:"65535" doc:"Port for accounting."`
+	AuthPort        int          `json:"auth_port" minimum:"1024" maximum:"65535" doc:"Port for authentication. The server has no privilege, which it would need for one below 1024."`
+	AcctPort        int          `json:"acct_port" minimum:"1024" maximum:"65535" doc:"Port for accounting, which is answered and not kept."`
 	ListenAddresses []value.Addr `json:"listen_addresses" doc:"Addresses to listen on; none means every address of the gateway."`
 }
 
@@ -25,7 +27,45 @@ func (s *Settings) Label() string { return "RADIUS settings" }
 func (s *Settings) Validate() error {
 	var c check.List
 	c.That(s.AuthPort != s.AcctPort, "acct_port", "must not be the port for authentication")
+	for i, a := range s.ListenAddresses {
+		ip := a.Netip()
+		switch {
+		case ip.IsUnspecified():
+			c.Add("listen_addresses", "item %d is no address of a machine: leave the list empty for every address", i+1)
+		case ip.IsMulticast() || ip.IsLinkLocalUnicast():
+			c.Add("listen_addresses", "item %d is an address that the server cannot listen on", i+1)
+		case ip == host.RadiusSelf:
+			c.Add("listen_addresses", "item %d is the address at which the server listens for the gateway itself", i+1)
+		case slices.Contains(s.ListenAddresses[:i], a):
+			c.Add("listen_addresses", "item %d is there already", i+1)
+		}
+	}
 	return c.Err()
+}
+
+// own is the gateway as a client of its own server.
+var own = value.Must[value.Prefix](host.RadiusSelf.String())
+
+// listen is a socket of the server.
+type listen struct {
+	address    value.Addr
+	port       int
+	accounting bool
+}
+
+// listens are the server's sockets: where the settings say, and for the gateway itself.
+func (s *Settings) listens() []listen {
+	addresses := slices.Clone(s.ListenAddresses)
+	if len(addresses) == 0 {
+		addresses = []value.Addr{value.Must[value.Addr](netip.IPv4Unspecified().String()), value.Must[value.Addr](netip.IPv6Unspecified().String())}
+	} else {
+		addresses = append(addresses, value.Must[value.Addr](host.RadiusSelf.String()))
+	}
+	var list []listen
+	for _, a := range addresses {
+		list = append(list, listen{a, s.AuthPort, false}, listen{a, s.AcctPort, true})
+	}
+	return list
 }
 
 var settings = resource.Singleton[Settings]{

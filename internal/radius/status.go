@@ -1,17 +1,22 @@
 package radius
 
 import (
+	"context"
 	"net/http"
 	"time"
 
+	"edge.internal/gateway/internal/kit/check"
+	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/secret"
+	"edge.internal/gateway/internal/kit/value"
 )
 
 // Authentication is an attempt to log in.
 type Authentication struct {
 	At       time.Time `json:"at" doc:"When."`
-	User     string    `json:"user" doc:"Name that was given."`
-	Client   string    `json:"client" doc:"Client that asked."`
+	User     string    `json:"user" doc:"Name that was given; empty when the request was not looked at."`
+	Client   string    `json:"client" doc:"Client that asked; the address of one that is not known; this gateway for a test."`
 	Station  string    `json:"station" doc:"Where the user is, as the client says: usually a hardware address."`
 	Accepted bool      `json:"accepted" doc:"Whether it was let in."`
 	Reason   string    `json:"reason" doc:"Why not; empty when it was."`
@@ -25,26 +30,70 @@ type Authentications struct {
 
 // Test is a log-in to try.
 type Test struct {
-	Name     string `json:"name" required:"true" maxLength:"253" doc:"Name to log in with."`
-	Password string `json:"password" required:"true" maxLength:"128" doc:"Password to log in with."`
-	Method   string `json:"method" enum:"pap,chap" doc:"How the password is shown to the server; pap when there is none."`
+	Name     string      `json:"name" required:"true" maxLength:"253" doc:"Name to log in with."`
+	Password secret.Text `json:"password,omitzero" required:"true" doc:"Password to log in with."`
+	Method   *string     `json:"method" enum:"pap,chap" doc:"How the password is shown to the server; pap when there is none."`
+}
+
+// Validate says what a test can say about itself.
+func (t *Test) Validate() error {
+	var c check.List
+	c.That(t.Name == "" || t.Name[0] != '+', "name", "must not begin with a plus sign: no user's name does")
+	if text, fresh := t.Password.Fresh(); fresh {
+		if _, err := value.Parse[Password](text); err != nil {
+			c.Add("password", "%s", err)
+		}
+	}
+	return c.Err()
 }
 
 // Tested is what became of it.
 type Tested struct {
 	Accepted   bool     `json:"accepted" doc:"Whether the server let it in."`
 	Attributes []string `json:"attributes" doc:"What the server replied, such as Session-Timeout = 3600."`
-	DurationMS float64  `json:"duration_ms" doc:"How long the server took."`
+	DurationMS float64  `json:"duration_ms" doc:"How long the server took. It lets those wait a second whom it does not let in."`
 	Error      string   `json:"error" doc:"Why there was no answer; empty when there was one."`
 }
 
 func (r *Room) mountStatus() {
 	httpd.Handle(r.Router, http.MethodGet, "/radius/authentications", httpd.Read, httpd.Doc{ID: "radius.authentications", Tag: "radius", Summary: "The last attempts to log in"},
 		func(*httpd.Call, struct{}) (Authentications, error) {
-			return Authentications{Authentications: []Authentication{}}, nil
+			list, err := r.authentications()
+			if err != nil {
+				return Authentications{Error: err.Error()}, nil
+			}
+			return Authentications{Authentications: list}, nil
 		})
 	httpd.Handle(r.Router, http.MethodPost, "/radius/test", httpd.Write, httpd.Doc{ID: "radius.test", Tag: "radius", Summary: "Try to log in", Audit: "radius.test"},
-		func(*httpd.Call, struct{ Body Test }) (Tested, error) {
-			return Tested{Attributes: []string{}}, nil
-		})
+		func(c *httpd.Call, in struct{ Body Test }) (Tested, error) { return r.test(c, in.Body) })
+}
+
+// test tries to log in, as a client would.
+func (r *Room) test(ctx context.Context, t Test) (Tested, error) {
+	done := Tested{Attributes: []string{}}
+	chap := t.Method != nil && *t.Method == "chap"
+	answer, err := r.login(ctx, t, chap)
+	if err != nil {
+		done.Error = err.Error()
+	} else {
+		done = Tested{Accepted: answer.Accepted, Attributes: answer.Attributes, DurationMS: float64(answer.Duration.Microseconds()) / 1000}
+	}
+	method := "pap"
+	if chap {
+		method = "chap"
+	}
+	return done, r.Audit.Record(ctx, "radius.test", t.Name, map[string]any{"method": method, "accepted": done.Accepted, "error": done.Error})
+}
+
+func (r *Room) login(ctx context.Context, t Test, chap bool) (host.RadiusAnswer, error) {
+	s, err := r.settings.Load(ctx, r.DB)
+	if err != nil {
+		return host.RadiusAnswer{}, err
+	}
+	own, err := r.own()
+	if err != nil {
+		return host.RadiusAnswer{}, err
+	}
+	text, _ := t.Password.Fresh()
+	return r.Host.RadiusLogin(ctx, host.RadiusLogin{Port: s.AuthPort, Secret: own.String(), User: t.Name, Password: text, CHAP: chap})
 }

@@ -47,3 +47,35 @@ func TestFirstRefusalSticks(t *testing.T) {
 		t.Fatalf("%v", err)
 	}
 }
+
+func TestFreeRADIUSQuotes(t *testing.T) {
+	for _, c := range []struct{ text, config, users string }{
+		{"plain", "'plain'", "'plain'"},
+		{"it's", `'it\'s'`, `'it\'s'`},
+		{`a\`, "", `'a\\'`},
+		{`%{User-Password} ${x} "q" #`, `'%{User-Password} ${x} "q" #'`, `'%{User-Password} ${x} "q" #'`},
+		{"a\nb", "", ""},
+		{"a\x00", "", ""},
+		{"a\u2028", "", ""},
+	} {
+		for _, g := range []struct {
+			grammar conf.Grammar
+			want    string
+		}{{conf.FreeRADIUS, c.config}, {conf.FreeRADIUSUsers, c.users}} {
+			w := conf.New(g.grammar)
+			w.Line("  secret =", conf.Value(value.Must[raw](c.text)))
+			file, err := w.Bytes()
+			if g.want == "" {
+				if err == nil {
+					t.Errorf("%q is written: %s", c.text, file)
+				} else if strings.Contains(err.Error(), `a\`) && strings.Contains(c.text, `\`) {
+					t.Errorf("the refusal tells the value: %v", err)
+				}
+				continue
+			}
+			if err != nil || !strings.HasSuffix(string(file), "\n  secret = "+g.want+"\n") {
+				t.Errorf("%q: %s, %v", c.text, file, err)
+			}
+		}
+	}
+}

@@ -43,7 +43,7 @@ const (
 )
 
 // commandSpec is the program, its constant arguments, and how long it may take. An argument {place} stands for the path of the
-// staged file of that place.
+// staged file of that place, and {place}/.. for its folder.
 type commandSpec struct {
 	argv    []string
 	timeout time.Duration
@@ -69,7 +69,7 @@ var commands = map[Command]commandSpec{
 
 	KeaCheck: {argv: []string{kea, "-t", "{kea.config}"}, timeout: 30 * time.Second},
 
-	FreeRADIUSCheck: {argv: []string{freeradius, "-C", "-l", "stdout"}, timeout: 30 * time.Second},
+	FreeRADIUSCheck: {argv: []string{freeradius, "-C", "-l", "stdout", "-d", "{freeradius.config}/.."}, timeout: 30 * time.Second},
 }
 
 const (
@@ -135,7 +135,9 @@ func (s *System) Run(ctx context.Context, c Command, in Input) (Output, error) {
 func (spec commandSpec) resolve(staging string, staged []File) ([]string, error) {
 	paths := map[string]string{}
 	for _, f := range staged {
-		paths["{"+string(f.Place)+"}"] = filepath.Join(staging, f.Place.Path())
+		path := filepath.Join(staging, f.Place.Path())
+		paths["{"+string(f.Place)+"}"] = path
+		paths["{"+string(f.Place)+"}/.."] = filepath.Dir(path)
 	}
 	argv := make([]string, len(spec.argv))
 	for i, arg := range spec.argv {

@@ -44,7 +44,9 @@ const (
 
 // The places of the RADIUS server.
 const (
-	RadiusConfig Place = "freeradius.config"
+	RadiusConfig  Place = "freeradius.config"
+	RadiusClients Place = "freeradius.clients"
+	RadiusUsers   Place = "freeradius.users"
 )
 
 // The places of the reverse proxy. Paths in its configuration are relative to the folder of ProxyConfig, so that a staged copy
@@ -97,7 +99,9 @@ var places = map[Place]placeSpec{
 
 	KeaConfig: {"/etc/kea/kea-dhcp4.conf", 0o644, "root", "root"},
 
-	RadiusConfig: {"/etc/freeradius/3.0/radiusd.conf", 0o640, "root", "freerad"},
+	RadiusConfig:  {"/etc/freeradius/3.0/radiusd.conf", 0o640, "root", "freerad"},
+	RadiusClients: {"/etc/freeradius/3.0/gateway-clients.conf", 0o640, "root", "freerad"},
+	RadiusUsers:   {"/etc/freeradius/3.0/gateway-users", 0o640, "root", "freerad"},
 
 	// HAProxy reads its files as root. The values of headers are nobody else's business.
 	ProxyConfig:             {"/etc/haproxy/haproxy.cfg", 0o640, "root", "root"},

@@ -56,6 +56,9 @@ func (Systemd) job(ctx context.Context, u Unit, verb string,
 	if !state.Installed {
 		return spec.notInstalled()
 	}
+	// systemd refuses a unit that is started often in a short time. That is meant for one that dies; an operator may make as many
+	// changes as he likes.
+	_ = conn.ResetFailedUnitContext(ctx, spec.Service)
 	result := make(chan string, 1)
 	if _, err := queue(conn, ctx, spec.Service, "replace", result); err != nil {
 		return fmt.Errorf("%s did not %s: %w", spec.Service, verb, err)

@@ -135,7 +135,8 @@ var units = []UnitSpec{
 	},
 	{
 		Unit: FreeRADIUS, Service: "freeradius.service", Binary: freeradius,
-		Argv: []string{freeradius, "-f"},
+		// As the package's unit runs it: without a privilege from the start. -P: or it would not say when it serves.
+		Argv: []string{"/usr/bin/setpriv", "--reuid=freerad", "--regid=freerad", "--init-groups", freeradius, "-f", "-P"},
 		Folders: []Folder{
 			{"/etc/freeradius", 0o750, "freerad", "freerad"},
 			{"/etc/freeradius/3.0", 0o750, "freerad", "freerad"},

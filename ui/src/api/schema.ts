@@ -6677,13 +6677,13 @@ export interface components {
              * @description When.
              */
             at: string;
-            /** @description Client that asked. */
+            /** @description Client that asked; the address of one that is not known; this gateway for a test. */
             client: string;
             /** @description Why not; empty when it was. */
             reason: string;
             /** @description Where the user is, as the client says: usually a hardware address. */
             station: string;
-            /** @description Name that was given. */
+            /** @description Name that was given; empty when the request was not looked at. */
             user: string;
         };
         RadiusAuthentications: {
@@ -6694,7 +6694,7 @@ export interface components {
         };
         RadiusClient: {
             /**
-             * @description Its address, or the network that it is in.
+             * @description Its address, or the network that it is in. Of several networks that it is in, the smallest counts.
              * @example 192.0.2.0/24
              */
             address: string;
@@ -6720,7 +6720,7 @@ export interface components {
         };
         RadiusClientCreate: {
             /**
-             * @description Its address, or the network that it is in.
+             * @description Its address, or the network that it is in. Of several networks that it is in, the smallest counts.
              * @example 192.0.2.0/24
              */
             address: string;
@@ -6729,12 +6729,12 @@ export interface components {
              * @example switch-1
              */
             name: string;
-            /** @description What it shares with the server. */
+            /** @description What it shares with the server: 1 to 128 bytes without control characters and backslashes. */
             secret: string;
         };
         RadiusClientUpdate: {
             /**
-             * @description Its address, or the network that it is in.
+             * @description Its address, or the network that it is in. Of several networks that it is in, the smallest counts.
              * @example 192.0.2.0/24
              */
             address?: string;
@@ -6743,7 +6743,7 @@ export interface components {
              * @example switch-1
              */
             name?: string;
-            /** @description What it shares with the server. */
+            /** @description What it shares with the server: 1 to 128 bytes without control characters and backslashes. */
             secret?: string;
         };
         RadiusReplyAttributes: {
@@ -6773,12 +6773,12 @@ export interface components {
         RadiusSettings: {
             /**
              * Format: int64
-             * @description Port for accounting.
+             * @description Port for accounting, which is answered and not kept.
              */
             acct_port: number;
             /**
              * Format: int64
-             * @description Port for authentication.
+             * @description Port for authentication. The server has no privilege, which it would need for one below 1024.
              */
             auth_port: number;
             /**
@@ -6801,12 +6801,12 @@ export interface components {
         RadiusSettingsUpdate: {
             /**
              * Format: int64
-             * @description Port for accounting.
+             * @description Port for accounting, which is answered and not kept.
              */
             acct_port?: number;
             /**
              * Format: int64
-             * @description Port for authentication.
+             * @description Port for authentication. The server has no privilege, which it would need for one below 1024.
              */
             auth_port?: number;
             /** @description Off, the daemon is stopped and its ports are closed. */
@@ -6817,9 +6817,9 @@ export interface components {
         RadiusTestInput: {
             /**
              * @description How the password is shown to the server; pap when there is none.
-             * @enum {string}
+             * @enum {string|null}
              */
-            method?: "pap" | "chap";
+            method?: "pap" | "chap" | null;
             /** @description Name to log in with. */
             name: string;
             /** @description Password to log in with. */
@@ -6832,7 +6832,7 @@ export interface components {
             attributes: string[];
             /**
              * Format: double
-             * @description How long the server took.
+             * @description How long the server took. It lets those wait a second whom it does not let in.
              */
             duration_ms: number;
             /** @description Why there was no answer; empty when there was one. */
@@ -6849,7 +6849,7 @@ export interface components {
             /** @description Id, made by the service. */
             readonly id: string;
             /**
-             * @description Name to log in with.
+             * @description Name to log in with; upper and lower case differ.
              * @example switch-1
              */
             name: string;
@@ -6867,11 +6867,11 @@ export interface components {
             /** @description Off, the user is kept and cannot log in. */
             active?: boolean;
             /**
-             * @description Name to log in with.
+             * @description Name to log in with; upper and lower case differ.
              * @example switch-1
              */
             name: string;
-            /** @description Password to log in with. */
+            /** @description Password to log in with: 1 to 128 bytes without control characters. */
             password: string;
             /** @description What the client is told when the user logs in; null: nothing. */
             reply_attributes?: components["schemas"]["RadiusReplyAttributes"];
@@ -6880,11 +6880,11 @@ export interface components {
             /** @description Off, the user is kept and cannot log in. */
             active?: boolean;
             /**
-             * @description Name to log in with.
+             * @description Name to log in with; upper and lower case differ.
              * @example switch-1
              */
             name?: string;
-            /** @description Password to log in with. */
+            /** @description Password to log in with: 1 to 128 bytes without control characters. */
             password?: string;
             /** @description What the client is told when the user logs in; null: nothing. */
             reply_attributes?: components["schemas"]["RadiusReplyAttributes"];

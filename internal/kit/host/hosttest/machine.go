@@ -28,6 +28,9 @@ type Machine struct {
 	squid     squid
 	leases    leaseServer
 	resolver  resolver
+	radius    radius
+	logs      map[host.Log][]byte
+	trims     map[host.Log]int
 }
 
 type verb struct {
@@ -50,6 +53,8 @@ func New() *Machine {
 		verbs:    map[verb]int{},
 		scripts:  map[host.Command]Script{},
 		runs:     map[host.Command]int{},
+		logs:     map[host.Log][]byte{},
+		trims:    map[host.Log]int{},
 		filter:   filter{asked: map[FilterVerb]int{}},
 		facts: host.Facts{
 			Hostname: "gateway", OS: "Debian GNU/Linux 12 (bookworm)", Kernel: "6.1.0",

@@ -1,0 +1,98 @@
+package radius
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"regexp"
+	"strings"
+
+	"edge.internal/gateway/internal/kit/apply"
+	"edge.internal/gateway/internal/kit/host"
+)
+
+// unit is the daemon behind the room.
+const unit = host.FreeRADIUS
+
+// check asks FreeRADIUS whether it can read the staged files.
+func (r *Room) check(ctx context.Context, files []host.File) error {
+	_, err := r.Host.Run(ctx, host.FreeRADIUSCheck, host.Input{Staged: files})
+	if exit, ok := errors.AsType[*host.ExitError](err); ok {
+		return &host.ExitError{Command: exit.Command, Output: host.Output{Stdout: discreet(exit.Output.Stdout), ExitCode: exit.Output.ExitCode}}
+	}
+	return err
+}
+
+// complaint is a line of FreeRADIUS about one of its files.
+var complaint = regexp.MustCompile(`Error: (/\S+?/([^/\[\s]+)\[\d+\]):? ?(.*)`)
+
+// discreet keeps what FreeRADIUS complains about. About a file with secrets it is only told where: its words might be from there.
+func discreet(said string) string {
+	var kept []string
+	for line := range strings.Lines(said) {
+		switch m := complaint.FindStringSubmatch(strings.TrimSpace(line)); {
+		case m == nil:
+		case m[2] == "radiusd.conf":
+			kept = append(kept, m[1]+": "+m[3])
+		default:
+			kept = append(kept, m[1]+" cannot be read")
+		}
+	}
+	return strings.Join(kept, "\n")
+}
+
+// restart makes FreeRADIUS read its files. There is a signal for that, too, which is not heard within five seconds after the last
+// one, and never about a file that has changed in the second in which it was read.
+func (r *Room) restart(ctx context.Context, c Config, _ []host.File) error {
+	err := r.Host.Restart(ctx, unit)
+	if err == nil {
+		return nil
+	}
+	if missing := r.missing(ctx, c.Settings); missing != "" {
+		return fmt.Errorf("%w (this machine does not have the address %s to listen on)", err, missing)
+	}
+	return err
+}
+
+// missing is an address to listen on that the machine does not have.
+func (r *Room) missing(ctx context.Context, s Settings) string {
+	links, err := r.Host.Links(ctx)
+	if err != nil {
+		return ""
+	}
+	has := map[netip.Addr]bool{}
+	for _, l := range links {
+		for _, a := range l.Addrs {
+			has[a.Prefix().Addr()] = true
+		}
+	}
+	for _, a := range s.ListenAddresses {
+		if ip := a.Netip(); !has[ip] && !ip.IsLoopback() {
+			return a.String()
+		}
+	}
+	return ""
+}
+
+// verify says whether FreeRADIUS runs and has read these files: only then it knows the user who is named after them.
+func (r *Room) verify(ctx context.Context, c Config, files []host.File) error {
+	state, err := r.Host.State(ctx, unit)
+	if err != nil {
+		return err
+	}
+	if state.Active != "active" {
+		return fmt.Errorf("freeradius is %s: %s", state.Active, state.Detail)
+	}
+	digest := probe(files)
+	answer, err := r.Host.RadiusLogin(ctx, host.RadiusLogin{Port: c.Settings.AuthPort, Secret: c.Own.String(), User: "+" + digest, Password: digest})
+	switch {
+	case err != nil:
+		return fmt.Errorf("freeradius does not answer: %w", err)
+	case !answer.Accepted:
+		return errors.New("freeradius runs with another configuration")
+	case len(c.Problems) > 0:
+		return &apply.Partial{Problems: c.Problems}
+	}
+	return nil
+}

@@ -1,0 +1,130 @@
+package radius
+
+import (
+	"context"
+	"encoding/hex"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"edge.internal/gateway/internal/kit/host"
+)
+
+const (
+	// told is how many attempts to log in are told, and logRead is how much of a log they are looked for in.
+	told    = 200
+	logRead = 512 << 10
+	// trimEvery is how often the logs are looked at for being too long.
+	trimEvery = 10 * time.Second
+	// itself is what the gateway is called as a client.
+	itself = "this gateway"
+)
+
+// reasons are why somebody was not let in, by the word that the server has for it.
+var reasons = map[string]string{
+	"":         "wrong password",
+	"unknown":  "unknown user",
+	"inactive": "not active",
+	"method":   "method not offered: only PAP and CHAP are",
+}
+
+// Run keeps the server's logs from growing for ever, until the context ends.
+func (r *Room) Run(ctx context.Context) {
+	tick := time.NewTicker(trimEvery)
+	defer tick.Stop()
+	for {
+		for _, l := range []host.Log{host.RadiusLogins, host.RadiusServer} {
+			if err := r.Host.TrimLog(l); err != nil {
+				r.Log.Warn("a log may grow for ever", "err", err)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// authentications are the last attempts to log in, the newest first.
+func (r *Room) authentications() ([]Authentication, error) {
+	logins, err := r.Host.ReadLog(host.RadiusLogins, logRead)
+	if err != nil {
+		return nil, err
+	}
+	server, err := r.Host.ReadLog(host.RadiusServer, logRead)
+	if err != nil {
+		return nil, err
+	}
+	list := []Authentication{}
+	for line := range strings.Lines(string(logins)) {
+		if a, ok := parseLogin(strings.TrimSuffix(line, "\n")); ok {
+			list = append(list, a)
+		}
+	}
+	for line := range strings.Lines(string(server)) {
+		if a, ok := parseDropped(strings.TrimSuffix(line, "\n")); ok {
+			list = append(list, a)
+		}
+	}
+	// Of the same second, what was written later is newer.
+	slices.Reverse(list)
+	slices.SortStableFunc(list, func(a, b Authentication) int { return b.At.Compare(a.At) })
+	return list[:min(len(list), told)], nil
+}
+
+// parseLogin reads a line of the log of those who tried to log in, in the form that the main file gives it.
+func parseLogin(line string) (Authentication, bool) {
+	f := strings.Split(line, "|")
+	if len(f) != 6 {
+		return Authentication{}, false
+	}
+	at, err := strconv.ParseInt(f[0], 10, 64)
+	if err != nil {
+		return Authentication{}, false
+	}
+	a := Authentication{At: time.Unix(at, 0).UTC(), Client: f[1], Accepted: f[2] == "Access-Accept", User: text(f[4]), Station: text(f[5])}
+	if a.Client == self {
+		a.Client = itself
+	}
+	if !a.Accepted {
+		a.Reason = reasons[f[3]]
+	}
+	return a, true
+}
+
+// text is what somebody said, as far as it can be shown.
+func text(encoded string) string {
+	b, _ := hex.DecodeString(encoded)
+	return strings.ToValidUTF8(string(b), "\ufffd")
+}
+
+// dropped are the server's words about requests that it does not answer.
+var dropped = []struct {
+	form   *regexp.Regexp
+	reason string
+}{
+	{regexp.MustCompile(`^Dropping packet without response because of error: Received packet from \S+ with invalid Message-Authenticator!.*\(from client ([A-Za-z0-9_.@-]+)\)$`), "wrong shared secret"},
+	{regexp.MustCompile(`^Ignoring request to auth address .* from unknown client (\S+) port \d+ proto udp$`), "unknown client"},
+}
+
+// parseDropped reads a line of the server's own log.
+func parseDropped(line string) (Authentication, bool) {
+	stamp, rest, ok := strings.Cut(line, " : ")
+	_, words, level := strings.Cut(rest, ": ")
+	if !ok || !level {
+		return Authentication{}, false
+	}
+	at, err := time.ParseInLocation(time.ANSIC, stamp, time.Local)
+	if err != nil {
+		return Authentication{}, false
+	}
+	for _, d := range dropped {
+		if m := d.form.FindStringSubmatch(words); m != nil {
+			return Authentication{At: at.UTC(), Client: m[1], Reason: d.reason}, true
+		}
+	}
+	return Authentication{}, false
+}
