@@ -188,7 +188,9 @@ async function services(api: APIRequestContext, make: (path: string, data: objec
   await set('/dhcp/settings', { enabled: true })
   for (const [index, hostname] of ['anna-laptop', 'iphone-of-ben', 'tv-meeting-room'].entries()) {
     const client = ['udhcpc', '-i', 'eth0', '-f', '-n', '-q', '-t', '5', '-T', '1', '-s', '/bin/true']
-    execFileSync('busybox', [...client, '-x', `hostname:${hostname}`, '-x', `0x3d:01${index}${index}aabbccddee`])
+    execFileSync('busybox', [...client, '-x', `hostname:${hostname}`, '-x', `0x3d:01${index}${index}aabbccddee`], {
+      stdio: 'pipe',
+    })
   }
 
   const acl = (name: string, type: string, value: string, action: string) =>

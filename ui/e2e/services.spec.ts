@@ -86,7 +86,7 @@ test('a subnet follows its interface, and a lease becomes a reservation', async 
 
   // The browser is a machine on the inside.
   const client = ['udhcpc', '-i', 'eth0', '-f', '-n', '-q', '-t', '5', '-T', '1', '-s', '/bin/true']
-  execFileSync('busybox', [...client, '-x', 'hostname:laptop'])
+  execFileSync('busybox', [...client, '-x', 'hostname:laptop'], { stdio: 'pipe' })
   await page.getByRole('link', { name: 'Leases' }).click()
   await expect(row(page, 'laptop')).toContainText('active')
   await expect(page.getByText('1 of 72')).toBeVisible()
@@ -133,7 +133,7 @@ test('a client gets a secret, and a user what its client is told', async ({ page
   await save(form(page))
   await expect(row(page, 'switch-1')).toContainText('configured')
 
-  await page.getByRole('link', { name: 'Users', exact: true }).first().click()
+  await page.getByRole('navigation', { name: 'RADIUS' }).getByRole('link', { name: 'Users' }).click()
   await page.getByRole('link', { name: 'Add a user' }).click()
   await form(page).getByLabel('Name').fill('anna')
   await form(page).getByRole('textbox', { name: 'Password' }).fill('the password of anna')
