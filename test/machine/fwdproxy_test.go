@@ -365,6 +365,7 @@ func forwardItself(t *testing.T, f *forwardRig) {
 	want["http://127.0.0.1:3127/squid-internal-mgr/info"] = 403
 	want["http://"+gwLan4+":3128/squid-internal-mgr/info"] = 403
 	want["http://wan.lab.internal/squid-internal-mgr/info"] = 403
+	want["http://"+gwWan4+"/"] = 404 // by the reverse proxy, which has no site of that name
 	f.expectStatus(t, want)
 	res, err := f.dial(t.Context(), "tcp", forwardAddr)
 	if err != nil {
