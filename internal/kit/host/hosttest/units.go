@@ -47,6 +47,9 @@ func (m *Machine) do(name string, u host.Unit, active string) error {
 	if active == "active" {
 		state.PID = 4242
 	}
+	if u == host.FreeRADIUS && (name == "start" || name == "restart") {
+		m.radius.users = m.files[host.RadiusUsers]
+	}
 	m.units[u] = state
 	return nil
 }
