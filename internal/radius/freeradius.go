@@ -44,7 +44,11 @@ func discreet(said string) string {
 
 // restart makes FreeRADIUS read its files. There is a signal for that, too, which is not heard within five seconds after the last
 // one, and never about a file that has changed in the second in which it was read.
-func (r *Room) restart(ctx context.Context, _ Config, _ []host.File) error {
+func (r *Room) restart(ctx context.Context, c Config, files []host.File) error {
+	// What is left out makes the engine try again and again. Those who can log in shall not notice.
+	if len(c.Problems) > 0 && r.runs(ctx, c, files) == nil {
+		return nil
+	}
 	err := r.Host.Restart(ctx, unit)
 	if err == nil {
 		return nil
@@ -73,8 +77,17 @@ func (r *Room) notListening() string {
 	return fmt.Sprintf("it cannot listen on %s port %s: %s", m[1], m[2], m[3])
 }
 
-// verify says whether FreeRADIUS runs and has read these files: only then it knows the user who is named after them.
+// verify says whether FreeRADIUS runs with these files, and what they leave out.
 func (r *Room) verify(ctx context.Context, c Config, files []host.File) error {
+	err := r.runs(ctx, c, files)
+	if err == nil && len(c.Problems) > 0 {
+		return &apply.Partial{Problems: c.Problems}
+	}
+	return err
+}
+
+// runs says whether FreeRADIUS runs and has read these files: only then it knows the user who is named after them.
+func (r *Room) runs(ctx context.Context, c Config, files []host.File) error {
 	state, err := r.Host.State(ctx, unit)
 	if err != nil {
 		return err
@@ -89,8 +102,6 @@ func (r *Room) verify(ctx context.Context, c Config, files []host.File) error {
 		return fmt.Errorf("freeradius does not answer: %w", err)
 	case !answer.Accepted:
 		return errors.New("freeradius runs with another configuration")
-	case len(c.Problems) > 0:
-		return &apply.Partial{Problems: c.Problems}
 	}
 	return nil
 }

@@ -310,6 +310,11 @@ func TestOtherMasterKey(t *testing.T) {
 	if got := file(t, b, host.RadiusClients); !strings.Contains(got, "'good'") || strings.Contains(got, "'bad'") {
 		t.Fatalf("%s", got)
 	}
+	// It is looked at again and again, and the others are not disturbed.
+	restarts := b.Machine.Restarts(host.FreeRADIUS)
+	if b.Engine.ApplyAll(t.Context()); b.Machine.Restarts(host.FreeRADIUS) != restarts {
+		t.Fatal("a server that has read its files is restarted")
+	}
 	var list []radius.Client
 	b.Get(t, "/radius/clients").Want(t, 200).Into(t, &list)
 	b.Do(t, "admin", http.MethodPut, "/radius/clients/"+list[0].ID.String(), `{"secret":"again"}`).Want(t, 200)
