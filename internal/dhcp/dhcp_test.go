@@ -396,6 +396,16 @@ func TestWhatCannotBeServed(t *testing.T) {
 	if !strings.Contains(r.file(t), `"interface": "lan0"`) {
 		t.Error("the rest is not served")
 	}
+	// What cannot be served can be changed all the same, and switched off; not on again.
+	var list []dhcp.Subnet
+	r.Get(t, "/dhcp/subnets").Want(t, 200).Into(t, &list)
+	for _, s := range list {
+		if s.Interface.String() == "guest0" {
+			r.Do(t, "admin", http.MethodPut, "/dhcp/subnets/"+s.ID.String(), `{"domain_name":"guest.example.net"}`).Want(t, 200)
+			r.Do(t, "admin", http.MethodPut, "/dhcp/subnets/"+s.ID.String(), `{"active":false}`).Want(t, 200)
+			r.Do(t, "admin", http.MethodPut, "/dhcp/subnets/"+s.ID.String(), `{"active":true}`).WantField(t, "interface")
+		}
+	}
 }
 
 func TestWhatKeaDoesNotHear(t *testing.T) {

@@ -86,7 +86,7 @@ func (r *Room) reservationKind() resource.Kind[Reservation] {
 }
 
 // checkReservation looks at a reservation beside its subnet and the others there.
-func (r *Room) checkReservation(ctx context.Context, tx *db.Tx, _, now *Reservation) error {
+func (r *Room) checkReservation(ctx context.Context, tx *db.Tx, was, now *Reservation) error {
 	if now == nil {
 		return nil
 	}
@@ -104,7 +104,7 @@ func (r *Room) checkReservation(ctx context.Context, tx *db.Tx, _, now *Reservat
 	if err != nil {
 		return err
 	}
-	c.That(!slices.Contains(ownAddresses(links), ip), "ip", "must not be the gateway's own address")
+	c.That(was != nil && was.IP == now.IP || !slices.Contains(ownAddresses(links), ip), "ip", "must not be the gateway's own address")
 	others, err := r.reservations.Where(ctx, tx, "subnet_id = $1 AND (mac = $2 OR ip = $3) AND id <> $4", now.SubnetID, now.MAC, now.IP, now.ID)
 	for _, o := range others {
 		c.That(o.MAC != now.MAC, "mac", "has the reservation of %s in this subnet already", o.IP)

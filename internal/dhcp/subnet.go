@@ -118,7 +118,7 @@ func (r *Room) checkSubnet(ctx context.Context, tx *db.Tx, was, now *Subnet) err
 		return err
 	}
 	c.That(now.LeaseSeconds == nil || *now.LeaseSeconds <= settings.MaxLeaseSeconds, "lease_seconds", "must not be greater than max_lease_seconds of the settings, which is %d", settings.MaxLeaseSeconds)
-	if err := r.checkInterface(ctx, tx, &c, now); err != nil {
+	if err := r.checkInterface(ctx, tx, &c, was, now); err != nil {
 		return err
 	}
 	if was != nil && (was.CIDR != now.CIDR || was.Gateway != now.Gateway) {
@@ -129,8 +129,8 @@ func (r *Room) checkSubnet(ctx context.Context, tx *db.Tx, was, now *Subnet) err
 	return c.Err()
 }
 
-// checkInterface looks whether the subnet's interface can serve it.
-func (r *Room) checkInterface(ctx context.Context, tx *db.Tx, c *check.List, s *Subnet) error {
+// checkInterface looks whether the subnet's interface can serve it. What was so already is no reason to refuse another change.
+func (r *Room) checkInterface(ctx context.Context, tx *db.Tx, c *check.List, was, now *Subnet) error {
 	interfaces, err := r.deps.Interfaces(ctx, tx)
 	if err != nil {
 		return err
@@ -139,13 +139,17 @@ func (r *Room) checkInterface(ctx context.Context, tx *db.Tx, c *check.List, s *
 	if err != nil {
 		return err
 	}
-	declared := slices.IndexFunc(interfaces, func(i Interface) bool { return i.Name == s.Interface })
-	link := slices.IndexFunc(links, func(l host.Link) bool { return l.Name == s.Interface.String() })
-	c.That(declared >= 0 || link >= 0, "interface", "%s is neither declared nor a link of the machine", s.Interface)
-	c.That(link < 0 || links[link].Type == ethernet, "interface", "%s is no Ethernet link: there is no DHCP on it", s.Interface)
-	c.That(declared < 0 || interfaces[declared].Zone != wan, "interface", "%s belongs to the zone wan, where addresses are never handed out", s.Interface)
-	for _, ip := range ownAddresses(links) {
-		c.That(!s.hands(ip), "range_start", "must not begin a range with %s, which is the gateway's own address", ip)
+	if was == nil || was.Interface != now.Interface || !was.Active && now.Active {
+		declared := slices.IndexFunc(interfaces, func(i Interface) bool { return i.Name == now.Interface })
+		link := slices.IndexFunc(links, func(l host.Link) bool { return l.Name == now.Interface.String() })
+		c.That(declared >= 0 || link >= 0, "interface", "%s is neither declared nor a link of the machine", now.Interface)
+		c.That(link < 0 || links[link].Type == ethernet, "interface", "%s is no Ethernet link: there is no DHCP on it", now.Interface)
+		c.That(declared < 0 || interfaces[declared].Zone != wan, "interface", "%s belongs to the zone wan, where addresses are never handed out", now.Interface)
+	}
+	if was == nil || was.RangeStart != now.RangeStart || was.RangeEnd != now.RangeEnd {
+		for _, ip := range ownAddresses(links) {
+			c.That(!now.hands(ip), "range_start", "must not begin a range with %s, which is the gateway's own address", ip)
+		}
 	}
 	return nil
 }

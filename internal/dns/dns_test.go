@@ -167,25 +167,28 @@ func wantSaid(t *testing.T, u *unbound, want ...string) {
 func TestDN01(t *testing.T) {
 	b, _, _ := bench(t)
 	for body, field := range map[string]string{
-		`{"upstream_forwards":["8.8.8.8@70000"]}`:   "upstream_forwards",
-		`{"upstream_forwards":["8.8.8.8@0"]}`:       "upstream_forwards",
-		`{"upstream_forwards":["8.8.8.8@053"]}`:     "upstream_forwards",
-		`{"upstream_forwards":["8.8.8.8@"]}`:        "upstream_forwards",
-		`{"upstream_forwards":["dns.example.net"]}`: "upstream_forwards",
-		`{"upstream_forwards":["0.0.0.0"]}`:         "upstream_forwards",
-		`{"upstream_forwards":["224.0.0.251"]}`:     "upstream_forwards",
-		`{"upstream_forwards":["fe80::1%eth0"]}`:    "upstream_forwards",
-		`{"upstream_forwards":[""]}`:                "upstream_forwards",
-		`{"access_acl":["10.0.0.0/33"]}`:            "access_acl",
-		`{"access_acl":["lan"]}`:                    "access_acl",
-		`{"listen_addresses":["x"]}`:                "listen_addresses",
-		`{"listen_addresses":["10.0.0.0/8"]}`:       "listen_addresses",
-		`{"cache_min_ttl":100,"cache_max_ttl":99}`:  "cache_max_ttl",
-		`{"cache_min_ttl":-1}`:                      "cache_min_ttl",
-		`{"cache_max_ttl":604801}`:                  "cache_max_ttl",
-		`{"dnssec_validation":"yes"}`:               "dnssec_validation",
-		`{"qname_minimisation":1}`:                  "qname_minimisation",
-		`{"forwards":[]}`:                           "forwards",
+		`{"upstream_forwards":["8.8.8.8@70000"]}`:                            "upstream_forwards",
+		`{"upstream_forwards":["8.8.8.8@0"]}`:                                "upstream_forwards",
+		`{"upstream_forwards":["8.8.8.8@053"]}`:                              "upstream_forwards",
+		`{"upstream_forwards":["8.8.8.8@"]}`:                                 "upstream_forwards",
+		`{"upstream_forwards":["dns.example.net"]}`:                          "upstream_forwards",
+		`{"upstream_forwards":["0.0.0.0"]}`:                                  "upstream_forwards",
+		`{"upstream_forwards":["224.0.0.251"]}`:                              "upstream_forwards",
+		`{"upstream_forwards":["fe80::1%eth0"]}`:                             "upstream_forwards",
+		`{"upstream_forwards":["127.0.0.1"]}`:                                "upstream_forwards",
+		`{"upstream_forwards":["::1@53"]}`:                                   "upstream_forwards",
+		`{"upstream_forwards":["10.0.0.1"],"listen_addresses":["10.0.0.1"]}`: "upstream_forwards",
+		`{"upstream_forwards":[""]}`:                                         "upstream_forwards",
+		`{"access_acl":["10.0.0.0/33"]}`:                                     "access_acl",
+		`{"access_acl":["lan"]}`:                                             "access_acl",
+		`{"listen_addresses":["x"]}`:                                         "listen_addresses",
+		`{"listen_addresses":["10.0.0.0/8"]}`:                                "listen_addresses",
+		`{"cache_min_ttl":100,"cache_max_ttl":99}`:                           "cache_max_ttl",
+		`{"cache_min_ttl":-1}`:                                               "cache_min_ttl",
+		`{"cache_max_ttl":604801}`:                                           "cache_max_ttl",
+		`{"dnssec_validation":"yes"}`:                                        "dnssec_validation",
+		`{"qname_minimisation":1}`:                                           "qname_minimisation",
+		`{"forwards":[]}`:                                                    "forwards",
 	} {
 		b.Do(t, "admin", http.MethodPut, "/dns/settings", body).WantField(t, field)
 	}
@@ -251,10 +254,11 @@ func TestZones(t *testing.T) {
 		b.Do(t, "admin", http.MethodPost, "/dns/zones", fields{"name": strings.ReplaceAll(name, `\n`, "\n")}).WantField(t, "name")
 	}
 	for body, field := range map[string]string{
-		`{}`:                                  "name",
-		`{"name":"lan","forward_to":["x"]}`:   "forward_to",
-		`{"name":"lan","active":1}`:           "active",
-		`{"name":"lan","description":"a\nb"}`: "description",
+		`{}`:                                "name",
+		`{"name":"lan","forward_to":["x"]}`: "forward_to",
+		`{"name":"lan","forward_to":["127.0.0.1"]}`: "forward_to",
+		`{"name":"lan","active":1}`:                 "active",
+		`{"name":"lan","description":"a\nb"}`:       "description",
 	} {
 		b.Do(t, "admin", http.MethodPost, "/dns/zones", body).WantField(t, field)
 	}
@@ -504,6 +508,9 @@ func TestRecordsBesideOthers(t *testing.T) {
 	refused("type", lan, "@", "CNAME", "b")
 	refused("value", lan, "self", "CNAME", "self")
 	refused("value", lan, "chain", "CNAME", "alias")
+	record(t, b, lan, "*.many", "CNAME", "far.example.net")
+	refused("value", lan, "chain", "CNAME", "many")
+	refused("type", lan, "*", "CNAME", "b")
 	b.Do(t, "admin", http.MethodPut, "/dns/records/"+a, `{"type":"CNAME","value":"b"}`).WantField(t, "type") // an alias points to it
 	b.Do(t, "admin", http.MethodPut, "/dns/records/"+alias, `{"value":"b"}`).Want(t, 200)
 	b.Do(t, "admin", http.MethodPut, "/dns/records/"+a, `{"type":"CNAME","value":"b"}`).Want(t, 200)

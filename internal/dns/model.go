@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/google/uuid"
@@ -125,14 +124,14 @@ func (m *model) link() error {
 	return nil
 }
 
-// answers tells whether a name is answered here: by its own records, or as one below a wildcard.
+// answers tells whether a name is answered here: by its own records, or as one below a wildcard that is no alias itself.
 func (m *model) answers(name Name) bool {
 	if n := m.names[name.String()]; n != nil && len(n.records) > 0 {
 		return true
 	}
 	for above := range name.above {
 		if n := m.names[above]; n != nil {
-			return n.redirect
+			return n.redirect && n.alias.IsZero()
 		}
 	}
 	return false
@@ -194,17 +193,17 @@ func (r *Record) data() ([]conf.Arg, error) {
 // listed is a record as unbound lists it, in the form in which it is written.
 func listed(line string) string {
 	line = strings.Replace(line, "\t", " ", 4)
-	if !strings.ContainsAny(line, `\'`) {
+	if !strings.ContainsAny(line, "\\'\t") {
 		return line
 	}
 	var b strings.Builder
 	for i := 0; i < len(line); i++ {
 		switch c := line[i]; {
-		case c == '\'':
-			b.WriteString(`\039`)
+		case c == '\'' || c == '\t':
+			fmt.Fprintf(&b, `\%03d`, c)
 		case c == '\\' && i+1 < len(line) && (line[i+1] < '0' || line[i+1] > '9'):
 			i++
-			b.WriteString(`\0` + strconv.Itoa(int(line[i])))
+			fmt.Fprintf(&b, `\%03d`, line[i])
 		default:
 			b.WriteByte(c)
 		}

@@ -103,7 +103,7 @@ func (r *Room) checkBeside(ctx context.Context, tx *db.Tx, zone *Zone, o owner, 
 	if err != nil {
 		return err
 	}
-	there, err := r.at(ctx, tx, owner{name: target})
+	there, err := r.at(ctx, tx, owner{name: target}, owner{target, true})
 	if err != nil {
 		return err
 	}

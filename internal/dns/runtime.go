@@ -15,8 +15,11 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 )
 
-// manyCommands is from how many on a reload is the shorter way.
-const manyCommands = 1000
+// From so many commands, or rows to find them from, a reload is the shorter way.
+const (
+	manyCommands = 1000
+	manyRows     = 100
+)
 
 // can says whether unbound can go from one configuration to the other while it runs.
 func (r *Room) can(was, now *Config) bool {
@@ -95,6 +98,9 @@ func nameCommands(was, now *local) (commands []host.ResolverQuestion) {
 
 // plan finds what to tell unbound for a change of records, from these and the others of their names.
 func (r *Room) plan(ctx context.Context, tx *db.Tx, rows []apply.Row) (apply.Step, error) {
+	if len(rows) > manyRows {
+		return nil, nil
+	}
 	changed := changes{room: r, zones: map[uuid.UUID]*Zone{}, names: map[Name]*[2][]*Record{}}
 	for _, row := range rows {
 		if row.Kind != r.records.Name {

@@ -2,6 +2,7 @@ package dns
 
 import (
 	"errors"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,6 +32,7 @@ func (s *Settings) Label() string { return "DNS settings" }
 func (s *Settings) Validate() error {
 	var c check.List
 	c.That(s.CacheMaxTTL >= s.CacheMinTTL, "cache_max_ttl", "must not be less than cache_min_ttl")
+	s.checkForwards(&c, "upstream_forwards", s.UpstreamForwards)
 	return c.Err()
 }
 
@@ -40,6 +42,16 @@ var settings = resource.Singleton[Settings]{
 
 // port is where names are resolved.
 const port = 53
+
+// checkForwards complains about resolvers that are this one: it would ask itself without end.
+func (s *Settings) checkForwards(c *check.List, field string, list []Forward) {
+	for _, f := range list {
+		address, asked := f.parts()
+		own := address == netip.MustParseAddr(self) || address == netip.IPv6Loopback() ||
+			slices.ContainsFunc(s.ListenAddresses, func(a value.Addr) bool { return a.Netip() == address })
+		c.That(!own || asked != port, field, "%s is this resolver itself", f)
+	}
+}
 
 // everywhere tells whether it answers on every address.
 func (s *Settings) everywhere() bool {
@@ -84,9 +96,17 @@ func (forward) Parse(s string) (string, error) {
 	return address.String() + "@" + after, nil
 }
 
+func (f Forward) parts() (address netip.Addr, asked int) {
+	text, after, hasPort := strings.Cut(f.String(), "@")
+	address, _ = netip.ParseAddr(text)
+	if asked = port; hasPort {
+		asked, _ = strconv.Atoi(after)
+	}
+	return address, asked
+}
+
 // loopback tells whether the resolver is on the gateway itself.
 func (f Forward) loopback() bool {
-	text, _, _ := strings.Cut(f.String(), "@")
-	address, err := value.Parse[value.Addr](text)
-	return err == nil && address.Netip().IsLoopback()
+	address, _ := f.parts()
+	return address.IsLoopback()
 }

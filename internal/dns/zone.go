@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"edge.internal/gateway/internal/kit/check"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/resource"
@@ -28,10 +29,19 @@ var zones = resource.Kind[Zone]{
 	New: func() Zone { return Zone{Active: true} },
 }
 
-// checkZone looks at a zone that gets another name: its records get other names, too, at which there may be records already.
+// checkZone looks at whom a zone is forwarded to, and at the records of one that gets another name: they get other names, too, at
+// which there may be records already.
 func (r *Room) checkZone(ctx context.Context, tx *db.Tx, was, now *Zone) error {
-	if was == nil || now == nil || was.Name == now.Name {
+	if now == nil {
 		return nil
+	}
+	s, err := r.settings.Load(ctx, tx)
+	if err != nil {
+		return err
+	}
+	var c check.List
+	if s.checkForwards(&c, "forward_to", now.ForwardTo); c.Err() != nil || was == nil || was.Name == now.Name {
+		return c.Err()
 	}
 	zones, err := r.zones.All(ctx, tx)
 	if err != nil {

@@ -14,7 +14,7 @@ type Config struct {
 	Settings Settings `json:"settings"`
 	// ACLs are the active entries, in their order.
 	ACLs []ACL `json:"acls"`
-	// Own are the addresses that the machine has now. Nobody gets at its own services through the proxy.
+	// Own are the addresses that the machine has now. Through the proxy nobody gets at more of it than its sites.
 	Own []value.Addr `json:"own"`
 }
 

@@ -1,4 +1,10 @@
 package fwdproxy
 
-// Ask asks a machine's squid about files.
-var Ask = ask
+// What tests ask by themselves.
+var (
+	Consult     = consult
+	TrafficFrom = traffic
+)
+
+// Totals are squid's counters.
+func Totals(requests, hits, out, own int64) totals { return totals{requests, hits, out, own} }

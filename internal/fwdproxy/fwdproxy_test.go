@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"edge.internal/gateway/internal/fwdproxy"
 	"edge.internal/gateway/internal/fwdproxy/verdict"
@@ -317,4 +318,24 @@ func TestStats(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	b.Get(t, "/forward-proxy/stats/history").Want(t, 200)
+}
+
+func TestTraffic(t *testing.T) {
+	at := time.Unix(1000, 0)
+	for _, x := range []struct {
+		was, now [4]int64
+		want     fwdproxy.Traffic
+	}{
+		{[4]int64{100, 50, 10 << 10, 1000}, [4]int64{110, 55, 30 << 10, 1000}, fwdproxy.Traffic{At: at, Requests: 2, HitRate: 0.5, Bytes: 4096}},
+		// The gateway's own questions are not traffic.
+		{[4]int64{100, 50, 10 << 10, 1000}, [4]int64{100, 50, 13 << 10, 1000 + 2300}, fwdproxy.Traffic{At: at}},
+		{[4]int64{100, 50, 10 << 10, 1000}, [4]int64{100, 50, 12 << 10, 1000 + 2300}, fwdproxy.Traffic{At: at}},
+		// A new process began at zero.
+		{[4]int64{100, 50, 90 << 10, 0}, [4]int64{10, 0, 5 << 10, 0}, fwdproxy.Traffic{At: at, Requests: 2, Bytes: 1024}},
+	} {
+		was, now := fwdproxy.Totals(x.was[0], x.was[1], x.was[2], x.was[3]), fwdproxy.Totals(x.now[0], x.now[1], x.now[2], x.now[3])
+		if got := fwdproxy.TrafficFrom(at, was, now, 5); got != x.want {
+			t.Errorf("%v, %v: %+v", x.was, x.now, got)
+		}
+	}
 }

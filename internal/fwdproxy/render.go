@@ -74,7 +74,7 @@ func (c Config) denied() int {
 	return len(list)
 }
 
-// unreachable are the addresses of the machine itself that every machine has.
+// unreachable are the addresses that every machine has for itself.
 var unreachable = []value.Prefix{
 	value.Must[value.Prefix]("0.0.0.0/8"), value.Must[value.Prefix]("127.0.0.0/8"), value.Must[value.Prefix]("169.254.0.0/16"),
 	value.Must[value.Prefix]("::/127"), value.Must[value.Prefix]("fe80::/10"),
@@ -151,14 +151,18 @@ func writeDropIn(c Config, layout, mark conf.Arg) ([]byte, error) {
 		said(w, false, layout, position)
 	}
 
-	w.Comment("Nobody gets at the gateway's own services through the proxy.")
+	w.Comment("Nobody gets at the gateway's own services through the proxy, but for the sites that it serves to everybody.")
 	for _, n := range unreachable {
 		w.Line("acl", conf.Word("gateway_itself"), conf.Word("dst"), conf.Value(n))
 	}
-	for _, a := range c.Own {
-		w.Line("acl", conf.Word("gateway_itself"), conf.Word("dst"), conf.Value(a))
-	}
 	w.Line("http_access", conf.Word("deny"), conf.Word("gateway_itself"))
+	if len(c.Own) > 0 {
+		w.Line("acl", conf.Word("gateway_sites"), conf.Word("port"), conf.Int(80), conf.Int(443))
+		for _, a := range c.Own {
+			w.Line("acl", conf.Word("gateway_own"), conf.Word("dst"), conf.Value(a))
+		}
+		w.Line("http_access", conf.Word("deny"), conf.Word("gateway_own"), conf.Word("!gateway_sites"))
+	}
 	said(w, true, layout, 0)
 
 	for i, a := range c.destinations() {

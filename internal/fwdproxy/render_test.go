@@ -21,7 +21,7 @@ func squid(t testing.TB, files []host.File) error {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return fwdproxy.Ask(t.Context(), machine, files)
+	return fwdproxy.Consult(t.Context(), machine, files)
 }
 
 // accept says whether squid and the judge take the files.

@@ -46,12 +46,12 @@ func (r *Room) check(ctx context.Context, files []host.File) error {
 	if live, err := r.Host.Read(host.SquidDropIn); err == nil && string(live) == string(content(files, host.SquidDropIn)) {
 		return nil
 	}
-	return ask(ctx, r.Host, files)
+	return consult(ctx, r.Host, files)
 }
 
-// ask asks squid about the staged drop-in. It skips some of what it does not understand and says so no louder than by a warning: that
+// consult asks squid about the staged drop-in. It skips some of what it does not understand and says so no louder than by a warning: that
 // is a refusal, too.
-func ask(ctx context.Context, m host.Machine, files []host.File) error {
+func consult(ctx context.Context, m host.Machine, files []host.File) error {
 	out, err := m.Run(ctx, host.SquidCheck, host.Input{Staged: files})
 	_, refused := errors.AsType[*host.ExitError](err)
 	if err != nil && !refused {
@@ -173,7 +173,7 @@ var httpSocket = regexp.MustCompile(`(?m)\s(\S+)\s+HTTP Socket\s*$`)
 
 // listening asks squid where it listens.
 func (r *Room) listening(ctx context.Context) ([]netip.AddrPort, error) {
-	report, err := r.Host.SquidReport(ctx, host.SquidDescriptors)
+	report, err := r.ask(ctx, host.SquidDescriptors)
 	if err != nil {
 		return nil, err
 	}

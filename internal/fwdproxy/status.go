@@ -57,7 +57,8 @@ func traffic(at time.Time, was, now totals, seconds float64) Traffic {
 	if requests := now.requests - was.requests; requests > 0 {
 		t.HitRate = float64(now.hits-was.hits) / float64(requests)
 	}
-	t.Bytes = max(0, float64(now.out-was.out-(now.own-was.own))) / seconds
+	// squid counts in KiB, so that less than one is as good as none.
+	t.Bytes = float64(max(0, now.out-was.out-(now.own-was.own))&^1023) / seconds
 	return t
 }
 
@@ -78,8 +79,7 @@ type report map[string]string
 var figure = regexp.MustCompile(`(?m)^\s*([A-Za-z_.][^:=\n]*?)\s*[:=]\s*(-?[0-9.]+)|^\s+([0-9]+) ([A-Za-z][^\n]*)$`)
 
 func (r *Room) report(ctx context.Context, which host.SquidReport) (report, error) {
-	text, err := r.Host.SquidReport(ctx, which)
-	r.asked.Add(int64(len(text)))
+	text, err := r.ask(ctx, which)
 	if err != nil {
 		return nil, err
 	}
@@ -88,6 +88,13 @@ func (r *Room) report(ctx context.Context, which host.SquidReport) (report, erro
 		figures[m[1]+strings.TrimSpace(m[4])] = m[2] + m[3]
 	}
 	return figures, nil
+}
+
+// ask asks squid for a report, and counts what that adds to squid's own figures.
+func (r *Room) ask(ctx context.Context, which host.SquidReport) (string, error) {
+	text, bytes, err := r.Host.SquidReport(ctx, which)
+	r.asked.Add(bytes)
+	return text, err
 }
 
 func (f report) int(name string) int64 {

@@ -1,10 +1,10 @@
 package radius
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"regexp"
 	"strings"
 
@@ -44,39 +44,50 @@ func discreet(said string) string {
 
 // restart makes FreeRADIUS read its files. There is a signal for that, too, which is not heard within five seconds after the last
 // one, and never about a file that has changed in the second in which it was read.
-func (r *Room) restart(ctx context.Context, c Config, _ []host.File) error {
+func (r *Room) restart(ctx context.Context, c Config, files []host.File) error {
+	// What is left out makes the engine try again and again. Those who can log in shall not notice.
+	if len(c.Problems) > 0 && r.runs(ctx, c, files) == nil {
+		return nil
+	}
 	err := r.Host.Restart(ctx, unit)
 	if err == nil {
 		return nil
 	}
-	if missing := r.missing(ctx, c.Settings); missing != "" {
-		return fmt.Errorf("%w (this machine does not have the address %s to listen on)", err, missing)
+	if why := r.notListening(); why != "" {
+		return fmt.Errorf("%w: %s", err, why)
 	}
 	return err
 }
 
-// missing is an address to listen on that the machine does not have.
-func (r *Room) missing(ctx context.Context, s Settings) string {
-	links, err := r.Host.Links(ctx)
+// started is what FreeRADIUS logs before it begins to listen, and failedBinding what it logs when it cannot.
+const started = "Loaded virtual server gateway"
+
+var failedBinding = regexp.MustCompile(`Error: Failed binding to (?:auth|acct) address (\S+) port (\d+) .*: (.+?) *\n`)
+
+// notListening says why FreeRADIUS could not listen when it was last started: it tells nobody but its log.
+func (r *Room) notListening() string {
+	said, err := r.Host.ReadLog(host.RadiusServer, 4<<10)
 	if err != nil {
 		return ""
 	}
-	has := map[netip.Addr]bool{}
-	for _, l := range links {
-		for _, a := range l.Addrs {
-			has[a.Prefix().Addr()] = true
-		}
+	m := failedBinding.FindSubmatch(said[max(0, bytes.LastIndex(said, []byte(started))):])
+	if m == nil {
+		return ""
 	}
-	for _, a := range s.ListenAddresses {
-		if ip := a.Netip(); !has[ip] && !ip.IsLoopback() {
-			return a.String()
-		}
-	}
-	return ""
+	return fmt.Sprintf("it cannot listen on %s port %s: %s", m[1], m[2], m[3])
 }
 
-// verify says whether FreeRADIUS runs and has read these files: only then it knows the user who is named after them.
+// verify says whether FreeRADIUS runs with these files, and what they leave out.
 func (r *Room) verify(ctx context.Context, c Config, files []host.File) error {
+	err := r.runs(ctx, c, files)
+	if err == nil && len(c.Problems) > 0 {
+		return &apply.Partial{Problems: c.Problems}
+	}
+	return err
+}
+
+// runs says whether FreeRADIUS runs and has read these files: only then it knows the user who is named after them.
+func (r *Room) runs(ctx context.Context, c Config, files []host.File) error {
 	state, err := r.Host.State(ctx, unit)
 	if err != nil {
 		return err
@@ -91,8 +102,6 @@ func (r *Room) verify(ctx context.Context, c Config, files []host.File) error {
 		return fmt.Errorf("freeradius does not answer: %w", err)
 	case !answer.Accepted:
 		return errors.New("freeradius runs with another configuration")
-	case len(c.Problems) > 0:
-		return &apply.Partial{Problems: c.Problems}
 	}
 	return nil
 }

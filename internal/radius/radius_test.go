@@ -261,12 +261,17 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-func TestAddressThatTheMachineDoesNotHave(t *testing.T) {
+// Why the server could not listen is in its log alone.
+func TestServerThatCannotListen(t *testing.T) {
 	b, _ := bench(t)
-	b.Machine.SetLinks(host.Link{Name: "lan", Addrs: []host.LinkAddr{{Family: "inet", Local: "10.10.0.1", PrefixLen: 24}}})
 	b.Machine.Refuse(host.FreeRADIUS, errors.New("ended with status 1"))
-	b.Do(t, "admin", http.MethodPut, "/radius/settings", `{"enabled":true,"listen_addresses":["10.10.0.1","10.10.0.2"]}`).Want(t, 200)
-	if s := status(b); s.State != apply.Degraded || !strings.Contains(s.LastError, "does not have the address 10.10.0.2") {
+	b.Machine.SetLog(host.RadiusServer, `Sun Nov 15 12:34:05 2026 : Error: Failed binding to auth address 10.0.0.1 port 1812 bound to server gateway: Address already in use
+Sun Nov 15 12:34:06 2026 : Info: Loaded virtual server gateway
+Sun Nov 15 12:34:06 2026 : Error: Failed binding to auth address 192.0.2.77 port 1812 bound to server gateway: Cannot assign requested address
+Sun Nov 15 12:34:06 2026 : Error: /etc/freeradius/3.0/radiusd.conf[60]: Error binding to port for 192.0.2.77 port 1812
+`)
+	b.Do(t, "admin", http.MethodPut, "/radius/settings", `{"enabled":true,"listen_addresses":["192.0.2.77"]}`).Want(t, 200)
+	if s := status(b); s.State != apply.Degraded || !strings.Contains(s.LastError, "ended with status 1: it cannot listen on 192.0.2.77 port 1812: Cannot assign requested address") {
 		t.Fatalf("%+v", s)
 	}
 }
@@ -304,6 +309,11 @@ func TestOtherMasterKey(t *testing.T) {
 	}
 	if got := file(t, b, host.RadiusClients); !strings.Contains(got, "'good'") || strings.Contains(got, "'bad'") {
 		t.Fatalf("%s", got)
+	}
+	// It is looked at again and again, and the others are not disturbed.
+	restarts := b.Machine.Restarts(host.FreeRADIUS)
+	if b.Engine.ApplyAll(t.Context()); b.Machine.Restarts(host.FreeRADIUS) != restarts {
+		t.Fatal("a server that has read its files is restarted")
 	}
 	var list []radius.Client
 	b.Get(t, "/radius/clients").Want(t, 200).Into(t, &list)

@@ -56,7 +56,7 @@ func measureForwardProxy(ctx context.Context, s settings) (goals []goal, err err
 	if err != nil {
 		return nil, err
 	}
-	defer server.Close()
+	defer server.Close() //nolint:errcheck // the bench is over
 	b.api = newClient(b.lab.Path("/run/gateway/control.sock"), "http://gateway/api/v1", "")
 	if err := b.api.waitReady(); err != nil {
 		return nil, err

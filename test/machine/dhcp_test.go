@@ -91,12 +91,15 @@ func (r *dhcpRig) machine(t *testing.T, side lab.Side, name, mac string) {
 	r.Run(t, side, "ip", "link", "set", name, "up")
 }
 
+// once is for machines that shall get no answer.
+var once = []string{"-t", "1"}
+
 // asks has a machine ask for an address, and tells what it was given; nil when nobody answered.
 func (r *dhcpRig) asks(t *testing.T, side lab.Side, name string, options ...string) map[string]string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	argv := append([]string{"busybox", "udhcpc", "-i", name, "-f", "-n", "-q", "-t", "1", "-T", "1", "-s", r.script, "-O", "ntpsrv"}, options...)
+	argv := append([]string{"busybox", "udhcpc", "-i", name, "-f", "-n", "-q", "-t", "5", "-T", "1", "-s", r.script, "-O", "ntpsrv"}, options...)
 	cmd, err := r.Command(ctx, side, argv...)
 	if err != nil {
 		t.Fatal(err)
@@ -171,7 +174,7 @@ func dhcpOffByDefault(t *testing.T, r *dhcpRig) {
 		t.Error(string(a.Body))
 	}
 	r.machine(t, lab.Lan, "one", "52:54:00:00:00:01")
-	if given := r.asks(t, lab.Lan, "one"); given != nil {
+	if given := r.asks(t, lab.Lan, "one", once...); given != nil {
 		t.Fatal(given)
 	}
 }
@@ -191,7 +194,7 @@ func dhcpHandsOutTheRange(t *testing.T, r *dhcpRig) {
 		}
 	}
 	r.machine(t, lab.Wan, "stranger", "52:54:00:00:00:66")
-	if given := r.asks(t, lab.Wan, "stranger"); given != nil {
+	if given := r.asks(t, lab.Wan, "stranger", once...); given != nil {
 		t.Fatalf("the wan gets addresses: %v", given)
 	}
 }
@@ -387,11 +390,17 @@ func dhcpLinkThatGoes(t *testing.T, r *dhcpRig) {
 	if c := r.WaitState(t, "dhcp", "degraded", 10*time.Second); !strings.Contains(c.LastError, "lan1 is down") {
 		t.Fatal(c.LastError)
 	}
+	// Without a cable there is nobody to serve, and with one Kea listens by itself.
 	r.Run(t, lab.Gateway, "ip", "addr", "add", "10.5.0.1/24", "dev", "lan1")
 	r.Run(t, lab.Gateway, "ip", "link", "set", "lan1", "up")
-	r.Run(t, lab.Gateway, "ip", "link", "set", "far1", "up")
 	r.pass(t)
 	r.WaitState(t, "dhcp", "live", 10*time.Second)
+	listens := func() bool { return strings.Contains(r.Run(t, lab.Gateway, "ss", "-0lnp"), "lan1") }
+	if listens() {
+		t.Fatal("listens on a link without a carrier")
+	}
+	r.Run(t, lab.Gateway, "ip", "link", "set", "far1", "up")
+	poll(t, "kea listens", 5*time.Second, listens)
 	// An interface that comes to the zone of strangers is served no longer.
 	var row struct{ ID string }
 	a := r.Must(t, http.MethodPost, "/network-interfaces", map[string]any{"name": "lan1", "type": "ethernet", "role": "wan"}, 201, &row)
@@ -426,7 +435,7 @@ func dhcpHeals(t *testing.T, r *dhcpRig) {
 
 func dhcpDisabled(t *testing.T, r *dhcpRig) {
 	r.live(t, http.MethodPut, "/dhcp/settings", map[string]any{"enabled": false}, 200)
-	if given := r.asks(t, lab.Lan, "one"); given != nil {
+	if given := r.asks(t, lab.Lan, "one", once...); given != nil {
 		t.Fatalf("%v", given)
 	}
 	if state, err := r.Units().State(t.Context(), host.Kea); err != nil || state.Active != "inactive" {

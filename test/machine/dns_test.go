@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -10,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -45,6 +47,7 @@ func TestDNS(t *testing.T) {
 		{"DN05ForwardedZones", forwardedZones},
 		{"ReverseZones", reverseZones},
 		{"ChangesKeepTheCache", changesKeepTheCache},
+		{"ChangesLoseNoQuestion", changesLoseNoQuestion},
 		{"Flush", flushForgets},
 		{"HostileTexts", hostileTexts},
 		{"Validation", validation},
@@ -430,6 +433,48 @@ func changesKeepTheCache(t *testing.T, r *dnsRig) {
 	}
 }
 
+// Who asks while unbound reads its files gets an answer, and who asks for a name that changes is never told that there is none.
+func changesLoseNoQuestion(t *testing.T, r *dnsRig) {
+	zone := r.zone(t, "busy.lan")
+	id := r.record(t, zone, "a", "A", "192.0.2.1")
+	stop := make(chan struct{})
+	var askers sync.WaitGroup
+	var asked atomic.Int64
+	for range 4 {
+		askers.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				// One that is asked in the moment of a change may have to ask again, as every client does.
+				answer, err := r.ask(lab.Lan, "udp", "10.10.0.1", "a.busy.lan", dns.TypeA)
+				if errors.Is(err, os.ErrDeadlineExceeded) {
+					answer, err = r.ask(lab.Lan, "udp", "10.10.0.1", "a.busy.lan", dns.TypeA)
+				}
+				if err != nil || len(answer.Answer) != 1 {
+					t.Errorf("%v %v", err, answer)
+					return
+				}
+				asked.Add(1)
+			}
+		})
+	}
+	for i := range 5 {
+		r.Must(t, http.MethodPut, "/dns/records/"+id, fields{"value": fmt.Sprintf("192.0.2.%d", 100+i)}, 200, nil)
+		other := r.zone(t, fmt.Sprintf("busy%d.lan", i))
+		r.Must(t, http.MethodDelete, "/dns/zones/"+other, nil, 200, nil)
+	}
+	close(stop)
+	askers.Wait()
+	if asked.Load() < 20 {
+		t.Fatalf("%d questions", asked.Load())
+	}
+	t.Logf("%d questions", asked.Load())
+	r.Must(t, http.MethodDelete, "/dns/zones/"+zone, nil, 200, nil)
+}
+
 func flushForgets(t *testing.T, r *dnsRig) {
 	zone := r.zone(t, "flush.lan")
 	r.record(t, zone, "a", "A", "192.0.2.1")
@@ -462,11 +507,22 @@ func flushForgets(t *testing.T, r *dnsRig) {
 	r.Must(t, http.MethodDelete, "/dns/zones/"+zone, nil, 200, nil)
 }
 
+// allBytes has every character of one byte that a text can have, and some of two.
+func allBytes() string {
+	var b strings.Builder
+	for c := rune(' '); c < 0xc0; c++ {
+		if c != 0x7f {
+			b.WriteRune(c)
+		}
+	}
+	return b.String()
+}
+
 // A text arrives byte for byte, whether unbound is told it or reads it from its files.
 func hostileTexts(t *testing.T, r *dnsRig) {
 	zone := r.zone(t, "text.lan")
 	texts := []string{
-		`"`, `'`, `\`, `a"b'c\d`, `\000`, `";`, `' redirect`, `\"`, `$(reboot)`, "ä€😀", " padded ", `x" "y`, "a;b(c)d#e", "line\nbreak\ttab", `include: "/etc/passwd"`,
+		`"`, `'`, `\`, `a"b'c\d`, `\000`, `";`, `' redirect`, `\"`, `$(reboot)`, "ä€😀", " padded ", `x" "y`, "a;b(c)d#e", "line\nbreak\ttab", allBytes(), `include: "/etc/passwd"`,
 		strings.Repeat("x", 255), strings.Repeat("y", 256), strings.Repeat("z'", 300), strings.Repeat("ä", 2000),
 	}
 	operations := make([]fields, len(texts))

@@ -365,6 +365,7 @@ func forwardItself(t *testing.T, f *forwardRig) {
 	want["http://127.0.0.1:3127/squid-internal-mgr/info"] = 403
 	want["http://"+gwLan4+":3128/squid-internal-mgr/info"] = 403
 	want["http://wan.lab.internal/squid-internal-mgr/info"] = 403
+	want["http://"+gwWan4+"/"] = 404 // by the reverse proxy, which has no site of that name
 	f.expectStatus(t, want)
 	res, err := f.dial(t.Context(), "tcp", forwardAddr)
 	if err != nil {
@@ -455,7 +456,8 @@ func forwardStatistics(t *testing.T, f *forwardRig) {
 		StepSeconds int `json:"step_seconds"`
 		Points      []struct{ Requests, Bytes float64 }
 	}
-	poll(t, "the history shows the requests", 15*time.Second, func() bool {
+	poll(t, "the history shows the requests", 20*time.Second, func() bool {
+		f.outcome(t, c, "GET", "http://www.example.net/cache/a")
 		f.Must(t, http.MethodGet, "/forward-proxy/stats/history", nil, 200, &history)
 		for _, p := range history.Points {
 			if p.Requests > 0 && p.Bytes > 0 {
@@ -536,7 +538,7 @@ func forwardChanges(t *testing.T, f *forwardRig) {
 	f.entry(t, "dst", "203.0.113.1", "deny")
 	pid := f.squidPID(t)
 	s := f.during(t, func() {
-		for some := range slices.Chunk(operations, 500) {
+		for some := range slices.Chunk(operations, 1000) {
 			live(t, f.Must(t, http.MethodPost, "/change-sets", fields{"operations": some}, 200, nil))
 		}
 		for range 5 {

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -31,8 +32,9 @@ const (
 
 // ForwardProxy is the running squid.
 type ForwardProxy interface {
-	// SquidReport asks squid's cache manager. A squid that does not run is ErrNotRunning.
-	SquidReport(ctx context.Context, r SquidReport) (string, error)
+	// SquidReport asks squid's cache manager, and says how many bytes the answer took on the wire: squid counts them among those
+	// that it has sent. A squid that does not run is ErrNotRunning.
+	SquidReport(ctx context.Context, r SquidReport) (text string, bytes int64, err error)
 	// SquidJudge asks the judge what it has; with reload it reads the installed SquidAccessList before that. A list that it
 	// refuses is an error, and it goes on with the one that it has. A judge that does not run is ErrNotRunning.
 	SquidJudge(ctx context.Context, reload bool) (SquidJudge, error)
@@ -59,34 +61,56 @@ type SquidJudge struct {
 var errNoSquid = fmt.Errorf("squid: %w", ErrNotRunning)
 
 // SquidReport asks squid's cache manager.
-func (s *System) SquidReport(ctx context.Context, r SquidReport) (string, error) {
+func (s *System) SquidReport(ctx context.Context, r SquidReport) (string, int64, error) {
 	if err := s.here(string(Squid)); err != nil {
-		return "", err
+		return "", 0, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, squidAskWithin)
 	defer cancel()
 	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(SquidManagerPort))
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/squid-internal-mgr/"+string(r), nil)
 	if err != nil {
-		return "", err
+		return "", 0, err
 	}
+	counted := &countedConn{}
 	// A transport of its own: what the environment says about proxies is not meant, and no connection is kept.
-	transport := &http.Transport{DisableKeepAlives: true}
-	res, err := transport.RoundTrip(req)
+	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, address string) (conn net.Conn, err error) {
+		counted.Conn, err = new(net.Dialer).DialContext(ctx, network, address)
+		return counted, err
+	}}
+	text, err := report(transport, req)
 	if errors.Is(err, syscall.ECONNREFUSED) {
-		return "", errNoSquid
+		err = errNoSquid
 	} else if err != nil {
-		return "", fmt.Errorf("asking squid for %s: %w", r, err)
+		err = fmt.Errorf("asking squid for %s: %w", r, err)
+	}
+	return text, counted.read.Load(), err
+}
+
+// report is the answer of the cache manager.
+func report(transport *http.Transport, req *http.Request) (string, error) {
+	res, err := transport.RoundTrip(req)
+	if err != nil {
+		return "", err
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK {
-		return "", fmt.Errorf("asking squid for %s: it answers %s", r, res.Status)
+		return "", fmt.Errorf("it answers %s", res.Status)
 	}
 	body, err := io.ReadAll(io.LimitReader(res.Body, reportLimit))
-	if err != nil {
-		return "", fmt.Errorf("asking squid for %s: %w", r, err)
-	}
-	return string(body), nil
+	return string(body), err
+}
+
+// countedConn counts what is read.
+type countedConn struct {
+	net.Conn
+	read atomic.Int64
+}
+
+func (c *countedConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.read.Add(int64(n))
+	return n, err
 }
 
 // SquidJudge asks the judge.

@@ -7,11 +7,11 @@ import (
 
 func TestSquidThatDoesNotRun(t *testing.T) {
 	s := newSystem(t, "")
-	if _, err := s.SquidReport(t.Context(), SquidCounters); !errors.Is(err, ErrNotRunning) {
+	if _, _, err := s.SquidReport(t.Context(), SquidCounters); !errors.Is(err, ErrNotRunning) {
 		t.Errorf("report: %v", err)
 	}
 	elsewhere := newSystem(t, t.TempDir())
-	if _, err := elsewhere.SquidReport(t.Context(), SquidCounters); !errors.Is(err, ErrNotInstalled) {
+	if _, _, err := elsewhere.SquidReport(t.Context(), SquidCounters); !errors.Is(err, ErrNotInstalled) {
 		t.Errorf("report of the machine's own squid: %v", err)
 	}
 	if _, err := elsewhere.SquidJudge(t.Context(), true); !errors.Is(err, ErrNotRunning) {

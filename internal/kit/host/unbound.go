@@ -22,6 +22,9 @@ const (
 	resolverAskWithin = 10 * time.Second
 	// resolverMagic precedes every question: the protocol and its version.
 	resolverMagic = "UBCT1 "
+	// resolverBegins is how long unbound may take from making its socket to listening on it, and resolverRetry how often to look.
+	resolverBegins = 200 * time.Millisecond
+	resolverRetry  = 5 * time.Millisecond
 )
 
 // Resolver is the running unbound.
@@ -77,7 +80,7 @@ func (q ResolverQuestion) text() (string, error) {
 func (s *System) askResolver(ctx context.Context, text string) (string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, resolverAskWithin, fmt.Errorf("unbound did not answer within %s: %w", resolverAskWithin, context.DeadlineExceeded))
 	defer cancel()
-	conn, err := new(net.Dialer).DialContext(ctx, "unix", s.path(unboundControl))
+	conn, err := s.dialResolver(ctx)
 	switch {
 	case ctx.Err() != nil:
 		return "", context.Cause(ctx)
@@ -100,4 +103,15 @@ func (s *System) askResolver(ctx context.Context, text string) (string, error) {
 		return "", err
 	}
 	return strings.Trim(string(answer), "\n"), nil
+}
+
+// dialResolver reaches the control socket. One that is there and refuses is about to be listened on, or was left by an unbound that
+// is gone.
+func (s *System) dialResolver(ctx context.Context) (net.Conn, error) {
+	for begun := time.Now(); ; pause(ctx, resolverRetry) {
+		conn, err := new(net.Dialer).DialContext(ctx, "unix", s.path(unboundControl))
+		if !errors.Is(err, syscall.ECONNREFUSED) || ctx.Err() != nil || time.Since(begun) > resolverBegins {
+			return conn, err
+		}
+	}
 }

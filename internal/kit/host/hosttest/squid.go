@@ -16,13 +16,14 @@ type squid struct {
 }
 
 // SquidReport answers with what SaySquid has set, and without that with nothing.
-func (m *Machine) SquidReport(_ context.Context, r host.SquidReport) (string, error) {
+func (m *Machine) SquidReport(_ context.Context, r host.SquidReport) (text string, bytes int64, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.units[host.Squid].Active != "active" {
-		return "", fmt.Errorf("squid: %w", host.ErrNotRunning)
+		return "", 0, fmt.Errorf("squid: %w", host.ErrNotRunning)
 	}
-	return m.squid.reports[r], nil
+	text = m.squid.reports[r]
+	return text, int64(len(text)), nil
 }
 
 // SquidJudge answers with the script of JudgeSquid.

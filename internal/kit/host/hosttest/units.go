@@ -50,6 +50,9 @@ func (m *Machine) do(name string, u host.Unit, active string) error {
 	if u == host.Kea && active == "active" {
 		m.leases.mark = m.installedMark()
 	}
+	if u == host.FreeRADIUS && (name == "start" || name == "restart") {
+		m.radius.users = m.files[host.RadiusUsers]
+	}
 	m.units[u] = state
 	return nil
 }
