@@ -94,15 +94,8 @@ func (r *Room) stats(ctx context.Context) (Stats, error) {
 	s.Unwanted = count("unwanted.replies")
 	s.CacheMemoryBytes = count("mem.cache.rrset", "mem.cache.message")
 	s.UptimeSeconds = counters["time.up"]
-	s.HitRate = share(s.CacheHits, s.Queries)
+	s.HitRate = history.Share(s.CacheHits, s.Queries)
 	return s, nil
-}
-
-func share(part, whole int64) float64 {
-	if whole == 0 {
-		return 0
-	}
-	return float64(part) / float64(whole)
 }
 
 // totals are unbound's counters.
@@ -117,7 +110,7 @@ func traffic(at time.Time, was, now totals, seconds float64) Traffic {
 		was = totals{}
 	}
 	queries := now.queries - was.queries
-	return Traffic{At: at, Queries: float64(queries) / seconds, HitRate: share(now.hits-was.hits, queries)}
+	return Traffic{At: at, Queries: float64(queries) / seconds, HitRate: history.Share(now.hits-was.hits, queries)}
 }
 
 // Run watches the questions until the context ends.

@@ -53,13 +53,10 @@ func traffic(at time.Time, was, now totals, seconds float64) Traffic {
 	if now.requests < was.requests || now.out < was.out {
 		was = totals{own: was.own}
 	}
-	t := Traffic{At: at, Requests: float64(now.requests-was.requests) / seconds}
-	if requests := now.requests - was.requests; requests > 0 {
-		t.HitRate = float64(now.hits-was.hits) / float64(requests)
-	}
+	requests := now.requests - was.requests
 	// squid counts in KiB, so that less than one is as good as none.
-	t.Bytes = float64(max(0, now.out-was.out-(now.own-was.own))&^1023) / seconds
-	return t
+	bytes := max(0, now.out-was.out-(now.own-was.own)) &^ 1023
+	return Traffic{At: at, Requests: float64(requests) / seconds, HitRate: history.Share(now.hits-was.hits, requests), Bytes: float64(bytes) / seconds}
 }
 
 // Run watches the traffic until the context ends.
@@ -116,17 +113,14 @@ func (r *Room) stats(ctx context.Context) (Stats, error) {
 	if err != nil {
 		return Stats{}, err
 	}
-	s := Stats{
-		Requests: counters.int("client_http.requests"), Hits: counters.int("client_http.hits"), Errors: counters.int("client_http.errors"),
+	requests, hits := counters.int("client_http.requests"), counters.int("client_http.hits")
+	return Stats{
+		Requests: requests, Hits: hits, HitRate: history.Share(hits, requests), Errors: counters.int("client_http.errors"),
 		BytesToClients: counters.int("client_http.kbytes_out") << 10, BytesFromServers: counters.int("server.all.kbytes_in") << 10,
 		// The gateway that asks is one of them.
 		Clients:          max(0, info.int("Number of clients accessing cache")-1),
 		CacheMemoryBytes: info.int("Storage Mem size") << 10, CacheObjects: info.int("Hot Object Cache Items"), UptimeSeconds: info.float("UP Time"),
-	}
-	if s.Requests > 0 {
-		s.HitRate = float64(s.Hits) / float64(s.Requests)
-	}
-	return s, nil
+	}, nil
 }
 
 func (r *Room) mountStatus() {

@@ -65,3 +65,11 @@ func (h *History[C, P]) Run(ctx context.Context, c clock.Clock, read func(ctx co
 		}
 	}
 }
+
+// Share is a part of a whole, from 0 to 1; of nothing it is 0.
+func Share(part, whole int64) float64 {
+	if whole == 0 {
+		return 0
+	}
+	return float64(part) / float64(whole)
+}

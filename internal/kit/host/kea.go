@@ -5,9 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"net"
 	"path/filepath"
 	"runtime"
 	"syscall"
@@ -20,12 +18,8 @@ const (
 	keaLeases  = "/var/lib/kea/kea-leases4.csv"
 )
 
-const (
-	// leaseServerWithin is how long Kea may take for one answer: a reload reads all reservations and all leases.
-	leaseServerWithin = 30 * time.Second
-	// leaseAnswerLimit bounds what is read of an answer.
-	leaseAnswerLimit = 64 << 20
-)
+// leaseServerWithin is how long Kea may take for one answer: a reload reads all reservations and all leases.
+const leaseServerWithin = 30 * time.Second
 
 // LeaseServerPaths are the paths that Kea's own configuration names.
 type LeaseServerPaths struct {
@@ -95,11 +89,11 @@ func (s *System) LeaseServerAsk(ctx context.Context, c LeaseCommand, arguments, 
 	if err != nil {
 		return fmt.Errorf("asking kea for %s: %w", c, err)
 	}
-	said, err := s.tellKea(ctx, question)
+	said, err := s.tell(ctx, keaControl, string(question))
 	switch {
 	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED):
 		return fmt.Errorf("kea: %w", ErrNotRunning)
-	case err == nil && len(said) == 0:
+	case err == nil && said == "":
 		err = errors.New("it went away")
 	}
 	var answer struct {
@@ -108,7 +102,7 @@ func (s *System) LeaseServerAsk(ctx context.Context, c LeaseCommand, arguments, 
 		Arguments json.RawMessage `json:"arguments"`
 	}
 	if err == nil {
-		err = json.Unmarshal(said, &answer)
+		err = json.Unmarshal([]byte(said), &answer)
 	}
 	switch {
 	case err != nil:
@@ -122,26 +116,4 @@ func (s *System) LeaseServerAsk(ctx context.Context, c LeaseCommand, arguments, 
 		return fmt.Errorf("reading kea's answer to %s: %w", c, err)
 	}
 	return nil
-}
-
-// tellKea sends a question and returns all that comes back.
-func (s *System) tellKea(ctx context.Context, question []byte) ([]byte, error) {
-	conn, err := new(net.Dialer).DialContext(ctx, "unix", s.path(keaControl))
-	if err != nil {
-		return nil, err
-	}
-	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })()
-	_, err = conn.Write(question)
-	if err == nil {
-		err = conn.(*net.UnixConn).CloseWrite()
-	}
-	var answer []byte
-	if err == nil {
-		answer, err = io.ReadAll(io.LimitReader(conn, leaseAnswerLimit))
-	}
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
-	}
-	return answer, err
 }

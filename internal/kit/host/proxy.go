@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -161,28 +159,6 @@ func (s *System) askProxy(ctx context.Context, socket, text string) (string, err
 // askingProxy bounds the time for one answer.
 func askingProxy(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, proxyAskWithin, fmt.Errorf("haproxy did not answer within %s: %w", proxyAskWithin, context.DeadlineExceeded))
-}
-
-// tell sends a text and returns all that comes back.
-func (s *System) tell(ctx context.Context, socket, text string) (string, error) {
-	conn, err := new(net.Dialer).DialContext(ctx, "unix", s.path(socket))
-	if err != nil {
-		return "", err
-	}
-	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })()
-	_, err = io.WriteString(conn, text)
-	if err == nil {
-		err = conn.(*net.UnixConn).CloseWrite() // or the master would wait for more
-	}
-	var answer []byte
-	if err == nil {
-		answer, err = io.ReadAll(conn)
-	}
-	if ctx.Err() != nil {
-		return "", context.Cause(ctx)
-	}
-	return string(answer), err
 }
 
 // ProxyProcess tells who serves.

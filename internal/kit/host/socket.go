@@ -1,0 +1,33 @@
+package host
+
+import (
+	"context"
+	"io"
+	"net"
+	"time"
+)
+
+// answerLimit bounds what is read of an answer.
+const answerLimit = 64 << 20
+
+// tell sends a text to a daemon's socket and returns all that comes back.
+func (s *System) tell(ctx context.Context, socket, text string) (string, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, "unix", s.path(socket))
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })()
+	_, err = io.WriteString(conn, text)
+	if err == nil {
+		err = conn.(*net.UnixConn).CloseWrite() // or HAProxy's master would wait for more
+	}
+	var answer []byte
+	if err == nil {
+		answer, err = io.ReadAll(io.LimitReader(conn, answerLimit))
+	}
+	if ctx.Err() != nil {
+		return "", context.Cause(ctx)
+	}
+	return string(answer), err
+}
