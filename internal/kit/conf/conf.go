@@ -76,11 +76,14 @@ type Writer struct {
 
 // New makes a writer with a comment on top, so that nobody edits the file by hand and wonders.
 func New(g Grammar) *Writer {
-	w := &Writer{grammar: g, digest: sha256.New()}
+	w := Bare(g)
 	w.Comment("Written by the gateway from its database. Changes made here are lost.")
 	w.counted = w.buf.Len()
 	return w
 }
+
+// Bare makes a writer without that comment, for what is given away.
+func Bare(g Grammar) *Writer { return &Writer{grammar: g, digest: sha256.New()} }
 
 // Comment writes a constant comment. Operator text never enters a file, comments included.
 func (w *Writer) Comment(text constant) { fmt.Fprintf(&w.buf, "# %s\n", text) }
