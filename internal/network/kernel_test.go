@@ -35,6 +35,7 @@ type kernel struct {
 	host.Network
 	host.Filter
 	host.Proxy
+	host.Tunnels
 	memory *hosttest.Machine
 	writes atomic.Int64
 }
