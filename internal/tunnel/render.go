@@ -1,9 +1,63 @@
 package tunnel
 
 import (
+	"net/netip"
+
 	"edge.internal/gateway/internal/kit/conf"
+	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/value"
 )
+
+// Render writes down what the tunnels shall be, for people: a file for each. It is not what applies them, so that no key needs
+// to be in it but public ones.
+func Render(c Config) ([]host.File, error) {
+	files := []host.File{}
+	for i := range c.Tunnels {
+		content, err := c.Tunnels[i].render()
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, host.File{Place: host.TunnelState(c.Tunnels[i].Name), Content: content})
+	}
+	return files, nil
+}
+
+func (t *Wanted) render() ([]byte, error) {
+	w := conf.New(conf.WireGuard)
+	w.Line("[Interface]")
+	w.Line("PrivateKey", conf.Word("<redacted>"))
+	w.Note("PublicKey", conf.Value(t.PublicKey))
+	w.Line("Address", networkArgs(t.Addresses)...)
+	if t.ListenPort > 0 {
+		w.Line("ListenPort", conf.Int(t.ListenPort))
+	}
+	if t.MTU > 0 {
+		w.Line("MTU", conf.Int(t.MTU))
+	}
+	for _, p := range t.Peers {
+		w.Line("[Peer]")
+		w.Line("PublicKey", conf.Value(p.PublicKey))
+		if !p.PresharedKey.IsZero() {
+			w.Line("PresharedKey", conf.Word("<redacted>"))
+		}
+		w.Line("AllowedIPs", networkArgs(p.AllowedIPs)...)
+		if !p.Endpoint.IsZero() {
+			w.Line("Endpoint", conf.Value(p.Endpoint))
+		}
+		if p.Keepalive > 0 {
+			w.Line("PersistentKeepalive", conf.Int(p.Keepalive))
+		}
+	}
+	return w.Bytes()
+}
+
+func networkArgs(list []netip.Prefix) []conf.Arg {
+	args := make([]conf.Arg, len(list))
+	for i, p := range list {
+		args[i] = conf.Network(p)
+	}
+	return args
+}
 
 // Profile is all that a peer's own configuration depends on.
 type Profile struct {

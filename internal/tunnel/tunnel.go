@@ -9,6 +9,7 @@ import (
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/policy"
 	"edge.internal/gateway/internal/kit/resource"
 	"edge.internal/gateway/internal/kit/value"
@@ -23,6 +24,8 @@ type Room struct {
 	deps       Deps
 	interfaces resource.Kind[Interface]
 	peers      resource.Child[Peer]
+	dialler    dialler
+	meter      meter
 }
 
 // Deps is what other rooms lend.
@@ -37,6 +40,13 @@ type Deps struct {
 func New(k *kit.Kit, d Deps) *Room {
 	r := &Room{Kit: k, deps: d}
 	r.interfaces, r.peers = r.interfaceKind(), r.peerKind()
+	apply.Register(k.Engine, apply.Component[Config]{
+		ID: apply.Tunnel, Load: r.load, Render: Render, Apply: r.converge, Verify: r.verify,
+		// There is no checker: what could be refused is refused by the types, and at the rows.
+		Check: func(context.Context, []host.File) error { return nil },
+		// The full way touches only what differs, too, but it reads everything.
+		Runtime: &apply.Runtime[Config]{Can: func(Config, Config) bool { return false }, Plan: r.plan},
+	})
 	return r
 }
 
