@@ -146,7 +146,7 @@ func (p *planner) tunnel(t *Wanted) {
 // what its key says, or if it is a bare one without any key.
 func (p *planner) take(t *Wanted, link host.Link) bool {
 	d := p.devices[link.Name]
-	same := d != nil && (d.PublicKey == host.TunnelKey(t.PublicKey.Bytes()) || d.PublicKey == host.TunnelKey{} && len(d.Peers) == 0)
+	same := d != nil && (d.Mark == 0 || d.Mark == mark) && (d.PublicKey == host.TunnelKey(t.PublicKey.Bytes()) || d.PublicKey == host.TunnelKey{} && len(d.Peers) == 0)
 	switch {
 	case link.Alias == alias(t):
 	case strings.HasPrefix(link.Alias, host.OwnTunnel), link.Alias == "" && same:
@@ -154,6 +154,9 @@ func (p *planner) take(t *Wanted, link host.Link) bool {
 		p.step(link.Name, "take over "+link.Name, func(ctx context.Context, m host.Machine) error {
 			return m.ChangeLink(ctx, link.Name, host.LinkChange{Alias: &mine})
 		})
+	case d != nil && d.PublicKey == host.TunnelKey(t.PublicKey.Bytes()):
+		p.problem("%[1]s is run by somebody else, with routing rules of their own: end that (wg-quick down %[1]s), and the gateway makes its own", link.Name)
+		return false
 	case d != nil:
 		p.problem("%s is a WireGuard link that somebody else made, with another key: import its configuration, remove the link, or choose another name", link.Name)
 		return false
