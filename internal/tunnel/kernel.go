@@ -1,0 +1,95 @@
+package tunnel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"edge.internal/gateway/internal/kit/apply"
+	"edge.internal/gateway/internal/kit/host"
+)
+
+// rounds bounds how often a pass looks again: one step can undo what was there, as when a link is made anew.
+const rounds = 3
+
+// readLive asks the kernel what it has.
+func (r *Room) readLive(ctx context.Context) (live Live, err error) {
+	if live.Links, err = r.Host.Links(ctx); err != nil {
+		return live, err
+	}
+	if live.Devices, err = r.Host.TunnelDevices(ctx); err != nil {
+		return live, err
+	}
+	r.meter.add(r.Clock.Now(), live.Devices)
+	if live.Routes, err = r.Host.Routes(ctx); err != nil {
+		return live, err
+	}
+	live.Rules, err = r.Host.Rules(ctx)
+	return live, err
+}
+
+// look compares what the kernel has with what it shall have.
+func (r *Room) look(ctx context.Context, c Config) (Plan, error) {
+	live, err := r.readLive(ctx)
+	if err != nil {
+		return Plan{}, err
+	}
+	dial, problems := r.whereToDial(ctx, live, c)
+	plan := MakePlan(live, c, dial)
+	plan.Problems = append(plan.Problems, problems...)
+	return plan, nil
+}
+
+// converge brings the kernel to the configuration. What cannot be does not stop the rest: it is told as an *apply.Partial at
+// the end.
+func (r *Room) converge(ctx context.Context, c Config, _ []host.File) error {
+	for range rounds {
+		plan, err := r.look(ctx, c)
+		if err != nil {
+			return err
+		}
+		if len(plan.Steps) == 0 {
+			return complain(plan.Problems)
+		}
+		failed := plan.Problems
+		broken := map[string]bool{} // links whose steps failed: what comes later may need what comes before
+		for _, s := range plan.Steps {
+			if s.Link != "" && broken[s.Link] {
+				continue
+			}
+			err := s.do(ctx, r.Host)
+			if errors.Is(err, host.ErrNotInstalled) || ctx.Err() != nil {
+				return err
+			}
+			if err != nil {
+				failed = append(failed, fmt.Sprintf("could not %s: %s", s.Text, reason(err)))
+				broken[s.Link] = true
+			}
+		}
+		if len(failed) > len(plan.Problems) {
+			return complain(failed)
+		}
+		r.dialled(c)
+	}
+	return complain([]string{"the tunnels change faster than they can be set"})
+}
+
+func complain(problems []string) error {
+	if len(problems) == 0 {
+		return nil
+	}
+	return &apply.Partial{Problems: problems}
+}
+
+// verify says whether the kernel has what it shall have: nothing is left to do, and nothing stands in the way.
+func (r *Room) verify(ctx context.Context, c Config, _ []host.File) error {
+	plan, err := r.look(ctx, c)
+	if err != nil {
+		return err
+	}
+	problems := plan.Problems
+	for _, s := range plan.Steps {
+		problems = append(problems, "not done: "+s.Text)
+	}
+	return complain(problems)
+}
