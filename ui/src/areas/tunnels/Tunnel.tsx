@@ -6,7 +6,7 @@ import { useTranslation } from 'react-i18next'
 import type { Tunnel as TunnelRow } from '../../api/types'
 import { paths } from '../../app/paths'
 import { useCanEdit } from '../../app/session'
-import { CopyButton } from '../../kit/CopyText'
+import { CopyText } from '../../kit/CopyText'
 import { DetailDrawer } from '../../kit/DetailDrawer'
 import { FaultNotice, Loaded } from '../../kit/Loaded'
 import { Notice } from '../../kit/Notice'
@@ -97,33 +97,33 @@ function About({ tunnel }: { tunnel: TunnelRow }) {
   const list = (text: string) => mono(listOf(text).join(', '))
   return (
     <Panel>
-      <Facts
-        facts={[
-          [t('tunnel.state'), <LinkBadge key="s" tunnel={tunnel} devices={devices} />],
-          [t('tunnel.mode.label'), t(`tunnel.modes.${tunnel.mode}`)],
-          [t('tunnel.address_cidr.label'), list(tunnel.address_cidr)],
-          [t('tunnel.listen_port.short'), tunnel.listen_port || t('tunnel.anyPort')],
-          ...(tunnel.mode === 'server'
-            ? ([
-                [t('tunnel.dialled'), tunnel.endpoint_host ? mono(tunnel.endpoint_host) : t('tunnel.ownName')],
-                [t('tunnel.client_routes.label'), list(tunnel.client_routes)],
-                [t('tunnel.dns.label'), list(tunnel.dns)],
-              ] as [string, React.ReactNode][])
-            : ([
-                [t('tunnel.upstream'), <PeerBadge key="u" live={upstream} active={tunnel.active} />],
-                [t('tunnel.upstream_endpoint.label'), mono(tunnel.upstream_endpoint)],
-                [t('tunnel.upstream_allowed_ips.label'), list(tunnel.upstream_allowed_ips)],
-                [t('live.total'), <Totals key="t" live={upstream} />],
-              ] as [string, React.ReactNode][])),
-          [t('live.now'), <Rates key="r" traffic={trafficOf(data, tunnel)} />],
-          [
-            t('tunnel.public_key'),
-            <span key="k" className={classes.key}>
-              {mono(tunnel.public_key)} <CopyButton text={tunnel.public_key} />
-            </span>,
-          ],
-        ]}
-      />
+      <div className={classes.about}>
+        <Facts
+          facts={[
+            [t('tunnel.state'), <LinkBadge key="s" tunnel={tunnel} devices={devices} />],
+            [t('tunnel.mode.label'), t(`tunnel.modes.${tunnel.mode}`)],
+            [t('tunnel.address_cidr.label'), list(tunnel.address_cidr)],
+            [t('tunnel.listen_port.short'), tunnel.listen_port || t('tunnel.anyPort')],
+            ...(tunnel.mode === 'server'
+              ? ([
+                  [t('tunnel.dialled'), tunnel.endpoint_host ? mono(tunnel.endpoint_host) : t('tunnel.ownName')],
+                  [t('tunnel.client_routes.label'), list(tunnel.client_routes)],
+                  [t('tunnel.dns.label'), list(tunnel.dns)],
+                ] as [string, React.ReactNode][])
+              : ([
+                  [t('tunnel.upstream'), <PeerBadge key="u" live={upstream} active={tunnel.active} />],
+                  [t('tunnel.upstream_endpoint.label'), mono(tunnel.upstream_endpoint)],
+                  [t('tunnel.upstream_allowed_ips.label'), list(tunnel.upstream_allowed_ips)],
+                  [t('live.total'), <Totals key="t" live={upstream} />],
+                ] as [string, React.ReactNode][])),
+            [t('live.now'), <Rates key="r" traffic={trafficOf(data, tunnel)} />],
+          ]}
+        />
+        <div>
+          <small className="soft">{t('tunnel.public_key')}</small>
+          <CopyText text={tunnel.public_key} label={t('tunnel.public_key')} />
+        </div>
+      </div>
     </Panel>
   )
 }

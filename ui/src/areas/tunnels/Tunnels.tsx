@@ -73,7 +73,7 @@ export default function Tunnels() {
     {
       key: 'peers',
       header: t('tunnel.peers'),
-      width: '110px',
+      width: '120px',
       align: 'right',
       cell: (row) => t('tunnel.online', { online: count(row.peers.online), all: count(row.peers.all) }),
       sortBy: (row) => row.peers.online,
