@@ -1,4 +1,7 @@
 import { execFileSync } from 'node:child_process'
+import { mkdtempSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import AxeBuilder from '@axe-core/playwright'
 import { type APIRequestContext, test as base, type ConsoleMessage, expect, type Page, request } from '@playwright/test'
 import { totp } from './totp'
@@ -125,8 +128,10 @@ export function connect(link: string, config: string) {
   const setting = (name: string) => new RegExp(`^${name} = (.*)$`, 'm').exec(config)?.[1]?.split(/,\s*/) ?? []
   const ip = (...words: string[]) => execFileSync('ip', words, { stdio: 'pipe' })
   execFileSync('wireguard-go', [link], { stdio: 'ignore' })
-  const known = config.replace(/^(Address|DNS|MTU) = .*\n/gm, '')
-  execFileSync('wg', ['setconf', link, '/dev/stdin'], { input: known, stdio: ['pipe', 'ignore', 'inherit'] })
+  // What wg-quick sees to is not for wg.
+  const file = join(mkdtempSync(join(tmpdir(), 'peer-')), `${link}.conf`)
+  writeFileSync(file, config.replace(/^(Address|DNS|MTU) = .*\n/gm, ''), { mode: 0o600 })
+  execFileSync('wg', ['setconf', link, file])
   for (const address of setting('Address')) ip('address', 'add', address, 'dev', link)
   ip('link', 'set', link, 'up')
   ip('route', 'add', setting('AllowedIPs')[0] ?? '', 'dev', link)

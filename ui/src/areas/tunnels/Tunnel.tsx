@@ -101,7 +101,7 @@ function About({ tunnel }: { tunnel: TunnelRow }) {
         <Facts
           facts={[
             [t('tunnel.state'), <LinkBadge key="s" tunnel={tunnel} devices={devices} />],
-            [t('tunnel.mode.label'), t(`tunnel.modes.${tunnel.mode}`)],
+            [t('tunnel.modeWord'), t(`tunnel.modes.${tunnel.mode}`)],
             [t('tunnel.address_cidr.label'), list(tunnel.address_cidr)],
             [t('tunnel.listen_port.short'), tunnel.listen_port || t('tunnel.anyPort')],
             ...(tunnel.mode === 'server'

@@ -140,7 +140,8 @@ function Paste({ onRead }: { onRead: (conf: Conf | null) => void }) {
       />
       {read && typeof read !== 'string' && (
         <Notice tone="live" title={t('paste.read')}>
-          {read.left.length > 0 && t('paste.left', { names: read.left.join(', ') })}
+          {'private_key' in read.secrets && <div>{t('paste.key')}</div>}
+          {read.left.length > 0 && <div>{t('paste.left', { names: read.left.join(', ') })}</div>}
         </Notice>
       )}
     </div>

@@ -105,7 +105,7 @@ export default function Tunnels() {
         filters={[
           {
             key: 'mode',
-            label: t('tunnel.mode.label'),
+            label: t('tunnel.modeWord'),
             options: (['server', 'client'] as const).map((value) => ({ value, label: t(`tunnel.modes.${value}`) })),
             of: (row) => row.mode,
           },

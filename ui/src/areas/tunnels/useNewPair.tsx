@@ -10,7 +10,7 @@ import { peers, tunnels } from './resources'
 export function useNewPair() {
   const { t } = useTranslation('tunnels')
   const queries = useQueryClient()
-  const ask = (kind: 'tunnel' | 'peer', name: string, make: () => ReturnType<typeof ofTunnelById>) =>
+  const ask = (kind: Tunnel['mode'] | 'peer', name: string, make: () => ReturnType<typeof ofTunnelById>) =>
     confirm({
       title: t('pair.title', { name }),
       text: t(`pair.${kind}Text`),
@@ -24,7 +24,7 @@ export function useNewPair() {
       },
     })
   return {
-    ofTunnel: ({ id, name }: Tunnel) => void ask('tunnel', name, () => ofTunnelById(id)),
+    ofTunnel: ({ id, name, mode }: Tunnel) => void ask(mode, name, () => ofTunnelById(id)),
     ofPeer: ({ id, name }: TunnelPeer) => void ask('peer', name, () => ofPeerById(id)),
   }
 }
