@@ -40,7 +40,7 @@ function visit() {
     execFile('dig', ['+tries=1', '@10.10.0.1', `${name}.corp.example.net`])
   for (const path of ['/', '/news'])
     execFile('curl', ['-so', '/dev/null', '-x', 'http://10.10.0.1:3128', `http://10.10.0.1${path}`])
-  execFile('ping', ['-c', '3', '-i', '0.3', '-s', '1000', '10.8.0.1'], () => {})
+  execFile('busybox', ['ping', '-c', '1', '-W', '1', '-s', '1200', '10.8.0.1'])
 }
 
 // A console that is in use makes the better pictures.

@@ -7,6 +7,7 @@ import { useTranslation } from 'react-i18next'
 import type { Tunnel, TunnelPeer } from '../../api/types'
 import { paths } from '../../app/paths'
 import { useCanEdit } from '../../app/session'
+import i18n from '../../i18n/i18n'
 import { DetailDrawer } from '../../kit/DetailDrawer'
 import type { FieldSpec } from '../../kit/fields'
 import { FaultNotice } from '../../kit/Loaded'
@@ -29,7 +30,13 @@ const fresh: FieldSpec[] = [
   { name: 'name', type: 'text', required: true },
   { name: 'allowed_ips', type: 'list', required: true },
   { name: 'key', type: 'choice', options: ['made', 'own'] },
-  { name: 'public_key', type: 'mono', required: true, when: ({ key }) => key === 'own' },
+  {
+    name: 'public_key',
+    type: 'mono',
+    required: true,
+    help: () => i18n.t('tunnels:peer.public_key.ofDevice'),
+    when: ({ key }) => key === 'own',
+  },
   ...further,
   { name: 'preshared_key', type: 'password', generate: randomKey },
 ]
