@@ -6,26 +6,24 @@ import { useTranslation } from 'react-i18next'
 import type { Tunnel as TunnelRow } from '../../api/types'
 import { paths } from '../../app/paths'
 import { useCanEdit } from '../../app/session'
-import { CopyText } from '../../kit/CopyText'
 import { DetailDrawer } from '../../kit/DetailDrawer'
 import { FaultNotice, Loaded } from '../../kit/Loaded'
 import { Notice } from '../../kit/Notice'
 import { ownConnection } from '../../kit/own-connection'
-import { Facts, Panel } from '../../kit/Page'
 import { EditForm } from '../../kit/ResourceForm'
+import { About } from './About'
 import { FullTunnel } from './FullTunnel'
-import { liveOf, trafficOf } from './live'
-import { LinkBadge, PeerBadge, Rates, Totals } from './marks'
 import { Peers } from './Peers'
-import { devicesQuery, liveQuery, peersQuery, tunnels, tunnelsQuery } from './resources'
+import { liveQuery, peersQuery, tunnels, tunnelsQuery } from './resources'
 import { useTunnelFields } from './TunnelForm'
 import classes from './Tunnels.module.css'
-import { listOf, tunnelShape } from './tunnel'
+import { tunnelShape } from './tunnel'
 import { useNewPair } from './useNewPair'
 import { useTunnel, useTunnelId } from './useTunnel'
 
 export { Config } from './Config'
-export { Create, Edit } from './PeerForm'
+export { Edit } from './PeerForm'
+export { Create } from './PeerWizard'
 
 /** A tunnel with its peers, or with its upstream. */
 export default function Tunnel() {
@@ -84,47 +82,6 @@ function Head({ tunnel }: { tunnel: TunnelRow }) {
         </div>
       )}
     </div>
-  )
-}
-
-/** What others need to know of a tunnel, and how it is. */
-function About({ tunnel }: { tunnel: TunnelRow }) {
-  const { t } = useTranslation('tunnels')
-  const { data: devices } = useQuery(devicesQuery)
-  const { data } = useQuery(liveQuery)
-  const upstream = liveOf(data, tunnel, tunnel.upstream_public_key)
-  const mono = (text: string) => <span className="mono">{text || '–'}</span>
-  const list = (text: string) => mono(listOf(text).join(', '))
-  return (
-    <Panel>
-      <div className={classes.about}>
-        <Facts
-          facts={[
-            [t('tunnel.state'), <LinkBadge key="s" tunnel={tunnel} devices={devices} />],
-            [t('tunnel.modeWord'), t(`tunnel.modes.${tunnel.mode}`)],
-            [t('tunnel.address_cidr.label'), list(tunnel.address_cidr)],
-            [t('tunnel.listen_port.short'), tunnel.listen_port || t('tunnel.anyPort')],
-            ...(tunnel.mode === 'server'
-              ? ([
-                  [t('tunnel.dialled'), tunnel.endpoint_host ? mono(tunnel.endpoint_host) : t('tunnel.ownName')],
-                  [t('tunnel.client_routes.label'), list(tunnel.client_routes)],
-                  [t('tunnel.dns.label'), list(tunnel.dns)],
-                ] as [string, React.ReactNode][])
-              : ([
-                  [t('tunnel.upstream'), <PeerBadge key="u" live={upstream} active={tunnel.active} />],
-                  [t('tunnel.upstream_endpoint.label'), mono(tunnel.upstream_endpoint)],
-                  [t('tunnel.upstream_allowed_ips.label'), list(tunnel.upstream_allowed_ips)],
-                  [t('live.total'), <Totals key="t" live={upstream} />],
-                ] as [string, React.ReactNode][])),
-            [t('live.now'), <Rates key="r" traffic={trafficOf(data, tunnel)} />],
-          ]}
-        />
-        <div>
-          <small className="soft">{t('tunnel.public_key')}</small>
-          <CopyText text={tunnel.public_key} label={t('tunnel.public_key')} />
-        </div>
-      </div>
-    </Panel>
   )
 }
 

@@ -1,5 +1,3 @@
-import { Button } from '@mantine/core'
-import { IconClipboardText } from '@tabler/icons-react'
 import { useQuery } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { useRef, useState } from 'react'
@@ -8,13 +6,11 @@ import { paths } from '../../app/paths'
 import { DetailDrawer } from '../../kit/DetailDrawer'
 import type { FieldSpec, Values } from '../../kit/fields'
 import { Loaded } from '../../kit/Loaded'
-import { Notice } from '../../kit/Notice'
 import { ownConnection } from '../../kit/own-connection'
-import { PemText } from '../../kit/PemText'
 import { CreateForm } from '../../kit/ResourceForm'
-import { type Conf, type ConfProblem, readConf } from './conf'
+import type { Conf } from './conf'
+import { Paste } from './Paste'
 import { tunnels, tunnelsQuery } from './resources'
-import classes from './Tunnels.module.css'
 import { listOf, propose, tunnelShape } from './tunnel'
 
 const ofMode = (mode: string) => (values: Values) => values.mode === mode
@@ -98,52 +94,5 @@ function NewTunnel({ proposal, conf }: { proposal: Values; conf: Conf | null }) 
       guard={ownConnection}
       onDone={() => navigate({ to: paths.tunnel(made.current) })}
     />
-  )
-}
-
-/** The configuration that a provider gave, read here: it fills in the form. */
-function Paste({ onRead }: { onRead: (conf: Conf | null) => void }) {
-  const { t } = useTranslation('tunnels')
-  const [open, setOpen] = useState(false)
-  const [text, setText] = useState('')
-  const [read, setRead] = useState<Conf | ConfProblem | null>(null)
-  const take = (next: string) => {
-    const result = next.trim() ? readConf(next) : null
-    setText(next)
-    setRead(result)
-    onRead(typeof result === 'string' ? null : result)
-  }
-  if (!open) {
-    return (
-      <Button
-        mb="md"
-        size="compact-sm"
-        variant="default"
-        leftSection={<IconClipboardText size={14} aria-hidden />}
-        onClick={() => setOpen(true)}
-      >
-        {t('paste.verb')}
-      </Button>
-    )
-  }
-  return (
-    <div className={classes.paste}>
-      <PemText
-        label={t('paste.label')}
-        description={t('paste.help')}
-        placeholder={'[Interface]\nPrivateKey = …'}
-        accept=".conf,.txt"
-        value={text}
-        onChange={take}
-        error={typeof read === 'string' && t(`paste.problems.${read}`)}
-        autoFocus
-      />
-      {read && typeof read !== 'string' && (
-        <Notice tone="live" title={t('paste.read')}>
-          {'private_key' in read.secrets && <div>{t('paste.key')}</div>}
-          {read.left.length > 0 && <div>{t('paste.left', { names: read.left.join(', ') })}</div>}
-        </Notice>
-      )}
-    </div>
   )
 }
