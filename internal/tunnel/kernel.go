@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/host"
@@ -34,9 +36,12 @@ func (r *Room) look(ctx context.Context, c Config) (Plan, error) {
 	if err != nil {
 		return Plan{}, err
 	}
-	dial, problems := r.whereToDial(ctx, live, c)
+	dial, unknown := r.whereToDial(ctx, live, c)
 	plan := MakePlan(live, c, dial)
-	plan.Problems = append(plan.Problems, problems...)
+	plan.Problems = append(plan.Problems, slices.Sorted(maps.Values(unknown))...)
+	if len(plan.Steps) == 0 {
+		r.dialled(c, unknown)
+	}
 	return plan, nil
 }
 
@@ -52,9 +57,9 @@ func (r *Room) converge(ctx context.Context, c Config, _ []host.File) error {
 			return complain(plan.Problems)
 		}
 		failed := plan.Problems
-		broken := map[string]bool{} // links whose steps failed: what comes later may need what comes before
+		broken := map[string]bool{} // links that could not be made: what needs them need not be tried
 		for _, s := range plan.Steps {
-			if s.Link != "" && broken[s.Link] {
+			if broken[s.Link] {
 				continue
 			}
 			err := s.do(ctx, r.Host)
@@ -63,13 +68,12 @@ func (r *Room) converge(ctx context.Context, c Config, _ []host.File) error {
 			}
 			if err != nil {
 				failed = append(failed, fmt.Sprintf("could not %s: %s", s.Text, reason(err)))
-				broken[s.Link] = true
+				broken[s.Link] = s.Vital
 			}
 		}
 		if len(failed) > len(plan.Problems) {
 			return complain(failed)
 		}
-		r.dialled(c)
 	}
 	return complain([]string{"the tunnels change faster than they can be set"})
 }

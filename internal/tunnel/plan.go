@@ -50,7 +50,9 @@ type Step struct {
 	// Link is which link it is about; empty for routing rules.
 	Link string
 	Text string
-	do   func(ctx context.Context, m host.Machine) error
+	// Vital says that all other steps of the link need this one.
+	Vital bool
+	do    func(ctx context.Context, m host.Machine) error
 }
 
 // Dial says where a peer is to be dialled now; nowhere when the kernel knows well enough, or nobody does.
@@ -84,7 +86,11 @@ type planner struct {
 }
 
 func (p *planner) step(link, text string, do func(ctx context.Context, m host.Machine) error) {
-	p.Steps = append(p.Steps, Step{link, text, do})
+	p.Steps = append(p.Steps, Step{Link: link, Text: text, do: do})
+}
+
+func (p *planner) vital(link, text string, do func(ctx context.Context, m host.Machine) error) {
+	p.Steps = append(p.Steps, Step{Link: link, Text: text, Vital: true, do: do})
 }
 
 func (p *planner) problem(format string, args ...any) {
@@ -103,7 +109,7 @@ func (p *planner) removeLinks(c Config) {
 }
 
 func (p *planner) remove(name string) {
-	p.step(name, "remove the tunnel "+name, func(ctx context.Context, m host.Machine) error { return m.RemoveTunnel(ctx, name) })
+	p.vital(name, "remove the tunnel "+name, func(ctx context.Context, m host.Machine) error { return m.RemoveTunnel(ctx, name) })
 	delete(p.links, name)
 	delete(p.devices, name)
 }
@@ -121,7 +127,7 @@ func (p *planner) tunnel(t *Wanted) {
 		exists = false
 	}
 	if !exists {
-		p.step(name, "create the tunnel "+name, func(ctx context.Context, m host.Machine) error { return m.CreateTunnel(ctx, name, alias(t)) })
+		p.vital(name, "create the tunnel "+name, func(ctx context.Context, m host.Machine) error { return m.CreateTunnel(ctx, name, alias(t)) })
 		link, p.devices[name] = host.Link{}, &host.TunnelDevice{}
 	}
 	p.there[name] = true
@@ -151,7 +157,7 @@ func (p *planner) take(t *Wanted, link host.Link) bool {
 	case link.Alias == alias(t):
 	case strings.HasPrefix(link.Alias, host.OwnTunnel), link.Alias == "" && same:
 		mine := alias(t)
-		p.step(link.Name, "take over "+link.Name, func(ctx context.Context, m host.Machine) error {
+		p.vital(link.Name, "take over "+link.Name, func(ctx context.Context, m host.Machine) error {
 			return m.ChangeLink(ctx, link.Name, host.LinkChange{Alias: &mine})
 		})
 	case d != nil && d.PublicKey == host.TunnelKey(t.PublicKey.Bytes()):

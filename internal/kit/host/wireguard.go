@@ -30,6 +30,8 @@ const (
 	// wireguardFileSize is the largest that is read, and wireguardFileCount how many are.
 	wireguardFileSize  = 4 << 20
 	wireguardFileCount = 200
+	// wireguardAnswers is how long a link may take to tell of itself. Ten thousand peers take a fifth of a second.
+	wireguardAnswers = 5 * time.Second
 )
 
 // wireguard speaks to WireGuard. The connection is kept: to open one takes as long as to change a peer.
@@ -52,7 +54,7 @@ func (s *System) forgetWireguard() {
 	s.tunnels.Lock()
 	defer s.tunnels.Unlock()
 	if s.wireguardClient != nil {
-		s.wireguardClient.Close()
+		_ = s.wireguardClient.Close()
 		s.wireguardClient = nil
 	}
 }
@@ -86,8 +88,8 @@ func (s *System) TunnelDevices(ctx context.Context) ([]TunnelDevice, error) {
 	for _, l := range links {
 		if name := l.Attrs().Name; l.Type() == "wireguard" || l.Type() == "tuntap" && hasSocket(name) {
 			d, err := s.tunnelDevice(ctx, name)
-			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ECONNREFUSED) {
-				continue // it is gone, or its program is and has left its socket
+			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ECONNREFUSED) || errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+				continue // it is gone, or its program is and has left its socket, or hangs
 			}
 			if err != nil {
 				return nil, fmt.Errorf("reading the tunnel %s: %w", name, err)
@@ -108,6 +110,8 @@ func (s *System) tunnelDevice(ctx context.Context, name string) (TunnelDevice, e
 	if err != nil {
 		return TunnelDevice{}, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, wireguardAnswers)
+	defer cancel()
 	found, err := within(ctx, func() (*wgtypes.Device, error) { return c.Device(name) })
 	if err != nil {
 		return TunnelDevice{}, err
@@ -303,7 +307,7 @@ func (s *System) TunnelFiles(ctx context.Context) ([]TunnelFile, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening %s: %w", wireguardFiles, err)
 	}
-	defer root.Close()
+	defer func() { _ = root.Close() }()
 	entries, err := fs.ReadDir(root.FS(), ".")
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", wireguardFiles, err)
