@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -221,11 +222,39 @@ func (s *System) RemoveTunnel(ctx context.Context, name string) error {
 	if err := netlink.LinkDel(link); err != nil && !errors.Is(err, unix.ENODEV) {
 		return err
 	}
-	// A program that did the work ends with its link. The socket tells it so once more, and would be in the way of the next.
+	if link.Type() != "tuntap" {
+		return nil
+	}
+	// A program that did the work ends with its link, unless it hangs: then it would keep its port. Its socket would be in the
+	// way of the next.
+	endWireguardGo(name)
 	if err := os.Remove(filepath.Join(wireguardSockets, name+".sock")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil
+}
+
+// endWireguardGo kills the program that does the work of a link of this network namespace.
+func endWireguardGo(name string) {
+	here, err := os.Readlink("/proc/self/ns/net")
+	if err != nil {
+		return
+	}
+	processes, _ := os.ReadDir("/proc")
+	for _, p := range processes {
+		pid, err := strconv.Atoi(p.Name())
+		if err != nil {
+			continue
+		}
+		argv, _ := os.ReadFile(filepath.Join("/proc", p.Name(), "cmdline"))
+		words := strings.Split(strings.TrimSuffix(string(argv), "\x00"), "\x00")
+		if len(words) != 2 || filepath.Base(words[0]) != filepath.Base(wireguardGo) || words[1] != name {
+			continue
+		}
+		if there, err := os.Readlink(filepath.Join("/proc", p.Name(), "ns/net")); err == nil && there == here {
+			_ = unix.Kill(pid, unix.SIGKILL)
+		}
+	}
 }
 
 // Rules lists the routing rules of tunnels.
