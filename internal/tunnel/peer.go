@@ -37,6 +37,9 @@ type Peer struct {
 	HasPrivateKey          bool        `json:"has_private_key" readOnly:"true" db:"-" doc:"Whether the gateway knows the private key, so that the configuration can be downloaded."`
 	Warnings               []string    `json:"warnings" readOnly:"true" db:"-" doc:"Sentences about what may not be meant."`
 	Active                 bool        `json:"active" doc:"Off, the peer is kept and cannot connect."`
+
+	// parent is its interface, while a change of the peer is under way: who comes later need not read it again.
+	parent *Interface
 }
 
 // Label is how people know it.
@@ -94,6 +97,7 @@ func (r *Room) checkPeer(ctx context.Context, tx *db.Tx, was, now *Peer) error {
 	if err != nil {
 		return err
 	}
+	now.parent = i
 	if now.AllowedIPs.IsZero() && was == nil {
 		next, err := r.nextAddress(ctx, tx, i)
 		if err != nil {
