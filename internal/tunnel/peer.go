@@ -62,7 +62,7 @@ func (p *Peer) view() {
 		switch {
 		case n.Netip().Bits() == 0:
 			p.Warnings = append(p.Warnings, fmt.Sprintf("%s sends all that the gateway has no better route for to this peer. A device that shall reach everything through the gateway needs the opposite: 0.0.0.0/0,::/0 as the interface's client_routes, and its own address here.", n))
-		case !hosts(n):
+		case !single(n):
 			p.Warnings = append(p.Warnings, fmt.Sprintf("%s is more than one address: other peers in it are not reached any more. That is right for a network behind the peer; a single device has its own address alone.", n))
 		}
 	}
@@ -212,7 +212,7 @@ func takenAddresses(ctx context.Context, q db.Querier, id uuid.UUID) (map[netip.
 			return nil, err
 		}
 		for _, n := range ips.List() {
-			if hosts(n) {
+			if single(n) {
 				taken[n.Netip().Addr()] = true
 			}
 		}

@@ -49,8 +49,8 @@ func (s *System) wireguard() (*wgctrl.Client, error) {
 	return s.wireguardClient, nil
 }
 
-// forgetWireguard has the next who speaks to WireGuard open a new connection: with its first link the kernel may have learned
-// what WireGuard is, and the old connection does not know.
+// forgetWireguard has the next who speaks to WireGuard open a new connection: with its first link the kernel may have loaded
+// what it needs for WireGuard, and a connection from before does not know.
 func (s *System) forgetWireguard() {
 	s.tunnels.Lock()
 	defer s.tunnels.Unlock()
@@ -153,10 +153,12 @@ func (s *System) CreateTunnel(ctx context.Context, name, alias string) error {
 	if _, err := value.Parse[value.IfName](name); err != nil {
 		return fmt.Errorf("%q %w", name, err)
 	}
-	defer s.forgetWireguard()
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name, attrs.Alias = name, alias
 	err := netlink.LinkAdd(&netlink.Wireguard{LinkAttrs: attrs})
+	if err == nil {
+		s.kernelTunnels.Do(s.forgetWireguard)
+	}
 	if !errors.Is(err, unix.EOPNOTSUPP) {
 		return err
 	}
