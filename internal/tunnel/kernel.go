@@ -14,28 +14,34 @@ import (
 // rounds bounds how often a pass looks again: one step can undo what was there, as when a link is made anew.
 const rounds = 3
 
-// readLive asks the kernel what it has.
-func (r *Room) readLive(ctx context.Context) (live Live, err error) {
-	if live.Links, err = r.Host.Links(ctx); err != nil {
+// Machine is what tunnels need of the machine.
+type Machine interface {
+	host.Network
+	host.Tunnels
+}
+
+// ReadLive asks the kernel what it has.
+func ReadLive(ctx context.Context, m Machine) (live Live, err error) {
+	if live.Links, err = m.Links(ctx); err != nil {
 		return live, err
 	}
-	if live.Devices, err = r.Host.TunnelDevices(ctx); err != nil {
+	if live.Devices, err = m.TunnelDevices(ctx); err != nil {
 		return live, err
 	}
-	r.meter.add(r.Clock.Now(), live.Devices)
-	if live.Routes, err = r.Host.Routes(ctx); err != nil {
+	if live.Routes, err = m.Routes(ctx); err != nil {
 		return live, err
 	}
-	live.Rules, err = r.Host.Rules(ctx)
+	live.Rules, err = m.Rules(ctx)
 	return live, err
 }
 
 // look compares what the kernel has with what it shall have.
 func (r *Room) look(ctx context.Context, c Config) (Plan, error) {
-	live, err := r.readLive(ctx)
+	live, err := ReadLive(ctx, r.Host)
 	if err != nil {
 		return Plan{}, err
 	}
+	r.meter.add(r.Clock.Now(), live.Devices)
 	dial, unknown := r.whereToDial(ctx, live, c)
 	plan := MakePlan(live, c, dial)
 	plan.Problems = append(plan.Problems, slices.Sorted(maps.Values(unknown))...)
@@ -62,7 +68,7 @@ func (r *Room) converge(ctx context.Context, c Config, _ []host.File) error {
 			if broken[s.Link] {
 				continue
 			}
-			err := s.do(ctx, r.Host)
+			err := s.Do(ctx, r.Host)
 			if errors.Is(err, host.ErrNotInstalled) || ctx.Err() != nil {
 				return err
 			}
