@@ -217,6 +217,12 @@ func TestRoamingIsLeftAlone(t *testing.T) {
 	if got := deviceOf(t, b, "wg0").Peers[0].Endpoint.String(); got != "198.51.100.8:51820" {
 		t.Fatalf("the operator's word does not count: %s", got)
 	}
+	// A name that does not resolve is said, and what was there stays.
+	applied(t, b.Do(t, "admin", http.MethodPut, "/tunnel/interfaces/"+i.ID.String(), `{"upstream_endpoint":"nowhere.example.net:1"}`).Want(t, 200), "degraded")
+	if got := deviceOf(t, b, "wg0").Peers[0].Endpoint.String(); got != "198.51.100.8:51820" {
+		t.Fatalf("the endpoint is %s", got)
+	}
+	applied(t, b.Do(t, "admin", http.MethodPut, "/tunnel/interfaces/"+i.ID.String(), `{"upstream_endpoint":"198.51.100.8:51820"}`).Want(t, 200), "live")
 	if move("long"); deviceOf(t, b, "wg0").Peers[0].Endpoint.String() != "198.51.100.8:51820" {
 		t.Fatal("a peer that is lost is not dialled again")
 	}

@@ -14,9 +14,10 @@ const (
 	// onlineWithin is how old a handshake may be while the peer counts as online: WireGuard agrees on new keys every two
 	// minutes, and gives old ones up after three.
 	onlineWithin = 180 * time.Second
-	// resolveWithin is how long a name may take, and resolvedFor for how long an answer is good.
+	// resolveWithin is how long a name may take, resolvedFor for how long an answer is good, and failedFor a failure.
 	resolveWithin = 2 * time.Second
 	resolvedFor   = 30 * time.Second
+	failedFor     = 5 * time.Second
 )
 
 // dialler remembers where peers are dialled. WireGuard itself knows addresses alone, and learns where a peer is from its packets:
@@ -39,8 +40,17 @@ type answer struct {
 	err     error
 }
 
-// whereToDial finds where peers are to be dialled now, and complains about those that nobody knows.
-func (r *Room) whereToDial(ctx context.Context, live Live, c Config) (Dial, []string) {
+// lost is a peer that is to be dialled.
+type lost struct {
+	id       peerID
+	name     string
+	endpoint Endpoint
+	stays    bool // where the kernel has it now will do, if need be
+}
+
+// lostPeers are those that the kernel does not know where to dial, was told something else about, or has not heard from for
+// long.
+func (r *Room) lostPeers(live Live, c Config) (list []lost) {
 	has := map[string]map[host.TunnelKey]*host.TunnelPeer{}
 	for i := range live.Devices {
 		d := &live.Devices[i]
@@ -49,13 +59,6 @@ func (r *Room) whereToDial(ctx context.Context, live Live, c Config) (Dial, []st
 			has[d.Name][d.Peers[n].PublicKey] = &d.Peers[n]
 		}
 	}
-	type lost struct {
-		id       peerID
-		name     string
-		endpoint Endpoint
-		known    bool // the kernel has some address for it
-	}
-	var list []lost
 	for i := range c.Tunnels {
 		t := &c.Tunnels[i]
 		for n := range t.Peers {
@@ -64,12 +67,18 @@ func (r *Room) whereToDial(ctx context.Context, live Live, c Config) (Dial, []st
 				continue
 			}
 			now, id := has[t.Name.String()][host.TunnelKey(p.PublicKey.Bytes())], peerID{t.Name.String(), p.PublicKey}
-			known := now != nil && now.Endpoint.IsValid()
-			if !known || r.toldOther(id, p.Endpoint) || r.Clock.Now().Sub(now.LastHandshake) > onlineWithin {
-				list = append(list, lost{id, p.Name, p.Endpoint, known})
+			stays := now != nil && now.Endpoint.IsValid() && !r.toldOther(id, p.Endpoint)
+			if !stays || r.Clock.Now().Sub(now.LastHandshake) > onlineWithin {
+				list = append(list, lost{id, p.Name, p.Endpoint, stays})
 			}
 		}
 	}
+	return list
+}
+
+// whereToDial finds where peers are to be dialled now, and which of them nobody knows.
+func (r *Room) whereToDial(ctx context.Context, live Live, c Config) (dial Dial, unknown map[peerID]string) {
+	list := r.lostPeers(live, c)
 	found := make([]netip.AddrPort, len(list))
 	failed := make([]error, len(list))
 	var asking sync.WaitGroup
@@ -83,16 +92,16 @@ func (r *Room) whereToDial(ctx context.Context, live Live, c Config) (Dial, []st
 	}
 	asking.Wait()
 	at := map[peerID]netip.AddrPort{}
-	var problems []string
+	unknown = map[peerID]string{}
 	for i, x := range list {
 		switch {
 		case failed[i] == nil:
 			at[x.id] = found[i]
-		case !x.known:
-			problems = append(problems, fmt.Sprintf("the endpoint %s of the peer %s of %s cannot be resolved: %v", x.endpoint, x.name, x.id.link, failed[i]))
+		case !x.stays:
+			unknown[x.id] = fmt.Sprintf("the endpoint %s of the peer %s of %s cannot be resolved: %v", x.endpoint, x.name, x.id.link, failed[i])
 		}
 	}
-	return func(t *Wanted, p *WantedPeer) netip.AddrPort { return at[peerID{t.Name.String(), p.PublicKey}] }, problems
+	return func(t *Wanted, p *WantedPeer) netip.AddrPort { return at[peerID{t.Name.String(), p.PublicKey}] }, unknown
 }
 
 // toldOther tells whether the kernel was last told another endpoint. What an earlier process told it counts as the same.
@@ -103,16 +112,22 @@ func (r *Room) toldOther(id peerID, e Endpoint) bool {
 	return known && told != e
 }
 
-// dialled notes that the kernel has been told where the peers are.
-func (r *Room) dialled(c Config) {
+// dialled notes that the kernel has been told where the peers are, but for those that nobody knows.
+func (r *Room) dialled(c Config, unknown map[peerID]string) {
 	r.dialler.mu.Lock()
 	defer r.dialler.mu.Unlock()
-	r.dialler.told = map[peerID]Endpoint{}
+	told := map[peerID]Endpoint{}
 	for i := range c.Tunnels {
 		for _, p := range c.Tunnels[i].Peers {
-			r.dialler.told[peerID{c.Tunnels[i].Name.String(), p.PublicKey}] = p.Endpoint
+			id := peerID{c.Tunnels[i].Name.String(), p.PublicKey}
+			if _, failed := unknown[id]; failed {
+				told[id] = r.dialler.told[id]
+			} else {
+				told[id] = p.Endpoint
+			}
 		}
 	}
+	r.dialler.told = told
 }
 
 // resolve finds the address of an endpoint.
@@ -124,7 +139,11 @@ func (r *Room) resolve(ctx context.Context, e Endpoint) (netip.AddrPort, error) 
 	r.dialler.mu.Lock()
 	known, ok := r.dialler.names[name]
 	r.dialler.mu.Unlock()
-	if !ok || r.Clock.Now().Sub(known.at) > resolvedFor {
+	good := resolvedFor
+	if known.err != nil {
+		good = failedFor
+	}
+	if !ok || r.Clock.Now().Sub(known.at) > good {
 		asking, cancel := context.WithTimeout(ctx, resolveWithin)
 		defer cancel()
 		list, err := r.deps.Resolve(asking, name)

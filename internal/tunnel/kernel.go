@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/host"
@@ -12,31 +14,40 @@ import (
 // rounds bounds how often a pass looks again: one step can undo what was there, as when a link is made anew.
 const rounds = 3
 
-// readLive asks the kernel what it has.
-func (r *Room) readLive(ctx context.Context) (live Live, err error) {
-	if live.Links, err = r.Host.Links(ctx); err != nil {
+// Machine is what tunnels need of the machine.
+type Machine interface {
+	host.Network
+	host.Tunnels
+}
+
+// ReadLive asks the kernel what it has.
+func ReadLive(ctx context.Context, m Machine) (live Live, err error) {
+	if live.Links, err = m.Links(ctx); err != nil {
 		return live, err
 	}
-	if live.Devices, err = r.Host.TunnelDevices(ctx); err != nil {
+	if live.Devices, err = m.TunnelDevices(ctx); err != nil {
 		return live, err
 	}
-	r.meter.add(r.Clock.Now(), live.Devices)
-	if live.Routes, err = r.Host.Routes(ctx); err != nil {
+	if live.Routes, err = m.Routes(ctx); err != nil {
 		return live, err
 	}
-	live.Rules, err = r.Host.Rules(ctx)
+	live.Rules, err = m.Rules(ctx)
 	return live, err
 }
 
 // look compares what the kernel has with what it shall have.
 func (r *Room) look(ctx context.Context, c Config) (Plan, error) {
-	live, err := r.readLive(ctx)
+	live, err := ReadLive(ctx, r.Host)
 	if err != nil {
 		return Plan{}, err
 	}
-	dial, problems := r.whereToDial(ctx, live, c)
+	r.meter.add(r.Clock.Now(), live.Devices)
+	dial, unknown := r.whereToDial(ctx, live, c)
 	plan := MakePlan(live, c, dial)
-	plan.Problems = append(plan.Problems, problems...)
+	plan.Problems = append(plan.Problems, slices.Sorted(maps.Values(unknown))...)
+	if len(plan.Steps) == 0 {
+		r.dialled(c, unknown)
+	}
 	return plan, nil
 }
 
@@ -52,24 +63,23 @@ func (r *Room) converge(ctx context.Context, c Config, _ []host.File) error {
 			return complain(plan.Problems)
 		}
 		failed := plan.Problems
-		broken := map[string]bool{} // links whose steps failed: what comes later may need what comes before
+		broken := map[string]bool{} // links that could not be made: what needs them need not be tried
 		for _, s := range plan.Steps {
-			if s.Link != "" && broken[s.Link] {
+			if broken[s.Link] {
 				continue
 			}
-			err := s.do(ctx, r.Host)
+			err := s.Do(ctx, r.Host)
 			if errors.Is(err, host.ErrNotInstalled) || ctx.Err() != nil {
 				return err
 			}
 			if err != nil {
 				failed = append(failed, fmt.Sprintf("could not %s: %s", s.Text, reason(err)))
-				broken[s.Link] = true
+				broken[s.Link] = s.Vital
 			}
 		}
 		if len(failed) > len(plan.Problems) {
 			return complain(failed)
 		}
-		r.dialled(c)
 	}
 	return complain([]string{"the tunnels change faster than they can be set"})
 }

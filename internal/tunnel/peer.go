@@ -37,6 +37,9 @@ type Peer struct {
 	HasPrivateKey          bool        `json:"has_private_key" readOnly:"true" db:"-" doc:"Whether the gateway knows the private key, so that the configuration can be downloaded."`
 	Warnings               []string    `json:"warnings" readOnly:"true" db:"-" doc:"Sentences about what may not be meant."`
 	Active                 bool        `json:"active" doc:"Off, the peer is kept and cannot connect."`
+
+	// parent is its interface, while a change of the peer is under way: who comes later need not read it again.
+	parent *Interface
 }
 
 // Label is how people know it.
@@ -59,7 +62,7 @@ func (p *Peer) view() {
 		switch {
 		case n.Netip().Bits() == 0:
 			p.Warnings = append(p.Warnings, fmt.Sprintf("%s sends all that the gateway has no better route for to this peer. A device that shall reach everything through the gateway needs the opposite: 0.0.0.0/0,::/0 as the interface's client_routes, and its own address here.", n))
-		case !hosts(n):
+		case !single(n):
 			p.Warnings = append(p.Warnings, fmt.Sprintf("%s is more than one address: other peers in it are not reached any more. That is right for a network behind the peer; a single device has its own address alone.", n))
 		}
 	}
@@ -94,6 +97,7 @@ func (r *Room) checkPeer(ctx context.Context, tx *db.Tx, was, now *Peer) error {
 	if err != nil {
 		return err
 	}
+	now.parent = i
 	if now.AllowedIPs.IsZero() && was == nil {
 		next, err := r.nextAddress(ctx, tx, i)
 		if err != nil {
@@ -208,7 +212,7 @@ func takenAddresses(ctx context.Context, q db.Querier, id uuid.UUID) (map[netip.
 			return nil, err
 		}
 		for _, n := range ips.List() {
-			if hosts(n) {
+			if single(n) {
 				taken[n.Netip().Addr()] = true
 			}
 		}

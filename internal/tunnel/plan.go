@@ -50,8 +50,13 @@ type Step struct {
 	// Link is which link it is about; empty for routing rules.
 	Link string
 	Text string
-	do   func(ctx context.Context, m host.Machine) error
+	// Vital says that all other steps of the link need this one.
+	Vital bool
+	do    func(ctx context.Context, m Machine) error
 }
+
+// Do takes the step.
+func (s Step) Do(ctx context.Context, m Machine) error { return s.do(ctx, m) }
 
 // Dial says where a peer is to be dialled now; nowhere when the kernel knows well enough, or nobody does.
 type Dial func(t *Wanted, p *WantedPeer) netip.AddrPort
@@ -83,8 +88,12 @@ type planner struct {
 	there   map[string]bool // tunnels that are there when the links are made
 }
 
-func (p *planner) step(link, text string, do func(ctx context.Context, m host.Machine) error) {
-	p.Steps = append(p.Steps, Step{link, text, do})
+func (p *planner) step(link, text string, do func(ctx context.Context, m Machine) error) {
+	p.Steps = append(p.Steps, Step{Link: link, Text: text, do: do})
+}
+
+func (p *planner) vital(link, text string, do func(ctx context.Context, m Machine) error) {
+	p.Steps = append(p.Steps, Step{Link: link, Text: text, Vital: true, do: do})
 }
 
 func (p *planner) problem(format string, args ...any) {
@@ -103,7 +112,7 @@ func (p *planner) removeLinks(c Config) {
 }
 
 func (p *planner) remove(name string) {
-	p.step(name, "remove the tunnel "+name, func(ctx context.Context, m host.Machine) error { return m.RemoveTunnel(ctx, name) })
+	p.vital(name, "remove the tunnel "+name, func(ctx context.Context, m Machine) error { return m.RemoveTunnel(ctx, name) })
 	delete(p.links, name)
 	delete(p.devices, name)
 }
@@ -121,22 +130,22 @@ func (p *planner) tunnel(t *Wanted) {
 		exists = false
 	}
 	if !exists {
-		p.step(name, "create the tunnel "+name, func(ctx context.Context, m host.Machine) error { return m.CreateTunnel(ctx, name, alias(t)) })
+		p.vital(name, "create the tunnel "+name, func(ctx context.Context, m Machine) error { return m.CreateTunnel(ctx, name, alias(t)) })
 		link, p.devices[name] = host.Link{}, &host.TunnelDevice{}
 	}
 	p.there[name] = true
 	if change, what := p.change(t, p.devices[name]); len(what) > 0 {
-		p.step(name, "set "+strings.Join(what, ", ")+" of "+name, func(ctx context.Context, m host.Machine) error { return m.ChangeTunnel(ctx, name, change) })
+		p.step(name, "set "+strings.Join(what, ", ")+" of "+name, func(ctx context.Context, m Machine) error { return m.ChangeTunnel(ctx, name, change) })
 	}
 	if t.MTU != 0 && link.MTU != t.MTU {
-		p.step(name, fmt.Sprintf("set the mtu of %s to %d", name, t.MTU), func(ctx context.Context, m host.Machine) error {
+		p.step(name, fmt.Sprintf("set the mtu of %s to %d", name, t.MTU), func(ctx context.Context, m Machine) error {
 			return m.ChangeLink(ctx, name, host.LinkChange{MTU: &t.MTU})
 		})
 	}
 	p.addresses(t, link)
 	if !link.Up() {
 		up := true
-		p.step(name, "set up "+name, func(ctx context.Context, m host.Machine) error {
+		p.step(name, "set up "+name, func(ctx context.Context, m Machine) error {
 			return m.ChangeLink(ctx, name, host.LinkChange{Up: &up})
 		})
 	}
@@ -151,7 +160,7 @@ func (p *planner) take(t *Wanted, link host.Link) bool {
 	case link.Alias == alias(t):
 	case strings.HasPrefix(link.Alias, host.OwnTunnel), link.Alias == "" && same:
 		mine := alias(t)
-		p.step(link.Name, "take over "+link.Name, func(ctx context.Context, m host.Machine) error {
+		p.vital(link.Name, "take over "+link.Name, func(ctx context.Context, m Machine) error {
 			return m.ChangeLink(ctx, link.Name, host.LinkChange{Alias: &mine})
 		})
 	case d != nil && d.PublicKey == host.TunnelKey(t.PublicKey.Bytes()):
@@ -247,14 +256,14 @@ func (p *planner) addresses(t *Wanted, link host.Link) {
 	name := t.Name.String()
 	for _, a := range t.Addresses {
 		if !slices.ContainsFunc(link.Addrs, func(x host.LinkAddr) bool { return x.Prefix() == a }) {
-			p.step(name, fmt.Sprintf("bind %s on %s", a, name), func(ctx context.Context, m host.Machine) error {
+			p.step(name, fmt.Sprintf("bind %s on %s", a, name), func(ctx context.Context, m Machine) error {
 				return m.SetAddress(ctx, name, host.NewAddr{Prefix: a, AtOnce: true, Protocol: host.TunnelProtocol})
 			})
 		}
 	}
 	for _, x := range link.Addrs {
 		if a := x.Prefix(); x.Protocol == host.TunnelProtocol && !slices.Contains(t.Addresses, a) {
-			p.step(name, fmt.Sprintf("unbind %s on %s", a, name), func(ctx context.Context, m host.Machine) error { return m.RemoveAddress(ctx, name, a) })
+			p.step(name, fmt.Sprintf("unbind %s on %s", a, name), func(ctx context.Context, m Machine) error { return m.RemoveAddress(ctx, name, a) })
 		}
 	}
 }
@@ -287,12 +296,12 @@ func routeText(r host.NewRoute) string {
 	return fmt.Sprintf("the route to %s by %s", r.Destination, r.Dev)
 }
 
-func removal(r host.NewRoute) func(ctx context.Context, m host.Machine) error {
-	return func(ctx context.Context, m host.Machine) error { return m.RemoveRoute(ctx, r) }
+func removal(r host.NewRoute) func(ctx context.Context, m Machine) error {
+	return func(ctx context.Context, m Machine) error { return m.RemoveRoute(ctx, r) }
 }
 
-func addition(r host.NewRoute) func(ctx context.Context, m host.Machine) error {
-	return func(ctx context.Context, m host.Machine) error { return m.AddRoute(ctx, r) }
+func addition(r host.NewRoute) func(ctx context.Context, m Machine) error {
+	return func(ctx context.Context, m Machine) error { return m.AddRoute(ctx, r) }
 }
 
 // routes removes what is ours and not wanted, and then adds what is wanted.
@@ -366,12 +375,12 @@ func (p *planner) rules(c Config) {
 	// What protects the gateway comes first and goes last.
 	for _, r := range wanted {
 		if !slices.Contains(p.live.Rules, r) {
-			p.step("", "add a routing rule for "+r.Family, func(ctx context.Context, m host.Machine) error { return m.AddRule(ctx, r) })
+			p.step("", "add a routing rule for "+r.Family, func(ctx context.Context, m Machine) error { return m.AddRule(ctx, r) })
 		}
 	}
 	for _, r := range slices.Backward(p.live.Rules) {
 		if !slices.Contains(wanted, r) {
-			p.step("", "remove a routing rule for "+r.Family, func(ctx context.Context, m host.Machine) error { return m.RemoveRule(ctx, r) })
+			p.step("", "remove a routing rule for "+r.Family, func(ctx context.Context, m Machine) error { return m.RemoveRule(ctx, r) })
 		}
 	}
 }

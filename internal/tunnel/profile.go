@@ -98,12 +98,12 @@ func (r *Room) profile(ctx context.Context, p *Peer) (Profile, error) {
 
 // addressesOf are the addresses that a peer has in the tunnel: single ones of the interface's own networks, or any.
 func addressesOf(p *Peer, i *Interface) []value.Prefix {
-	var inside, single []value.Prefix
+	var inside, all []value.Prefix
 	for _, n := range p.AllowedIPs.List() {
-		if !hosts(n) {
+		if !single(n) {
 			continue
 		}
-		single = append(single, n)
+		all = append(all, n)
 		if slices.ContainsFunc(i.AddressCIDR.Networks(), func(own value.Prefix) bool { return own.Netip().Contains(n.Netip().Addr()) }) {
 			inside = append(inside, n)
 		}
@@ -111,7 +111,7 @@ func addressesOf(p *Peer, i *Interface) []value.Prefix {
 	if len(inside) > 0 {
 		return inside
 	}
-	return single
+	return all
 }
 
 // fileName is the name of a peer as the name of a file. WireGuard's apps take it for the tunnel, and Linux takes no longer ones.

@@ -46,11 +46,13 @@ func (r *Room) plan(ctx context.Context, tx *db.Tx, rows []apply.Row) (apply.Ste
 }
 
 func (r *Room) planPeer(ctx context.Context, tx *db.Tx, was, now *Peer) (*peerStep, bool, error) {
-	any := now
-	if any == nil {
-		any = was
+	var i *Interface
+	var err error
+	if now != nil {
+		i = now.parent
+	} else {
+		i, err = r.interfaces.Get(ctx, tx, was.InterfaceID)
 	}
-	i, err := r.interfaces.Get(ctx, tx, any.InterfaceID)
 	if err != nil || !i.Active {
 		return nil, err == nil, err
 	}

@@ -90,5 +90,5 @@ func (r *Room) servers(ctx context.Context, q db.Querier) (servers []Interface, 
 	return servers, err
 }
 
-// hosts tells whether a network is one address.
-func hosts(p value.Prefix) bool { return p.Netip().IsSingleIP() }
+// single tells whether a network is one address.
+func single(p value.Prefix) bool { return p.Netip().IsSingleIP() }

@@ -39,6 +39,7 @@ type System struct {
 
 	tunnels         sync.Mutex
 	wireguardClient *wgctrl.Client // under tunnels; nil until somebody speaks to WireGuard
+	kernelTunnels   sync.Once      // done with the first link of the kernel's own
 
 	machineID func() string
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -30,6 +31,8 @@ const (
 	// wireguardFileSize is the largest that is read, and wireguardFileCount how many are.
 	wireguardFileSize  = 4 << 20
 	wireguardFileCount = 200
+	// wireguardAnswers is how long a link may take to tell of itself. Ten thousand peers take a fifth of a second.
+	wireguardAnswers = 5 * time.Second
 )
 
 // wireguard speaks to WireGuard. The connection is kept: to open one takes as long as to change a peer.
@@ -46,13 +49,13 @@ func (s *System) wireguard() (*wgctrl.Client, error) {
 	return s.wireguardClient, nil
 }
 
-// forgetWireguard has the next who speaks to WireGuard open a new connection: with its first link the kernel may have learned
-// what WireGuard is, and the old connection does not know.
+// forgetWireguard has the next who speaks to WireGuard open a new connection: with its first link the kernel may have loaded
+// what it needs for WireGuard, and a connection from before does not know.
 func (s *System) forgetWireguard() {
 	s.tunnels.Lock()
 	defer s.tunnels.Unlock()
 	if s.wireguardClient != nil {
-		s.wireguardClient.Close()
+		_ = s.wireguardClient.Close()
 		s.wireguardClient = nil
 	}
 }
@@ -86,8 +89,8 @@ func (s *System) TunnelDevices(ctx context.Context) ([]TunnelDevice, error) {
 	for _, l := range links {
 		if name := l.Attrs().Name; l.Type() == "wireguard" || l.Type() == "tuntap" && hasSocket(name) {
 			d, err := s.tunnelDevice(ctx, name)
-			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ECONNREFUSED) {
-				continue // it is gone, or its program is and has left its socket
+			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ECONNREFUSED) || errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+				continue // it is gone, or its program is and has left its socket, or hangs
 			}
 			if err != nil {
 				return nil, fmt.Errorf("reading the tunnel %s: %w", name, err)
@@ -108,6 +111,8 @@ func (s *System) tunnelDevice(ctx context.Context, name string) (TunnelDevice, e
 	if err != nil {
 		return TunnelDevice{}, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, wireguardAnswers)
+	defer cancel()
 	found, err := within(ctx, func() (*wgtypes.Device, error) { return c.Device(name) })
 	if err != nil {
 		return TunnelDevice{}, err
@@ -148,10 +153,12 @@ func (s *System) CreateTunnel(ctx context.Context, name, alias string) error {
 	if _, err := value.Parse[value.IfName](name); err != nil {
 		return fmt.Errorf("%q %w", name, err)
 	}
-	defer s.forgetWireguard()
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name, attrs.Alias = name, alias
 	err := netlink.LinkAdd(&netlink.Wireguard{LinkAttrs: attrs})
+	if err == nil {
+		s.kernelTunnels.Do(s.forgetWireguard)
+	}
 	if !errors.Is(err, unix.EOPNOTSUPP) {
 		return err
 	}
@@ -217,11 +224,39 @@ func (s *System) RemoveTunnel(ctx context.Context, name string) error {
 	if err := netlink.LinkDel(link); err != nil && !errors.Is(err, unix.ENODEV) {
 		return err
 	}
-	// A program that did the work ends with its link. The socket tells it so once more, and would be in the way of the next.
+	if link.Type() != "tuntap" {
+		return nil
+	}
+	// A program that did the work ends with its link, unless it hangs: then it would keep its port. Its socket would be in the
+	// way of the next.
+	endWireguardGo(name)
 	if err := os.Remove(filepath.Join(wireguardSockets, name+".sock")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil
+}
+
+// endWireguardGo kills the program that does the work of a link of this network namespace.
+func endWireguardGo(name string) {
+	here, err := os.Readlink("/proc/self/ns/net")
+	if err != nil {
+		return
+	}
+	processes, _ := os.ReadDir("/proc")
+	for _, p := range processes {
+		pid, err := strconv.Atoi(p.Name())
+		if err != nil {
+			continue
+		}
+		argv, _ := os.ReadFile(filepath.Join("/proc", p.Name(), "cmdline"))
+		words := strings.Split(strings.TrimSuffix(string(argv), "\x00"), "\x00")
+		if len(words) != 2 || filepath.Base(words[0]) != filepath.Base(wireguardGo) || words[1] != name {
+			continue
+		}
+		if there, err := os.Readlink(filepath.Join("/proc", p.Name(), "ns/net")); err == nil && there == here {
+			_ = unix.Kill(pid, unix.SIGKILL)
+		}
+	}
 }
 
 // Rules lists the routing rules of tunnels.
@@ -303,7 +338,7 @@ func (s *System) TunnelFiles(ctx context.Context) ([]TunnelFile, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening %s: %w", wireguardFiles, err)
 	}
-	defer root.Close()
+	defer func() { _ = root.Close() }()
 	entries, err := fs.ReadDir(root.FS(), ".")
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", wireguardFiles, err)
