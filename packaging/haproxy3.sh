@@ -46,4 +46,4 @@ patchelf --set-interpreter "$folder/lib/loader" --force-rpath --set-rpath "$fold
 rm -rf "$folder"
 mv -T "$work/ready" "$folder"
 chmod 755 "$folder"
-"$folder/haproxy" -v | head -1
+"$folder/haproxy" -v | sed -n 1p

@@ -18,7 +18,7 @@ say() { printf '\033[1m==> %s\033[0m\n' "$1"; }
 # The archive keeps only the newest versions, so the one to fetch is asked for each time.
 say "updating the package lists for the kernel of the tests' virtual machine"
 apt-get update -qq
-package=$(apt-cache depends linux-image-cloud-amd64 | awk '$1 == "Depends:" && $2 ~ /^linux-image-/ { print $2; exit }')
+package=$(apt-cache depends linux-image-cloud-amd64 | awk '$1 == "Depends:" && $2 ~ /^linux-image-/ && !n++ { print $2 }')
 if [ -z "$package" ]; then
 	echo "apt knows no linux-image-cloud-amd64: are the package lists those of Debian, for amd64?" >&2
 	exit 1

@@ -36,6 +36,17 @@ var (
 
 const label = `[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?`
 
+// misplaced complains about a name at whose place in the tree there can be none of ours.
+func misplaced(name string) error {
+	switch last := name[strings.LastIndexByte(name, '.')+1:]; {
+	case strings.Trim(last, "0123456789") == "":
+		return errors.New("must be a name, such as corp.example.net or 2.0.192.in-addr.arpa, and not an address")
+	case last == "invalid":
+		return errors.New("must not be below invalid, which no name may be")
+	}
+	return nil
+}
+
 // above are the names above this one, the nearest first; the root is none of them.
 func (n Name) above(yield func(string) bool) {
 	for rest := n.String(); ; {
@@ -57,18 +68,13 @@ func (zoneGrammar) Example() string { return "corp.example.net" }
 func (zoneGrammar) Parse(s string) (string, error) {
 	n, err := nameGrammar{}.Parse(s)
 	name := strings.TrimSuffix(n, ".")
-	last := name[strings.LastIndexByte(name, '.')+1:]
 	switch {
 	case err != nil:
 		return "", err
 	case name == "":
 		return "", errors.New("must not be the root: the resolvers for all other names belong into upstream_forwards")
-	case strings.Trim(last, "0123456789") == "":
-		return "", errors.New("must be the name of a zone, such as corp.example.net or 2.0.192.in-addr.arpa, and not an address")
-	case last == "invalid":
-		return "", errors.New("must not be below invalid, which no name may be")
 	}
-	return name, nil
+	return name, misplaced(name)
 }
 
 // apex is the zone's own name.
@@ -107,13 +113,13 @@ func (z ZoneName) owner(text string) (owner, error) {
 		return owner{}, err
 	case len(name) > maxName+1:
 		return owner{}, errName
-	case n.String() != z.apex() && !strings.HasSuffix(n.String(), "."+z.apex()):
-		return owner{}, errors.New("must be the zone " + z.String() + " or a name below it")
+	case n.String() == ".":
+		return owner{}, errors.New("must not be the root")
 	}
-	return owner{n, wildcard}, nil
+	return owner{n, wildcard}, misplaced(strings.TrimSuffix(n.String(), "."))
 }
 
-// relative is how a name of the zone is stored: without the zone, unless it would be taken for another one then.
+// relative is how a name is stored: without the zone, unless it is outside of it, or would be taken for another one then.
 func (z ZoneName) relative(o owner) string {
 	if o.String() == z.apex() {
 		return "@"
@@ -136,7 +142,7 @@ func (z ZoneName) target(text string) (Name, error) {
 	return value.Parse[Name](text)
 }
 
-// stored are the zones that may have records for a name, and how it is stored in each.
+// stored are the zones that the name may belong to, and how it is stored in each. In every other zone it is stored whole.
 func (o owner) stored() (zones, names []string) {
 	add := func(z ZoneName) {
 		zones, names = append(zones, z.String()), append(names, z.relative(o))

@@ -21,7 +21,7 @@ import (
 type Record struct {
 	resource.Meta
 	ZoneID   uuid.UUID `json:"zone_id" required:"true" doc:"Zone that it belongs to."`
-	Name     string    `json:"name" maxLength:"254" doc:"Name: @ or nothing is the zone itself; a name that ends with a dot, or with the zone, is taken as it is; to any other the zone is appended. With *. in front it stands for the name and all names below it that have no records of their own. It is stored without the zone."`
+	Name     string    `json:"name" maxLength:"254" doc:"Name: @ or nothing is the zone itself; a name that ends with a dot is a whole one, also outside of the zone; one that ends with the zone is taken as it is; to any other the zone is appended. With *. in front it stands for the name and all names below it that have no records of their own. It is stored without the zone."`
 	Type     string    `json:"type" required:"true" enum:"A,AAAA,CNAME,TXT,MX,SRV,NS,PTR,CAA" doc:"What kind of answer. A name with a CNAME is an alias: it has no other records, and names below it without records are the same alias."`
 	Value    string    `json:"value" required:"true" maxLength:"4096" doc:"The answer, in the form of its type: an address (A, AAAA), a name (CNAME, NS, PTR), \"10 mail.example.net\" (MX), \"10 5 5060 sip.example.net\" (SRV), '0 issue \"ca.example.net\"' (CAA), or any text, taken as it is (TXT). A name with dots is a full one, to a single label the zone is appended, and @ is the zone itself."`
 	TTL      int       `json:"ttl" minimum:"0" maximum:"2147483647" doc:"Seconds that others may keep it."`
@@ -113,12 +113,14 @@ func (r *Room) checkBeside(ctx context.Context, tx *db.Tx, zone *Zone, o owner, 
 
 // at are the records of some names, whichever zones have them.
 func (r *Room) at(ctx context.Context, tx *db.Tx, owners ...owner) ([]Record, error) {
-	var zones, names []string
+	var zones, names, whole []string
 	for _, o := range owners {
 		z, n := o.stored()
-		zones, names = append(zones, z...), append(names, n...)
+		zones, names, whole = append(zones, z...), append(names, n...), append(whole, o.String())
 	}
-	return r.records.Where(ctx, tx, "(zone_id, name) IN (SELECT z.id, s.name FROM unnest($1::text[], $2::text[]) s(zone, name) JOIN dns_zones z ON z.name = s.zone)", zones, names)
+	return r.records.Where(ctx, tx, `id IN (
+		SELECT r.id FROM unnest($1::text[], $2::text[]) s(zone, name) JOIN dns_zones z ON z.name = s.zone JOIN dns_records r ON r.zone_id = z.id AND r.name = s.name
+		UNION ALL SELECT id FROM dns_records WHERE name = ANY($3) AND name LIKE '%.')`, zones, names, whole)
 }
 
 // same tells whether two records of one name say the same.

@@ -201,6 +201,7 @@ func (r *Room) activeAt(ctx context.Context, tx *db.Tx, name Name) (records []Re
 	zones, names := owner{name: name}.stored()
 	records, err = r.records.Where(ctx, tx, `id IN (
 		SELECT r.id FROM unnest($1::text[], $2::text[]) s(zone, name) JOIN dns_zones z ON z.name = s.zone AND z.active JOIN dns_records r ON r.zone_id = z.id AND r.name = s.name
+		UNION ALL SELECT r.id FROM dns_records r JOIN dns_zones z ON z.id = r.zone_id AND z.active WHERE r.name = $3 AND r.name LIKE '%.'
 		UNION ALL SELECT id FROM dns_records WHERE type = 'CNAME' AND value = $3)`, zones, names, name.String())
 	points := func(x Record) bool { return x.Type == alias && x.Value == name.String() }
 	linked = slices.ContainsFunc(records, points)

@@ -59,7 +59,7 @@ func (s *Settings) everywhere() bool {
 }
 
 func (s *Settings) openings() []policy.Opening {
-	reachable := slices.DeleteFunc(slices.Clone(s.ListenAddresses), func(a value.Addr) bool { return a.Netip().IsLoopback() })
+	reachable := policy.Reachable(s.ListenAddresses)
 	switch {
 	case len(reachable) == 0:
 		return nil

@@ -45,7 +45,7 @@ var settings = resource.Singleton[Settings]{
 }
 
 func (s *Settings) openings() []policy.Opening {
-	reachable := slices.DeleteFunc(slices.Clone(s.ListenAddresses), func(a value.Addr) bool { return a.Netip().IsLoopback() })
+	reachable := policy.Reachable(s.ListenAddresses)
 	if !s.Enabled || len(reachable) == 0 && len(s.ListenAddresses) > 0 {
 		return nil
 	}

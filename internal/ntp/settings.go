@@ -3,7 +3,6 @@ package ntp
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -33,7 +32,7 @@ var settings = resource.Singleton[Settings]{
 const port = 123
 
 func (s *Settings) openings() []policy.Opening {
-	reachable := slices.DeleteFunc(slices.Clone(s.ListenAddresses), func(a value.Addr) bool { return a.Netip().IsLoopback() })
+	reachable := policy.Reachable(s.ListenAddresses)
 	if !s.ServeClients || len(reachable) == 0 {
 		return nil
 	}

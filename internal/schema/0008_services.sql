@@ -42,6 +42,7 @@ CREATE TABLE dns_records (
 );
 
 CREATE INDEX dns_records_name ON dns_records (zone_id, name);
+CREATE INDEX dns_records_whole_name ON dns_records (name) WHERE name LIKE '%.';
 CREATE INDEX dns_records_alias ON dns_records (value) WHERE type = 'CNAME';
 
 CREATE TABLE fwdproxy_settings (

@@ -3,10 +3,10 @@ package system
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
-	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/httpd"
 )
@@ -82,8 +82,10 @@ func (r *Room) mountServices() {
 // restart gives a daemon new processes. Those of the reverse proxy take over from the old ones, because the answer to whoever
 // asks may go through it; it is started where it does not run.
 func (r *Room) restart(ctx context.Context, u host.Unit) error {
+	if !r.Engine.Settle(ctx, u) { // the files that it will read may be a moment behind it
+		return fmt.Errorf("%s is switched off: switch it on in its settings", u)
+	}
 	if u == host.HAProxy {
-		r.Engine.Refresh(ctx, apply.ReverseProxy, false) // the files that it will read may be a moment behind it
 		if _, err := r.Host.ProxyReload(ctx); !errors.Is(err, host.ErrNotRunning) {
 			return err
 		}

@@ -263,13 +263,15 @@ func badResolverSettings(t *testing.T, r *dnsRig) {
 
 func namesOfRecords(t *testing.T, r *dnsRig) {
 	zone := r.zone(t, "Names.Example.")
-	for i, name := range []string{"@", "", "a.names.example.", "b.NAMES.example", "c", "D.e", "_under_score"} {
+	for i, name := range []string{"@", "", "a.names.example.", "b.NAMES.example", "c", "D.e", "_under_score", "whole.", "www.elsewhere.example."} {
 		r.record(t, zone, name, "TXT", fmt.Sprint(i))
 	}
 	r.want(t, "names.example", dns.TypeTXT, `names.example. TXT "0"`, `names.example. TXT "1"`)
 	for name, text := range map[string]string{"a": "2", "b": "3", "c": "4", "d.e": "5", "_under_score": "6"} {
 		r.want(t, name+".names.example", dns.TypeTXT, name+".names.example. TXT \""+text+"\"")
 	}
+	r.want(t, "whole", dns.TypeTXT, `whole. TXT "7"`)
+	r.want(t, "www.elsewhere.example", dns.TypeTXT, `www.elsewhere.example. TXT "8"`)
 	// What has no record here is asked for as ever.
 	r.public.set(t, "public.names.example. 300 IN A 192.0.2.8")
 	r.want(t, "public.names.example", dns.TypeA, "public.names.example. A 192.0.2.8")
@@ -309,7 +311,7 @@ func badRecords(t *testing.T, r *dnsRig) {
 	r.record(t, zone, "good", "A", "192.0.2.1")
 	for _, x := range [][3]string{
 		{"x", "A", "x"}, {"x", "MX", "mail"}, {"x", "CAA", "0 issue"}, {"x", "CAA", "256 issue \"x\""}, {strings.Repeat("a", 64), "A", "192.0.2.1"},
-		{"x", "A", "2001:db8::1"}, {"x", "AAAA", "192.0.2.1"}, {"x.other.lan.", "A", "192.0.2.1"}, {"x y", "A", "192.0.2.1"}, {"x", "SRV", "1 2 x y"},
+		{"x", "A", "2001:db8::1"}, {"x", "AAAA", "192.0.2.1"}, {"x y", "A", "192.0.2.1"}, {"x", "SRV", "1 2 x y"},
 	} {
 		r.Must(t, http.MethodPost, "/dns/records", fields{"zone_id": zone, "name": x[0], "type": x[1], "value": x[2]}, 400, nil)
 	}

@@ -378,6 +378,7 @@ func systemActions(t *testing.T, p *proxyRig) {
 	}
 	for kind, process := range map[string]func() int{
 		"reverse-proxy": worker, "ntp": func() int { return pid(host.Chrony) }, "scheduler": func() int { return pid(host.Scheduler) },
+		"dns": func() int { return pid(host.Unbound) },
 	} {
 		was := process()
 		var o outcome
@@ -391,12 +392,16 @@ func systemActions(t *testing.T, p *proxyRig) {
 	late, _ := p.site(t, "b")
 	p.Must(t, http.MethodPost, "/system/service-restart", fields{"kind": "reverse-proxy"}, 200, nil)
 	p.get(t, "https://"+late).from(t, "b")
-	for _, kind := range []string{"dns", "forward-proxy"} {
-		var o outcome
-		if p.Must(t, http.MethodPost, "/system/service-restart", fields{"kind": kind}, 200, &o); o.Active != "not_installed" || o.Error == "" {
-			t.Errorf("%s: %+v", kind, o)
-		}
+	var o outcome
+	if p.Must(t, http.MethodPost, "/system/service-restart", fields{"kind": "forward-proxy"}, 200, &o); o.Active != "inactive" || !strings.Contains(o.Error, "switched off") {
+		t.Errorf("a service that is off: %+v", o)
 	}
+	p.Must(t, http.MethodPut, "/forward-proxy/settings", fields{"enabled": true}, 200, nil)
+	was = pid(host.Squid)
+	if p.Must(t, http.MethodPost, "/system/service-restart", fields{"kind": "forward-proxy"}, 200, &o); o != (outcome{"forward-proxy", "active", ""}) || pid(host.Squid) == was {
+		t.Errorf("%+v, process %d", o, was)
+	}
+	p.Must(t, http.MethodPut, "/forward-proxy/settings", fields{"enabled": false}, 200, nil)
 	p.Must(t, http.MethodPost, "/system/service-restart", fields{"kind": "haproxy; reboot"}, 400, nil)
 	p.get(t, "https://"+name).from(t, "a")
 	p.WaitState(t, "reverse-proxy", "live", 10*time.Second)

@@ -54,7 +54,7 @@ func reloadsAreConfirmed(t *testing.T, e *edge, l *traffic) {
 		t.Errorf("%d of them are in the audit", len(entries))
 	}
 	// A former worker goes with its last connection, which may rest for half a minute.
-	poll(t, "the former workers end", time.Minute, func() bool { return e.status(t).OldWorkers == 0 })
+	poll(t, "the former workers end", 2*time.Minute, func() bool { return e.status(t).OldWorkers == 0 })
 }
 
 // Many changes at once that each need a reload share a few.

@@ -18,8 +18,8 @@ import {
 
 const sizes = { desktop: { width: 1280, height: 800 }, phone: { width: 390, height: 844 } }
 let anna = { email: '', password: '' }
-/** The drawers of what is made here, by the name of their screenshot. */
-const drawers: Record<string, string> = {
+/** The pages of what is made here, by the name of their screenshot. */
+const made: Record<string, string> = {
   'proxy-domain': '',
   'proxy-backend': '',
   tunnel: '',
@@ -28,6 +28,9 @@ const drawers: Record<string, string> = {
   'tunnel-peer-config': '',
   'dns-zone': '',
   'dns-record': '',
+  'dhcp-reservations': '/services/dhcp/reservations',
+  'forward-proxy-statistics': '/services/forward-proxy/statistics',
+  'radius-log-ins': '/services/radius/log-ins',
 }
 
 /** Somebody looks at the sites, asks for names and uses the proxy, so that the statistics have something to show. */
@@ -38,8 +41,8 @@ function visit() {
   for (const path of ['/', '/login', '/wiki/']) execFile('curl', [...here, `https://www.example.net${path}`])
   for (const name of ['www', 'mail', 'intranet'])
     execFile('dig', ['+tries=1', '@10.10.0.1', `${name}.corp.example.net`])
-  for (const path of ['/', '/news'])
-    execFile('curl', ['-so', '/dev/null', '-x', 'http://10.10.0.1:3128', `http://10.10.0.1${path}`])
+  const outside = `${process.env.GATEWAY_OIDC_ISSUER}/.well-known/openid-configuration`
+  execFile('curl', ['-sko', '/dev/null', '-x', 'http://10.10.0.1:3128', outside])
   execFile('busybox', ['ping', '-c', '1', '-W', '1', '-s', '1200', '10.8.0.1'])
 }
 
@@ -166,8 +169,8 @@ test.beforeAll(async () => {
     await tunnels(api, make)
     await services(api, make)
     traffic = setInterval(visit, 1000)
-    drawers['proxy-domain'] = `/proxy/domains/${main}`
-    drawers['proxy-backend'] = `/proxy/backends/${shop}`
+    made['proxy-domain'] = `/proxy/domains/${main}`
+    made['proxy-backend'] = `/proxy/backends/${shop}`
     // In the lab this one answers, and the clock follows it.
     await api.post('/api/v1/ntp/pools', { data: { kind: 'server', address: '198.51.100.2', prefer: true } })
     await expect
@@ -197,10 +200,10 @@ async function tunnels(api: APIRequestContext, make: (path: string, data: object
     upstream_endpoint: '198.51.100.9:51820',
     upstream_allowed_ips: '10.64.0.0/16',
   })
-  drawers.tunnel = `/vpn/tunnels/${id}`
-  drawers['tunnel-client'] = `/vpn/tunnels/${provider}`
-  drawers['tunnel-peer-new'] = `/vpn/tunnels/${id}/new`
-  drawers['tunnel-peer-config'] = `/vpn/tunnels/${id}/${phone}/config`
+  made.tunnel = `/vpn/tunnels/${id}`
+  made['tunnel-client'] = `/vpn/tunnels/${provider}`
+  made['tunnel-peer-new'] = `/vpn/tunnels/${id}/new`
+  made['tunnel-peer-config'] = `/vpn/tunnels/${id}/${phone}/config`
 }
 
 /** Names of the house, a network with machines on it, a list of what is allowed, and people who log in. */
@@ -217,18 +220,20 @@ async function services(api: APIRequestContext, make: (path: string, data: objec
   await record('mail', 'A', '10.20.0.25')
   await record('intranet', 'CNAME', 'www.corp.example.net')
   const phone = await record('_sip._tcp', 'SRV', 'mail.corp.example.net', { priority: 10, weight: 5, port: 5060 })
-  drawers['dns-zone'] = `/services/dns/zones/${zone_id}`
-  drawers['dns-record'] = `/services/dns/zones/${zone_id}/${phone}`
+  made['dns-zone'] = `/services/dns/zones/${zone_id}`
+  made['dns-record'] = `/services/dns/zones/${zone_id}/${phone}`
 
   const range = { range_start: '10.10.0.128', range_end: '10.10.0.254', gateway: '10.10.0.1' }
   const subnet_id = await make('/dhcp/subnets', { interface: 'lan0', cidr: '10.10.0.0/24', ...range })
   await make('/dhcp/reservations', { subnet_id, mac: '52:54:00:12:34:56', ip: '10.10.0.50', hostname: 'printer' })
   await set('/dhcp/settings', { enabled: true })
-  for (const [index, hostname] of ['anna-laptop', 'iphone-of-ben', 'tv-meeting-room'].entries()) {
-    const client = ['udhcpc', '-i', 'eth0', '-f', '-n', '-q', '-t', '5', '-T', '1', '-s', '/bin/true']
-    execFileSync('busybox', [...client, '-x', `hostname:${hostname}`, '-x', `0x3d:01${index}${index}aabbccddee`], {
-      stdio: 'pipe',
-    })
+  for (const [index, name] of ['anna-laptop', 'ben-phone', 'tv'].entries()) {
+    const address = `52:54:00:00:10:0${index}`
+    execFileSync('ip', ['link', 'add', name, 'link', 'eth0', 'address', address, 'type', 'macvlan', 'mode', 'bridge'])
+    execFileSync('ip', ['link', 'set', name, 'up'])
+    const client = ['udhcpc', '-i', name, '-f', '-n', '-q', '-t', '5', '-T', '1', '-s', '/bin/true']
+    execFileSync('busybox', [...client, '-x', `hostname:${name}`], { stdio: 'pipe' })
+    execFileSync('ip', ['link', 'delete', name])
   }
 
   const acl = (name: string, type: string, value: string, action: string) =>
@@ -255,7 +260,7 @@ const further: Record<string, (page: Page) => Promise<void>> = {
     await expect(page.getByLabel('Code', { exact: true })).toBeVisible()
   },
   ...Object.fromEntries(
-    Object.keys(drawers).map((name) => [name, async (page: Page) => void (await page.goto(drawers[name] ?? '/'))]),
+    Object.keys(made).map((name) => [name, async (page: Page) => void (await page.goto(made[name] ?? '/'))]),
   ),
   'profile-app-setup': async (page) => {
     await page.goto('/profile/two-factor')

@@ -10,6 +10,15 @@ const row = (where: Page | Locator, text: string) => where.getByRole('row').filt
 const form = (page: Page) => page.getByRole('dialog')
 const save = (where: Page | Locator) => where.getByRole('button', { name: 'Save', exact: true }).click()
 
+/** A service that is off leads to its switch; what is saved is live. */
+async function switchOn(page: Page, label: string) {
+  await page.getByRole('link', { name: 'Switch it on' }).click()
+  await page.getByLabel(label).check({ force: true })
+  await save(page)
+  await expect(page.getByRole('button', { name: 'Save', exact: true })).toBeDisabled()
+  await expect(page.getByRole('main').getByText('live', { exact: true })).toBeVisible()
+}
+
 /** What the API has, whatever the page shows. */
 const stored = (path: string) =>
   byAPI(async (api) => (await (await api.get(`/api/v1${path}`)).json()).data as Record<string, unknown>[])
@@ -79,10 +88,7 @@ test('a subnet follows its interface, and a lease becomes a reservation', async 
   await save(form(page))
   await expect(row(page, '10.10.0.0/24')).toContainText('10.10.0.128 – 10.10.0.199')
 
-  await page.getByRole('link', { name: 'Switch it on' }).click()
-  await page.getByLabel('Hand out addresses').check({ force: true })
-  await save(page)
-  await expect(page.getByText('The change is live.')).toBeVisible()
+  await switchOn(page, 'Hand out addresses')
 
   // The browser is a machine on the inside.
   const client = ['udhcpc', '-i', 'eth0', '-f', '-n', '-q', '-t', '5', '-T', '1', '-s', '/bin/true']
@@ -148,10 +154,7 @@ test('a client gets a secret, and a user what its client is told', async ({ page
   await save(form(page))
   await expect(row(page, 'anna')).toContainText('30')
 
-  await page.getByRole('link', { name: 'Switch it on' }).click()
-  await page.getByLabel('Let users log in').check({ force: true })
-  await save(page)
-  await expect(page.getByText('The change is live.').last()).toBeVisible()
+  await switchOn(page, 'Let users log in')
   await page.getByRole('link', { name: 'Test a log-in' }).click()
   const attempt = async (password: string, method: string, outcome: string) => {
     await form(page).getByLabel('Name').fill('anna')

@@ -124,6 +124,7 @@ type erased struct {
 	check  func(ctx context.Context, files []host.File) error
 	apply  func(ctx context.Context, c any, files []host.File) error
 	atomic bool
+	on     func(c any) bool
 	verify func(ctx context.Context, c any, files []host.File) error
 	can    func(was, now any) bool
 	do     func(ctx context.Context, was, now any) error
@@ -137,10 +138,12 @@ func erase[C any](m host.Machine, c Component[C]) erased {
 		render: func(v any) ([]host.File, error) { return c.Render(v.(C)) },
 		apply:  func(ctx context.Context, v any, files []host.File) error { return c.Apply(ctx, v.(C), files) },
 		verify: func(ctx context.Context, v any, files []host.File) error { return c.Verify(ctx, v.(C), files) },
+		on:     func(any) bool { return true },
 		can:    func(any, any) bool { return false },
 		plan:   func(context.Context, *db.Tx, []Row) (Step, error) { return nil, nil },
 	}
 	if c.Enabled != nil {
+		e.on = func(v any) bool { return c.Enabled(v.(C)) }
 		e.apply = func(ctx context.Context, v any, files []host.File) error {
 			on := c.Enabled(v.(C))
 			switch err := m.Enable(ctx, c.Unit, on); {

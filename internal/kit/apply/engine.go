@@ -338,6 +338,20 @@ func (e *Engine) Refresh(ctx context.Context, id ID, anew bool) Status {
 	}
 }
 
+// Settle brings the component behind a unit, its files included, to what is stored, and says whether the unit shall run.
+func (e *Engine) Settle(ctx context.Context, u host.Unit) bool {
+	for _, l := range e.lanes {
+		if l.unit != u {
+			continue
+		}
+		e.Refresh(ctx, l.id, false)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.running == nil || l.on(l.running)
+	}
+	return true
+}
+
 // Pass brings one component to what is stored in the caller's own time, for programs that run no lanes.
 func (e *Engine) Pass(ctx context.Context, id ID) Status {
 	l := e.lanes[id]

@@ -3,6 +3,7 @@ package policy
 
 import (
 	"context"
+	"slices"
 
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/value"
@@ -27,6 +28,11 @@ type Opening struct {
 	Addresses []value.Addr
 	// Interfaces that are open; none means every interface.
 	Interfaces []value.IfName
+}
+
+// Reachable are those of the addresses that others can reach.
+func Reachable(addresses []value.Addr) []value.Addr {
+	return slices.DeleteFunc(slices.Clone(addresses), func(a value.Addr) bool { return a.Netip().IsLoopback() })
 }
 
 // Source lists the openings that a room needs for the stored state.

@@ -3903,7 +3903,7 @@ export interface components {
             readonly created_at: string;
             /** @description Id, made by the service. */
             readonly id: string;
-            /** @description Name: @ or nothing is the zone itself; a name that ends with a dot, or with the zone, is taken as it is; to any other the zone is appended. With *. in front it stands for the name and all names below it that have no records of their own. It is stored without the zone. */
+            /** @description Name: @ or nothing is the zone itself; a name that ends with a dot is a whole one, also outside of the zone; one that ends with the zone is taken as it is; to any other the zone is appended. With *. in front it stands for the name and all names below it that have no records of their own. It is stored without the zone. */
             name: string;
             /**
              * Format: int64
@@ -3941,7 +3941,7 @@ export interface components {
             zone_id: string;
         };
         DnsRecordCreate: {
-            /** @description Name: @ or nothing is the zone itself; a name that ends with a dot, or with the zone, is taken as it is; to any other the zone is appended. With *. in front it stands for the name and all names below it that have no records of their own. It is stored without the zone. */
+            /** @description Name: @ or nothing is the zone itself; a name that ends with a dot is a whole one, also outside of the zone; one that ends with the zone is taken as it is; to any other the zone is appended. With *. in front it stands for the name and all names below it that have no records of their own. It is stored without the zone. */
             name?: string;
             /**
              * Format: int64
@@ -3974,7 +3974,7 @@ export interface components {
             zone_id: string;
         };
         DnsRecordUpdate: {
-            /** @description Name: @ or nothing is the zone itself; a name that ends with a dot, or with the zone, is taken as it is; to any other the zone is appended. With *. in front it stands for the name and all names below it that have no records of their own. It is stored without the zone. */
+            /** @description Name: @ or nothing is the zone itself; a name that ends with a dot is a whole one, also outside of the zone; one that ends with the zone is taken as it is; to any other the zone is appended. With *. in front it stands for the name and all names below it that have no records of their own. It is stored without the zone. */
             name?: string;
             /**
              * Format: int64

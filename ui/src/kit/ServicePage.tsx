@@ -30,7 +30,7 @@ interface ServicePageProps {
 export function ServicePage({ text, component, tabs = [], power, actions }: ServicePageProps) {
   const { t } = useTranslation(text)
   const { pathname } = useLocation()
-  const off = useOff(power?.settings)
+  const { off, known } = usePower(power?.settings)
   const here = tabOf(pathname, tabs)
   return (
     <Page
@@ -45,18 +45,19 @@ export function ServicePage({ text, component, tabs = [], power, actions }: Serv
     >
       {tabs.length > 0 && <Tabs label={t('title')} tabs={tabs} />}
       {off && power && here?.to !== power.at && <Off text={text} settings={power.at} large={here?.live} />}
-      {!(off && here?.live) && <Outlet />}
+      {!(here?.live && (off || !known)) && <Outlet />}
     </Page>
   )
 }
 
-function useOff(settings: Singleton<{ enabled: boolean }> | undefined): boolean {
+/** Whether a service is off; what cannot be off is on, and so is what cannot be asked. */
+function usePower(settings: Singleton<{ enabled: boolean }> | undefined) {
   const query = useQuery({
     queryKey: [settings?.kind],
     queryFn: () => settings?.read(),
     enabled: settings !== undefined,
   })
-  return query.data?.value.enabled === false
+  return { off: query.data?.value.enabled === false, known: !settings || !query.isPending }
 }
 
 function ServiceState({ component, off }: { component: string; off: boolean }) {

@@ -6,11 +6,9 @@ import { http, unwrap } from '../../api/client'
 import { useCanEdit } from '../../app/session'
 import { confirm } from '../../kit/confirm'
 import { bytes, count, duration, percent } from '../../kit/format'
-import { Charts, HistoryChart } from '../../kit/HistoryChart'
+import { HistoryChart } from '../../kit/HistoryChart'
 import { rate } from '../../kit/history'
-import { Loaded } from '../../kit/Loaded'
-import { Notice } from '../../kit/Notice'
-import { Facts, Panel } from '../../kit/Page'
+import { ServiceStatistics } from '../../kit/ServiceStatistics'
 import { toast } from '../../kit/toast'
 
 const share = (value: number) => percent(value, 1)
@@ -29,66 +27,48 @@ export default function Statistics() {
     refetchInterval: 10_000,
   })
   return (
-    <>
-      <Panel title={t('stats.hour')}>
-        <Loaded query={history} height={170}>
-          {(hour) =>
-            hour.points.length === 0 ? (
-              <p className="soft">{t('stats.nothing')}</p>
-            ) : (
-              <Charts>
-                <HistoryChart
-                  title={t('stats.queries')}
-                  history={hour}
-                  of={({ queries }) => queries}
-                  now={(value) => t('stats.rate', { rate: rate(value) })}
-                />
-                <HistoryChart
-                  title={t('stats.hitRate')}
-                  history={hour}
-                  of={({ hit_rate }) => hit_rate}
-                  now={share}
-                  scale={share}
-                  max={1}
-                />
-              </Charts>
-            )
-          }
-        </Loaded>
-      </Panel>
-      <Panel title={t('stats.title')} aside={<Flush />}>
-        <Loaded query={stats} height={100}>
-          {(now) =>
-            now.error ? (
-              <Notice tone="warn" title={t('stats.unknown')}>
-                {now.error}
-              </Notice>
-            ) : (
-              <Facts
-                facts={[
-                  [t('stats.total'), count(now.queries)],
-                  [t('stats.hits'), count(now.cache_hits)],
-                  [t('stats.misses'), count(now.cache_misses)],
-                  [t('stats.hitRate'), now.queries > 0 ? share(now.hit_rate) : '–'],
-                  [t('stats.recursive'), count(now.recursive_replies)],
-                  [t('stats.prefetch'), count(now.prefetch)],
-                  [t('stats.limited'), count(now.rate_limited)],
-                  [t('stats.unwanted'), count(now.unwanted)],
-                  [t('stats.memory'), bytes(now.cache_memory_bytes)],
-                  [
-                    t('stats.reloads'),
-                    <span key="r" title={t('stats.reloadsHelp')}>
-                      {count(now.reloads)}
-                    </span>,
-                  ],
-                  [t('stats.uptime'), duration(now.uptime_seconds)],
-                ]}
-              />
-            )
-          }
-        </Loaded>
-      </Panel>
-    </>
+    <ServiceStatistics
+      text="dns"
+      stats={stats}
+      history={history}
+      aside={<Flush />}
+      charts={(hour) => (
+        <>
+          <HistoryChart
+            title={t('stats.queries')}
+            history={hour}
+            of={({ queries }) => queries}
+            now={(value) => t('stats.rate', { rate: rate(value) })}
+          />
+          <HistoryChart
+            title={t('stats.hitRate')}
+            history={hour}
+            of={({ hit_rate }) => hit_rate}
+            now={share}
+            scale={share}
+            max={1}
+          />
+        </>
+      )}
+      facts={(now) => [
+        [t('stats.total'), count(now.queries)],
+        [t('stats.hits'), count(now.cache_hits)],
+        [t('stats.misses'), count(now.cache_misses)],
+        [t('stats.hitRate'), now.queries > 0 ? share(now.hit_rate) : '–'],
+        [t('stats.recursive'), count(now.recursive_replies)],
+        [t('stats.prefetch'), count(now.prefetch)],
+        [t('stats.limited'), count(now.rate_limited)],
+        [t('stats.unwanted'), count(now.unwanted)],
+        [t('stats.memory'), bytes(now.cache_memory_bytes)],
+        [
+          t('stats.reloads'),
+          <span key="r" title={t('stats.reloadsHelp')}>
+            {count(now.reloads)}
+          </span>,
+        ],
+        [t('stats.uptime'), duration(now.uptime_seconds)],
+      ]}
+    />
   )
 }
 

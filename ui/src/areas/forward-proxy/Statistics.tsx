@@ -2,11 +2,9 @@ import { useQuery } from '@tanstack/react-query'
 import { useTranslation } from 'react-i18next'
 import { http, unwrap } from '../../api/client'
 import { bytes, count, duration, percent } from '../../kit/format'
-import { Charts, HistoryChart } from '../../kit/HistoryChart'
+import { HistoryChart } from '../../kit/HistoryChart'
 import { rate } from '../../kit/history'
-import { Loaded } from '../../kit/Loaded'
-import { Notice } from '../../kit/Notice'
-import { Facts, Panel } from '../../kit/Page'
+import { ServiceStatistics } from '../../kit/ServiceStatistics'
 
 const share = (value: number) => percent(value, 1)
 
@@ -24,67 +22,48 @@ export default function Statistics() {
     refetchInterval: 10_000,
   })
   return (
-    <>
-      <Panel title={t('stats.hour')}>
-        <Loaded query={history} height={170}>
-          {(hour) =>
-            hour.points.length === 0 ? (
-              <p className="soft">{t('stats.nothing')}</p>
-            ) : (
-              <Charts>
-                <HistoryChart
-                  title={t('stats.requests')}
-                  history={hour}
-                  of={({ requests }) => requests}
-                  now={(value) => t('stats.rate', { rate: rate(value) })}
-                />
-                <HistoryChart
-                  title={t('stats.hitRate')}
-                  history={hour}
-                  of={({ hit_rate }) => hit_rate}
-                  now={share}
-                  scale={share}
-                  max={1}
-                />
-                <HistoryChart
-                  title={t('stats.volume')}
-                  history={hour}
-                  of={(point) => point.bytes}
-                  now={(value) => t('stats.rate', { rate: bytes(value) })}
-                  scale={bytes}
-                  binary
-                />
-              </Charts>
-            )
-          }
-        </Loaded>
-      </Panel>
-      <Panel title={t('stats.title')}>
-        <Loaded query={stats} height={100}>
-          {(now) =>
-            now.error ? (
-              <Notice tone="warn" title={t('stats.unknown')}>
-                {now.error}
-              </Notice>
-            ) : (
-              <Facts
-                facts={[
-                  [t('stats.requests'), count(now.requests)],
-                  [t('stats.hits'), count(now.hits)],
-                  [t('stats.hitRate'), now.requests > 0 ? share(now.hit_rate) : '–'],
-                  [t('stats.errors'), count(now.errors)],
-                  [t('stats.toClients'), bytes(now.bytes_to_clients)],
-                  [t('stats.fromServers'), bytes(now.bytes_from_servers)],
-                  [t('stats.clients'), count(now.clients)],
-                  [t('stats.memory'), bytes(now.cache_memory_bytes)],
-                  [t('stats.objects'), count(now.cache_objects)],
-                  [t('stats.uptime'), duration(now.uptime_seconds)],
-                ]}
-              />
-            )
-          }
-        </Loaded>
-      </Panel>
-    </>
+    <ServiceStatistics
+      text="forward-proxy"
+      stats={stats}
+      history={history}
+      charts={(hour) => (
+        <>
+          <HistoryChart
+            title={t('stats.requests')}
+            history={hour}
+            of={({ requests }) => requests}
+            now={(value) => t('stats.rate', { rate: rate(value) })}
+          />
+          <HistoryChart
+            title={t('stats.hitRate')}
+            history={hour}
+            of={({ hit_rate }) => hit_rate}
+            now={share}
+            scale={share}
+            max={1}
+          />
+          <HistoryChart
+            title={t('stats.volume')}
+            history={hour}
+            of={(point) => point.bytes}
+            now={(value) => t('stats.rate', { rate: bytes(value) })}
+            scale={bytes}
+            binary
+          />
+        </>
+      )}
+      facts={(now) => [
+        [t('stats.requests'), count(now.requests)],
+        [t('stats.hits'), count(now.hits)],
+        [t('stats.hitRate'), now.requests > 0 ? share(now.hit_rate) : '–'],
+        [t('stats.errors'), count(now.errors)],
+        [t('stats.toClients'), bytes(now.bytes_to_clients)],
+        [t('stats.fromServers'), bytes(now.bytes_from_servers)],
+        [t('stats.clients'), count(now.clients)],
+        [t('stats.memory'), bytes(now.cache_memory_bytes)],
+        [t('stats.objects'), count(now.cache_objects)],
+        [t('stats.uptime'), duration(now.uptime_seconds)],
+      ]}
+    />
   )
 }
