@@ -95,6 +95,7 @@ var doors = map[string][]string{
 	"os/exec":                           {"internal/kit/host", "internal/kit/db/private", "internal/lab", "cmd/gateway-lab"},
 	"github.com/vishvananda/netlink":    {"internal/kit/host", "internal/lab"},
 	"github.com/vishvananda/netlink/nl": {"internal/kit/host"},
+	"golang.zx2c4.com/wireguard/wgctrl": {"internal/kit/host"},
 	"github.com/jackc/pgx/v5/pgxpool":   {"internal/kit/db"},
 	"github.com/jackc/pgx/v5/pgconn":    {"internal/kit/db"},
 	"github.com/jackc/pgx/v5/stdlib":    {"internal/kit/db"},
@@ -131,7 +132,7 @@ func places(t *testing.T) map[string]bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	names := map[string]bool{"File": true, "Place": true, "ProxyCertificate": true, "Redacted": true}
+	names := map[string]bool{"File": true, "Place": true, "ProxyCertificate": true, "TunnelState": true, "Redacted": true}
 	for _, d := range f.Decls {
 		if g, ok := d.(*ast.GenDecl); ok && g.Tok == token.CONST {
 			for _, spec := range g.Specs {

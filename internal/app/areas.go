@@ -30,6 +30,7 @@ import (
 	"edge.internal/gateway/internal/radius"
 	"edge.internal/gateway/internal/setup"
 	"edge.internal/gateway/internal/system"
+	"edge.internal/gateway/internal/tunnel"
 )
 
 // House is every room, wired.
@@ -44,6 +45,7 @@ type House struct {
 	ForwardProxy *fwdproxy.Room
 	DHCP         *dhcp.Room
 	RADIUS       *radius.Room
+	Tunnel       *tunnel.Room
 	Firewall     *firewall.Room
 	Proxy        *proxy.Room
 	Certificate  *certificate.Room
@@ -73,15 +75,14 @@ func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, 
 	h.ForwardProxy = fwdproxy.New(k)
 	h.DHCP = dhcp.New(k, h.dhcpDeps())
 	h.RADIUS = radius.New(k)
+	h.Tunnel = tunnel.New(k, tunnel.Deps{FQDN: func() string { return store.View().FQDN.String() }, Resolve: resolve})
 	h.Firewall = firewall.New(k, firewall.Deps{
 		Interfaces: h.Network.ZoneInterfaces,
 		ZoneUsers:  h.Network.ZoneUsers,
-		Openings:   []policy.Source{h.NTP.Openings, h.DNS.Openings, h.ForwardProxy.Openings, h.DHCP.Openings, h.RADIUS.Openings},
-		Tunnels:    func(context.Context, db.Querier) ([]policy.Tunnel, error) { return nil, nil },
+		Openings:   []policy.Source{h.NTP.Openings, h.DNS.Openings, h.ForwardProxy.Openings, h.DHCP.Openings, h.RADIUS.Openings, h.Tunnel.Openings},
+		Tunnels:    h.Tunnel.Tunnels,
 		Peers:      func(context.Context, db.Querier) ([]netip.Addr, error) { return nil, nil },
-		Resolve: func(ctx context.Context, name string) ([]netip.Addr, error) {
-			return net.DefaultResolver.LookupNetIP(ctx, "ip", name)
-		},
+		Resolve:    resolve,
 		Way: func(ctx context.Context, source, destination netip.Addr, in string) (firewall.Way, error) {
 			if in == "" {
 				source = netip.Addr{} // or it would have to be the gateway's own
@@ -107,12 +108,18 @@ func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, 
 	h.ForwardProxy.Mount()
 	h.DHCP.Mount()
 	h.RADIUS.Mount()
+	h.Tunnel.Mount()
 	h.Firewall.Mount()
 	h.Proxy.Mount()
 	h.Certificate.Mount()
 	k.Resources.MountChangeSets()
 	mountSpec(k)
 	return h, nil
+}
+
+// resolve asks the machine's own resolver for the addresses of a name.
+func resolve(ctx context.Context, name string) ([]netip.Addr, error) {
+	return net.DefaultResolver.LookupNetIP(ctx, "ip", name)
 }
 
 // systemDeps lends the system room its flags, which live in the setup store.

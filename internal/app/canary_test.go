@@ -5,6 +5,7 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
+	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
@@ -40,6 +41,14 @@ var companions = map[string]map[string]any{
 	"radius.user.create":              {"name": "canary"},
 	"radius.user.update":              {"name": "canary-again"},
 	"radius.test":                     {"name": "canary"},
+	"tunnel.interface.create": {
+		"name": "canary0", "mode": "client", "address_cidr": "10.99.0.1/24", "active": false, "private_key": canaryKey(),
+		"upstream_public_key": "xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4mZqp8Dg=", "upstream_endpoint": "198.51.100.1:51820", "upstream_preshared_key": canaryKey(),
+	},
+	"tunnel.interface.update":  {"mode": "server", "active": true, "private_key": canaryKey(), "upstream_public_key": "", "upstream_endpoint": "", "upstream_preshared_key": ""},
+	"tunnel.peer.create":       {"name": "canary", "interface_id": idOf("/tunnel/interfaces"), "private_key": canaryKey(), "preshared_key": canaryKey()},
+	"tunnel.peer.update":       {"name": "canary again", "private_key": canaryKey(), "preshared_key": canaryKey()},
+	"tunnel.peer.below.create": {"name": "another canary", "private_key": canaryKey(), "preshared_key": canaryKey()},
 	// The secrets of these prove who the caller is, and are wrong.
 	"auth.login":           {"email": adminEmail},
 	"auth.change-password": {},
@@ -50,6 +59,21 @@ var companions = map[string]map[string]any{
 	"setup.complete":      nil,
 	"setup.complete-node": nil,
 	"setup.join-cluster":  nil,
+}
+
+// idOf stands for the id of what was made at a path.
+type idOf string
+
+// keyMarks are secrets that have no room for the mark.
+var keyMarks []string
+
+// canaryKey is a key of WireGuard that must not be told.
+func canaryKey() string {
+	var raw [32]byte
+	_, _ = rand.Read(raw[:])
+	key := base64.StdEncoding.EncodeToString(raw[:])
+	keyMarks = append(keyMarks, key)
+	return key
 }
 
 // canaryPair is a certificate with its key, whose own text must not be told either.
@@ -88,6 +112,9 @@ func TestCanary(t *testing.T) {
 		if made := ids[strings.TrimSuffix(path, "/{id}")]; made != "" {
 			id = made
 		}
+		for parent, made := range ids {
+			path = strings.ReplaceAll(path, parent+"/{parent}/", parent+"/"+made+"/")
+		}
 		return strings.ReplaceAll(path, "{id}", id)
 	}
 	send := func(r *httpd.Route, body map[string]any) *kittest.Answer {
@@ -121,6 +148,11 @@ func TestCanary(t *testing.T) {
 		}
 		good, bad := maps.Clone(secrets), maps.Clone(secrets)
 		maps.Copy(good, rest)
+		for name, v := range good {
+			if path, ok := v.(idOf); ok {
+				good[name] = ids[string(path)]
+			}
+		}
 		bad["nonsense"] = 1
 		if a := send(r, good); r.Policy.String() == "write" && a.Status >= 300 {
 			t.Errorf("%s: %s", r.ID, a.Body)
@@ -158,7 +190,7 @@ func TestCanary(t *testing.T) {
 		t.Fatal(err)
 	}
 	told.WriteString(dump)
-	for _, secret := range []string{mark, keyMark} {
+	for _, secret := range append([]string{mark, keyMark}, keyMarks...) {
 		if i := strings.Index(told.String(), secret); i >= 0 {
 			t.Errorf("a secret was told: …%s…", told.String()[max(0, i-300):min(told.Len(), i+100)])
 		}

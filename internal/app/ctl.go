@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"syscall"
 	"time"
 
@@ -26,6 +28,7 @@ import (
 	"edge.internal/gateway/internal/schema"
 	"edge.internal/gateway/internal/setup"
 	"edge.internal/gateway/internal/system"
+	"edge.internal/gateway/internal/tunnel"
 )
 
 // Ctl is the command line of gateway-ctl.
@@ -83,6 +86,10 @@ func Ctl() *cobra.Command {
 				return nil
 			},
 		},
+		&cobra.Command{
+			Use: "tunnel-import [interface...]", Short: "Take over tunnels from /etc/wireguard: those that are named, or all that the gateway does not have yet",
+			RunE: func(cmd *cobra.Command, names []string) error { return importTunnels(cmd, cfg, names) },
+		},
 	)
 	root.SetOut(os.Stdout)
 	return root
@@ -90,20 +97,54 @@ func Ctl() *cobra.Command {
 
 // renderConfig asks gateway-api to render, and does it itself when gateway-api is down.
 func renderConfig(ctx context.Context, cfg Config) (system.Rendered, error) {
-	out, err := askAPI[system.Rendered](ctx, kit.Paths{Root: cfg.Root}, "/system/render-configs")
+	out, err := askAPI[system.Rendered](ctx, kit.Paths{Root: cfg.Root}, "/system/render-configs", nil)
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
 		return renderHere(ctx, cfg)
 	}
 	return out, err
 }
 
+// importTunnels has gateway-api take over configuration files of WireGuard, and says what became of each.
+func importTunnels(cmd *cobra.Command, cfg Config, names []string) error {
+	body, err := json.Marshal(map[string]any{"names": names})
+	if err != nil {
+		return err
+	}
+	list, err := askAPI[[]tunnel.Imported](cmd.Context(), kit.Paths{Root: cfg.Root}, "/tunnel/import", body)
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
+		return errors.New("gateway-api does not run: start it first")
+	}
+	if err != nil {
+		return err
+	}
+	if len(list) == 0 {
+		cmd.Println("There is nothing to take over.")
+	}
+	failed := 0
+	for _, x := range list {
+		if x.Imported {
+			cmd.Printf("%s taken over with %d peers\n", x.Name, x.Peers)
+		} else {
+			failed++
+			cmd.Printf("%s not taken over: %s\n", x.Name, x.Error)
+		}
+		for _, note := range x.Notes {
+			cmd.Println("  " + note)
+		}
+	}
+	if failed > 0 {
+		return fmt.Errorf("%d of %d were not taken over", failed, len(list))
+	}
+	return nil
+}
+
 // askAPI makes a request to gateway-api over the socket that root alone may open.
-func askAPI[T any](ctx context.Context, paths kit.Paths, path string) (out T, err error) {
+func askAPI[T any](ctx context.Context, paths kit.Paths, path string, body []byte) (out T, err error) {
 	client := http.Client{Timeout: time.Minute, Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", paths.Run("control.sock"))
 	}}}
 	defer client.CloseIdleConnections()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://gateway"+httpd.Prefix+path, bytes.NewReader(nil))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://gateway"+httpd.Prefix+path, bytes.NewReader(body))
 	if err != nil {
 		return out, err
 	}
@@ -112,7 +153,7 @@ func askAPI[T any](ctx context.Context, paths kit.Paths, path string) (out T, er
 		return out, err
 	}
 	defer res.Body.Close()
-	body, err := io.ReadAll(res.Body)
+	said, err := io.ReadAll(res.Body)
 	if err != nil {
 		return out, err
 	}
@@ -120,11 +161,15 @@ func askAPI[T any](ctx context.Context, paths kit.Paths, path string) (out T, er
 		Data  *T              `json:"data"`
 		Error *httpd.Envelope `json:"error"`
 	}{Data: &out}
-	if err := json.Unmarshal(body, &answer); err != nil {
+	if err := json.Unmarshal(said, &answer); err != nil {
 		return out, fmt.Errorf("gateway-api answered %s: %w", res.Status, err)
 	}
 	if answer.Error != nil {
-		return out, errors.New(answer.Error.Message)
+		message := answer.Error.Message
+		for _, field := range slices.Sorted(maps.Keys(answer.Error.Fields)) {
+			message += "; " + field + " " + answer.Error.Fields[field]
+		}
+		return out, errors.New(message)
 	}
 	return out, nil
 }

@@ -93,7 +93,7 @@ func run(ctx context.Context, k *kit.Kit, j job) {
 
 // renewCertificates asks gateway-api, who alone applies, to order what is due.
 func renewCertificates(ctx context.Context, k *kit.Kit) error {
-	due, err := askAPI[certificate.Due](ctx, k.Paths, "/certificates/renew-due")
+	due, err := askAPI[certificate.Due](ctx, k.Paths, "/certificates/renew-due", nil)
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
 		return nil // it starts, and looks by itself then
 	}

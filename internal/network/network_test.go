@@ -391,10 +391,11 @@ func TestAdoptableSpeaksOfLinksAsOfInterfaces(t *testing.T) {
 	}
 	links = append(links, host.Link{Name: "br0", Kind: "bridge", Type: "ether"}, host.Link{Name: "eth9", Kind: "device", Type: "ether", Master: "br0"},
 		host.Link{Name: "bond0", Kind: "bond", Type: "ether", BondMode: "802.3ad"}, host.Link{Name: "eth1.5", Kind: "vlan", Type: "ether", Parent: "eth1", VLANID: 5},
-		host.Link{Name: "wg0", Kind: "wireguard", Type: "none", Addrs: []host.LinkAddr{{Local: "10.5.0.1", PrefixLen: 24, Scope: "global", Dynamic: true}, {Local: "fe80::1", PrefixLen: 64, Scope: "link"}}})
+		host.Link{Name: "wg0", Kind: "wireguard", Type: "none", Addrs: []host.LinkAddr{{Local: "10.5.0.1", PrefixLen: 24, Scope: "global", Dynamic: true}, {Local: "fe80::1", PrefixLen: 64, Scope: "link"}}},
+		host.Link{Name: "gwtun", Kind: "tuntap", Type: "none", Alias: host.OwnTunnel + "x", Addrs: []host.LinkAddr{{Local: "10.6.0.1", PrefixLen: 24, Scope: "global", Protocol: host.TunnelProtocol}}})
 	b.Machine.SetLinks(links...)
 	b.Machine.SetRoutes(host.Route{Destination: netip.MustParsePrefix("::/0"), Dev: "eth2", Type: "unicast"}, host.Route{Destination: netip.MustParsePrefix("0.0.0.0/0"), Dev: "eth1", Type: "local"})
-	want := map[string]string{"eth1": "ethernet lan", "eth2": "ethernet wan", "br0": "bridge lan [eth9]", "eth9": "ethernet lan", "bond0": "bond lan 802.3ad", "eth1.5": "vlan lan eth1 5", "wg0": "wireguard lan 10.5.0.1/24 leased"}
+	want := map[string]string{"eth1": "ethernet lan", "eth2": "ethernet wan", "br0": "bridge lan [eth9]", "eth9": "ethernet lan", "bond0": "bond lan 802.3ad", "eth1.5": "vlan lan eth1 5", "wg0": "wireguard lan 10.5.0.1/24 leased", "gwtun": "wireguard lan"}
 	var found []network.Adoptable
 	b.Get(t, "/network/adoptable").Want(t, 200).Into(t, &found)
 	for _, a := range found {

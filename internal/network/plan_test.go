@@ -242,7 +242,7 @@ func TestConfigureLeavesOutWhatTakesNoPart(t *testing.T) {
 		t.Error("the metric is not what the kernel makes of it")
 	}
 	files, err := Render(c)
-	if err != nil || len(files) != 2 || !strings.HasSuffix(string(files[0].Content), "\n250\tgateway\n") {
+	if err != nil || len(files) != 2 || !strings.HasSuffix(string(files[0].Content), "\n250\tgateway\n251\tgateway-tunnel\n") {
 		t.Fatalf("%v %s", err, files[0].Content)
 	}
 	var read Config

@@ -7,11 +7,12 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 )
 
-// Render writes down what the kernel's network shall be, for people, and the name of the protocol that marks it. Neither
+// Render writes down what the kernel's network shall be, for people, and the names of the protocols that mark it and the tunnels. Neither
 // file is what applies it: that is done through the kernel's own interface.
 func Render(c Config) ([]host.File, error) {
 	protocols := conf.New(conf.Numbers)
 	protocols.Line("250", conf.Word("gateway"))
+	protocols.Line("251", conf.Word("gateway-tunnel"))
 	names, err := protocols.Bytes()
 	if err != nil {
 		return nil, err

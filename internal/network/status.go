@@ -3,6 +3,7 @@ package network
 import (
 	"net/http"
 	"slices"
+	"strings"
 
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/httpd"
@@ -114,13 +115,16 @@ func adoptable(declared []Interface, links []host.Link, routes []host.Route) []A
 		case bridge, wireguard:
 			a.Type = l.Kind
 		}
+		if strings.HasPrefix(l.Alias, host.OwnTunnel) {
+			a.Type = wireguard // whatever does its work
+		}
 		for _, m := range links {
 			if m.Master == l.Name {
 				a.Members = append(a.Members, m.Name)
 			}
 		}
 		for _, x := range l.Addrs {
-			if x.Scope == "global" {
+			if x.Scope == "global" && x.Protocol != host.TunnelProtocol { // those of a tunnel are its own
 				a.Addresses = append(a.Addresses, AdoptableAddress{x.Local, x.PrefixLen, x.Dynamic})
 			}
 		}

@@ -1,4 +1,7 @@
 import { execFileSync } from 'node:child_process'
+import { mkdtempSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import AxeBuilder from '@axe-core/playwright'
 import { type APIRequestContext, test as base, type ConsoleMessage, expect, type Page, request } from '@playwright/test'
 import { totp } from './totp'
@@ -48,6 +51,9 @@ export const pages = {
   'certificate-providers': '/proxy/certificates/providers',
   'certificate-provider-new': '/proxy/certificates/providers/new',
   'certificate-acme': '/proxy/certificates/acme',
+  tunnels: '/vpn/tunnels',
+  'tunnel-new': '/vpn/tunnels/new',
+  'tunnel-import': '/vpn/tunnels/import',
   'dns-zones': '/services/dns',
   'dns-settings': '/services/dns/settings',
   'dns-statistics': '/services/dns/statistics',
@@ -112,6 +118,20 @@ export function selfMade(name: string, days: number) {
   const made = execFileSync('openssl', ['req', '-x509', ...kind, ...subject], { encoding: 'utf8', stdio: 'pipe' })
   const [private_key_pem = '', certificate_pem = ''] = made.match(/-----BEGIN [\s\S]*?-----END .*-----\n/g) ?? []
   return { private_key_pem, certificate_pem }
+}
+
+/** A device on the inside that uses the configuration of a peer, as WireGuard's app would. */
+export function connect(link: string, config: string) {
+  const setting = (name: string) => new RegExp(`^${name} = (.*)$`, 'm').exec(config)?.[1]?.split(/,\s*/) ?? []
+  const ip = (...words: string[]) => execFileSync('ip', words, { stdio: 'pipe' })
+  execFileSync('wireguard-go', [link], { stdio: 'ignore' })
+  // What wg-quick sees to is not for wg.
+  const file = join(mkdtempSync(join(tmpdir(), 'peer-')), `${link}.conf`)
+  writeFileSync(file, config.replace(/^(Address|DNS|MTU) = .*\n/gm, ''), { mode: 0o600 })
+  execFileSync('wg', ['setconf', link, file])
+  for (const address of setting('Address')) ip('address', 'add', address, 'dev', link)
+  ip('link', 'set', link, 'up')
+  ip('route', 'add', setting('AllowedIPs')[0] ?? '', 'dev', link)
 }
 
 /** The pictures of the documentation are taken by `npm run screenshots`; a test leaves none behind. */

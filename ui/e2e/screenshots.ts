@@ -2,6 +2,7 @@ import { execFile, execFileSync } from 'node:child_process'
 import type { APIRequestContext, Page } from '@playwright/test'
 import {
   byAPI,
+  connect,
   enrol,
   expect,
   makeUser,
@@ -21,6 +22,10 @@ let anna = { email: '', password: '' }
 const made: Record<string, string> = {
   'proxy-domain': '',
   'proxy-backend': '',
+  tunnel: '',
+  'tunnel-client': '',
+  'tunnel-peer-new': '',
+  'tunnel-peer-config': '',
   'dns-zone': '',
   'dns-record': '',
   'dhcp-reservations': '/services/dhcp/reservations',
@@ -38,6 +43,7 @@ function visit() {
     execFile('dig', ['+tries=1', '@10.10.0.1', `${name}.corp.example.net`])
   const outside = `${process.env.GATEWAY_OIDC_ISSUER}/.well-known/openid-configuration`
   execFile('curl', ['-sko', '/dev/null', '-x', 'http://10.10.0.1:3128', outside])
+  execFile('busybox', ['ping', '-c', '1', '-W', '1', '-s', '1200', '10.8.0.1'])
 }
 
 // A console that is in use makes the better pictures.
@@ -160,6 +166,7 @@ test.beforeAll(async () => {
     })
     await make('/certificates', { source: 'uploaded', ...selfMade('wiki.example.net', 40) })
     await make('/certificates', { source: 'uploaded', ...selfMade('*.shops.example.net', 9) })
+    await tunnels(api, make)
     await services(api, make)
     traffic = setInterval(visit, 1000)
     made['proxy-domain'] = `/proxy/domains/${main}`
@@ -172,6 +179,32 @@ test.beforeAll(async () => {
       .catch(() => {})
   })
 })
+
+/** A server with people on the way, another site and what is not quite right, and a provider that does not answer. */
+async function tunnels(api: APIRequestContext, make: (path: string, data: object) => Promise<string>) {
+  const server = { name: 'wg0', address_cidr: '10.8.0.1/24,fd00:8::1/64', endpoint_host: '10.10.0.1' }
+  const id = await make('/tunnel/interfaces', { ...server, client_routes: '10.20.0.0/16', dns: '10.8.0.1' })
+  const peer = (name: string, more = {}) => make('/peers', { interface_id: id, name, keepalive: 25, ...more })
+  const phone = await peer("Anna's phone")
+  await peer("Ben's laptop")
+  await peer('Tablet in the workshop', { active: false })
+  const public_key = 'xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4mZqp8Dg='
+  const branch = { allowed_ips: '10.8.0.9/32,10.40.0.0/16', endpoint: '198.51.100.40:51820', public_key }
+  await peer('Branch in Bern', branch)
+  connect('phone0', await (await api.get(`/api/v1/peers/${phone}/config`)).text())
+  const provider = await make('/tunnel/interfaces', {
+    name: 'provider',
+    mode: 'client',
+    address_cidr: '10.64.0.7/32',
+    upstream_public_key: public_key,
+    upstream_endpoint: '198.51.100.9:51820',
+    upstream_allowed_ips: '10.64.0.0/16',
+  })
+  made.tunnel = `/vpn/tunnels/${id}`
+  made['tunnel-client'] = `/vpn/tunnels/${provider}`
+  made['tunnel-peer-new'] = `/vpn/tunnels/${id}/new`
+  made['tunnel-peer-config'] = `/vpn/tunnels/${id}/${phone}/config`
+}
 
 /** Names of the house, a network with machines on it, a list of what is allowed, and people who log in. */
 async function services(api: APIRequestContext, make: (path: string, data: object) => Promise<string>) {

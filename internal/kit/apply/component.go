@@ -27,6 +27,7 @@ const (
 	ForwardProxy ID = "forward-proxy"
 	DHCP         ID = "dhcp"
 	RADIUS       ID = "radius"
+	Tunnel       ID = "tunnel"
 )
 
 // State says how far a component is.

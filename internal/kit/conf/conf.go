@@ -11,6 +11,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"hash"
+	"net/netip"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -47,6 +48,9 @@ func Hex(b []byte) Arg { return Arg{hex.EncodeToString(b), true} }
 // Value is a parsed value in its canonical form.
 func Value(v value.Parsed) Arg { return Arg{text: v.String()} }
 
+// Network is an address with the length of its network.
+func Network(p netip.Prefix) Arg { return Arg{p.String(), true} }
+
 // Joined is several arguments as one word, which is as safe as they are: one that is not constant makes all of it a value.
 func Joined(args ...Arg) Arg {
 	whole := Arg{constant: true}
@@ -76,14 +80,23 @@ type Writer struct {
 
 // New makes a writer with a comment on top, so that nobody edits the file by hand and wonders.
 func New(g Grammar) *Writer {
-	w := &Writer{grammar: g, digest: sha256.New()}
+	w := Bare(g)
 	w.Comment("Written by the gateway from its database. Changes made here are lost.")
 	w.counted = w.buf.Len()
 	return w
 }
 
+// Bare makes a writer without that comment, for what is given away.
+func Bare(g Grammar) *Writer { return &Writer{grammar: g, digest: sha256.New()} }
+
 // Comment writes a constant comment. Operator text never enters a file, comments included.
 func (w *Writer) Comment(text constant) { fmt.Fprintf(&w.buf, "# %s\n", text) }
+
+// Note writes a directive as a comment, for people.
+func (w *Writer) Note(directive constant, args ...Arg) {
+	w.buf.WriteString("# ")
+	w.Line(directive, args...)
+}
 
 // Line writes one directive.
 func (w *Writer) Line(directive constant, args ...Arg) {

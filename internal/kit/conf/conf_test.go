@@ -2,6 +2,7 @@ package conf_test
 
 import (
 	"errors"
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -77,5 +78,35 @@ func TestFreeRADIUSQuotes(t *testing.T) {
 				t.Errorf("%q: %s, %v", c.text, file, err)
 			}
 		}
+	}
+}
+
+func TestWireGuardWritesNothingButItsKeys(t *testing.T) {
+	for _, text := range []string{"a b", "a,b", "a#b", "a;b", "a\nPostUp = touch /tmp/x", "a\rb", "a\x00b", "a\u2028b", "\t"} {
+		w := conf.Bare(conf.WireGuard)
+		w.Line("Endpoint", conf.Value(value.Must[raw](text)))
+		if file, err := w.Bytes(); err == nil {
+			t.Errorf("%q is written: %s", text, file)
+		}
+	}
+	for _, write := range []func(w *conf.Writer){
+		func(w *conf.Writer) { w.Line("PostUp", conf.Word("x")) },
+		func(w *conf.Writer) { w.Line("SaveConfig", conf.Word("true")) },
+		func(w *conf.Writer) { w.Line("[Peer]", conf.Word("x")) },
+		func(w *conf.Writer) { w.Line("Address") },
+		func(w *conf.Writer) { w.Line("DNS", conf.Value(raw{})) },
+	} {
+		w := conf.Bare(conf.WireGuard)
+		write(w)
+		if file, err := w.Bytes(); err == nil {
+			t.Errorf("it is written: %s", file)
+		}
+	}
+	w := conf.Bare(conf.WireGuard)
+	w.Line("[Peer]")
+	w.Note("PublicKey", conf.Value(value.Must[raw]("k=")))
+	w.Line("AllowedIPs", conf.Value(value.Must[raw]("10.0.0.0/8")), conf.Network(netip.MustParsePrefix("fd00::1/64")))
+	if file, err := w.Bytes(); err != nil || string(file) != "[Peer]\n# PublicKey = k=\nAllowedIPs = 10.0.0.0/8, fd00::1/64\n" {
+		t.Errorf("%s, %v", file, err)
 	}
 }

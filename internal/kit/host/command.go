@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"edge.internal/gateway/internal/kit/value"
 )
 
 // Command is one program that the gateway runs, with its arguments.
@@ -40,6 +42,8 @@ const (
 	KeaCheck Command = "kea.check" // is the staged KeaConfig good?
 
 	FreeRADIUSCheck Command = "freeradius.check" // is the staged RadiusConfig good, with the staged files that it names?
+
+	WireguardGo Command = "wireguard.go" // do the work of the WireGuard link with the name of the operand, in the background
 )
 
 // commandSpec is the program, its constant arguments, and how long it may take. An argument {place} stands for the path of the
@@ -47,7 +51,8 @@ const (
 type commandSpec struct {
 	argv    []string
 	timeout time.Duration
-	asks    string // whom on the machine it talks to, if anybody: a running daemon, or the kernel
+	asks    string             // whom on the machine it talks to, if anybody: a running daemon, or the kernel
+	operand func(string) error // what its one operand must be; nil for those that take none
 }
 
 // commands is the closed list: what is not in it cannot be run.
@@ -70,6 +75,8 @@ var commands = map[Command]commandSpec{
 	KeaCheck: {argv: []string{kea, "-t", "{kea.config}"}, timeout: 30 * time.Second},
 
 	FreeRADIUSCheck: {argv: []string{freeradius, "-C", "-l", "stdout", "-d", "{freeradius.config}/.."}, timeout: 30 * time.Second},
+
+	WireguardGo: {argv: []string{wireguardGo}, timeout: 10 * time.Second, asks: "the network", operand: isIfName},
 }
 
 const (
@@ -81,7 +88,14 @@ const (
 	squid      = "/usr/sbin/squid"
 	kea        = "/usr/sbin/kea-dhcp4"
 	freeradius = "/usr/sbin/freeradius"
+
+	wireguardGo = "/usr/bin/wireguard-go"
 )
+
+func isIfName(s string) error {
+	_, err := value.Parse[value.IfName](s)
+	return err
+}
 
 // Program is the name of the command's program, for messages.
 func (c Command) Program() string {
@@ -101,8 +115,8 @@ func (s *System) Run(ctx context.Context, c Command, in Input) (Output, error) {
 	if !ok {
 		return Output{}, fmt.Errorf("no command %q in the list", string(c))
 	}
-	if len(in.Args) > 0 {
-		return Output{}, fmt.Errorf("command %s takes no operands", c)
+	if err := spec.takes(in.Args); err != nil {
+		return Output{}, fmt.Errorf("command %s: %w", c, err)
 	}
 	if spec.asks != "" {
 		if err := s.here(spec.asks); err != nil {
@@ -121,7 +135,7 @@ func (s *System) Run(ctx context.Context, c Command, in Input) (Output, error) {
 	if err != nil {
 		return Output{}, fmt.Errorf("command %s: %w", c, err)
 	}
-	out, err := run(ctx, argv, spec.timeout)
+	out, err := run(ctx, append(argv, in.Args...), spec.timeout)
 	// Staged files lie below the staging folder at their own path, so that without it every message names the real one.
 	out.Stdout = strings.ReplaceAll(out.Stdout, staging, "")
 	out.Stderr = strings.ReplaceAll(out.Stderr, staging, "")
@@ -129,6 +143,19 @@ func (s *System) Run(ctx context.Context, c Command, in Input) (Output, error) {
 		err = &ExitError{Command: c, Output: out}
 	}
 	return out, err
+}
+
+// takes complains about operands that the command does not take.
+func (spec commandSpec) takes(args []string) error {
+	switch {
+	case spec.operand == nil && len(args) > 0:
+		return errors.New("takes no operands")
+	case spec.operand != nil && len(args) != 1:
+		return errors.New("takes one operand")
+	case spec.operand != nil:
+		return spec.operand(args[0])
+	}
+	return nil
 }
 
 // resolve replaces the {place} arguments by the paths of the staged files.

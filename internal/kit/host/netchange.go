@@ -171,7 +171,7 @@ func (s *System) SetAddress(ctx context.Context, name string, a NewAddr) error {
 		return err
 	}
 	req := addressRequest(unix.RTM_NEWADDR, unix.NLM_F_CREATE|unix.NLM_F_REPLACE, link, a.Prefix)
-	req.AddData(nl.NewRtAttr(ifaProto, []byte{RouteProtocol}))
+	req.AddData(nl.NewRtAttr(ifaProto, []byte{Owner(a.Protocol)}))
 	if a.Prefix.Addr().Is4() {
 		// Networks of two and of one address have no broadcast address (RFC 3021).
 		if a.Prefix.Bits() < 31 {

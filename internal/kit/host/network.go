@@ -24,7 +24,7 @@ type Network interface {
 	ChangeLink(ctx context.Context, name string, c LinkChange) error
 	// RemoveLink removes a link that carries the alias of the gateway; one that is gone already is no error.
 	RemoveLink(ctx context.Context, name string) error
-	// SetAddress gives a link an address that carries the gateway's protocol, or puts the protocol on one that it has.
+	// SetAddress gives a link an address that carries its owner's protocol, or puts the protocol on one that it has.
 	SetAddress(ctx context.Context, link string, a NewAddr) error
 	// RemoveAddress takes an address from a link; one that is gone already is no error.
 	RemoveAddress(ctx context.Context, link string, a netip.Prefix) error
@@ -120,6 +120,8 @@ type NewAddr struct {
 	Prefix netip.Prefix
 	// AtOnce makes an IPv6 address usable before it is known that nobody else has it.
 	AtOnce bool
+	// Protocol says whose it is; zero stands for RouteProtocol.
+	Protocol uint8
 }
 
 // Route is one route of the kernel.
@@ -152,6 +154,16 @@ type NewRoute struct {
 	Dev         string
 	Metric      uint32
 	Table       uint32
+	// Protocol says whose it is; zero stands for RouteProtocol.
+	Protocol uint8
+}
+
+// Owner is the protocol that marks whose an address or a route is.
+func Owner(protocol uint8) uint8 {
+	if protocol == 0 {
+		return RouteProtocol
+	}
+	return protocol
 }
 
 // Way is where a packet goes.

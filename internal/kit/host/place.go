@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/google/uuid"
+
+	"edge.internal/gateway/internal/kit/value"
 )
 
 // Place is one file that the gateway writes on the machine: one of the list, or one of a family whose members have an id.
@@ -73,6 +75,15 @@ const certificateFolder = "/etc/haproxy/certificates/"
 // ProxyCertificate is a certificate of the reverse proxy with its key.
 func ProxyCertificate(id uuid.UUID) Place { return Place(proxyCertificate + id.String()) }
 
+// tunnelState is how the places of TunnelState begin.
+const tunnelState = "tunnel/"
+
+// tunnelFolder is where they are.
+const tunnelFolder = "/var/lib/gateway/tunnels/"
+
+// TunnelState is what a tunnel shall be, for people to read.
+func TunnelState(name value.IfName) Place { return Place(tunnelState + name.String()) }
+
 // placeSpec is all that the machine must know about a place.
 type placeSpec struct {
 	path         string
@@ -131,6 +142,11 @@ func (p Place) spec() (placeSpec, error) {
 			return placeSpec{certificateFolder + text + ".pem", 0o600, "root", "root"}, nil
 		}
 	}
+	if text, ok := strings.CutPrefix(string(p), tunnelState); ok {
+		if name, err := value.Parse[value.IfName](text); err == nil {
+			return placeSpec{tunnelFolder + name.String() + ".conf", 0o600, "root", "root"}, nil
+		}
+	}
 	return placeSpec{}, fmt.Errorf("no place %q in the list", string(p))
 }
 
@@ -138,6 +154,11 @@ func (p Place) spec() (placeSpec, error) {
 func isPlace(path string) bool {
 	if name, ok := strings.CutPrefix(path, certificateFolder); ok {
 		if id, err := uuid.Parse(strings.TrimSuffix(name, ".pem")); err == nil && ProxyCertificate(id).Path() == path {
+			return true
+		}
+	}
+	if name, ok := strings.CutPrefix(path, tunnelFolder); ok {
+		if _, err := value.Parse[value.IfName](strings.TrimSuffix(name, ".conf")); err == nil && strings.HasSuffix(name, ".conf") {
 			return true
 		}
 	}

@@ -111,7 +111,7 @@ func (s *System) route(ctx context.Context, r NewRoute, do func(*netlink.Route) 
 	dst := r.Destination.Masked()
 	route := &netlink.Route{
 		Dst:      &net.IPNet{IP: dst.Addr().AsSlice(), Mask: net.CIDRMask(dst.Bits(), dst.Addr().BitLen())},
-		Protocol: RouteProtocol, Priority: int(r.Metric), Table: int(r.Table), Type: unix.RTN_UNICAST,
+		Protocol: netlink.RouteProtocol(Owner(r.Protocol)), Priority: int(r.Metric), Table: int(r.Table), Type: unix.RTN_UNICAST,
 	}
 	if r.Gateway.IsValid() {
 		route.Gw = r.Gateway.AsSlice()
@@ -199,7 +199,7 @@ func (s *System) RouteTables() map[string]uint32 {
 // protocolNames names the routing protocols, ours among them.
 func protocolNames() map[string]uint32 {
 	return names("rt_protos", map[string]uint32{
-		"unspec": 0, "redirect": 1, "kernel": 2, "boot": 3, "static": 4, "ra": 9, "dhcp": 16, "gateway": RouteProtocol,
+		"unspec": 0, "redirect": 1, "kernel": 2, "boot": 3, "static": 4, "ra": 9, "dhcp": 16, "gateway": RouteProtocol, "gateway-tunnel": TunnelProtocol,
 	})
 }
 

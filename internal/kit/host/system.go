@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 
+	"golang.zx2c4.com/wireguard/wgctrl"
+
 	"edge.internal/gateway/internal/kit/host/nfnl"
 )
 
@@ -34,7 +36,12 @@ type System struct {
 	installing sync.Mutex
 	swept      map[string]bool // folders without leftovers; under installing
 	netfilter  nfnl.Socket
-	machineID  func() string
+
+	tunnels         sync.Mutex
+	wireguardClient *wgctrl.Client // under tunnels; nil until somebody speaks to WireGuard
+	kernelTunnels   sync.Once      // done with the first link of the kernel's own
+
+	machineID func() string
 }
 
 var _ Machine = (*System)(nil)

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it, vi } from 'vitest'
-import { answer, http, ifMatch, onFault, parseApplied, unwrap } from './client'
+import { answer, http, ifMatch, onFault, parseApplied, raw, unwrap } from './client'
 import { Fault } from './fault'
 import { resource } from './resource'
 
@@ -63,6 +63,15 @@ describe('the envelope', () => {
     reply(502, 'Bad gateway')
     expect(await faultOf(unwrap(http.GET('/ntp/status')))).toMatchObject({ code: 'unexpected', status: 502 })
   })
+})
+
+it('is not expected around a text, and told all the same when there is none', async () => {
+  const config = () => raw(http.GET('/peers/{id}/config', { params: { path: { id: '1' } }, parseAs: 'text' }))
+  vi.stubGlobal('fetch', async () => new Response('[Interface]'))
+  expect(await config()).toBe('[Interface]')
+  const error = { code: 'conflict', message: 'The private key is not known.' }
+  reply(409, { data: null, error })
+  expect(await faultOf(config())).toMatchObject({ ...error, status: 409 })
 })
 
 describe('a lost session', () => {

@@ -32,23 +32,33 @@ export function onFault(listener: FaultListener) {
   leaving = listener
 }
 
-/** A call of the generated client: the envelope on success, the same envelope with a fault otherwise. */
-type Call<T> = Promise<{ data?: { data?: T }; error?: unknown; response: Response }>
+/** A call of the generated client: what was asked for on success, an envelope with a fault otherwise. */
+type RawCall<B> = Promise<{ data?: B; error?: unknown; response: Response }>
+type Call<T> = RawCall<{ data?: T }>
 
-export async function answer<T>(call: Call<T>): Promise<Answer<NonNullable<T>>> {
-  let result: Awaited<Call<T>>
+async function settle<B>(call: RawCall<B>): Promise<{ body: B; response: Response }> {
+  let result: Awaited<RawCall<B>>
   try {
     result = await call
   } catch (cause) {
     return fail(new Fault({ code: 'unreachable', message: String((cause as Error).message), status: 0 }))
   }
-  const { response } = result
-  if (!response.ok || result.data === undefined) return fail(faultOf(result.error, response))
+  const { data, error, response } = result
+  return response.ok && data !== undefined ? { body: data, response } : fail(faultOf(error, response))
+}
+
+export async function answer<T>(call: Call<T>): Promise<Answer<NonNullable<T>>> {
+  const { body, response } = await settle(call)
   return {
-    value: result.data.data as NonNullable<T>,
+    value: body.data as NonNullable<T>,
     etag: response.headers.get('ETag'),
     applied: parseApplied(response.headers.get('Gateway-Apply')),
   }
+}
+
+/** What comes as it is, without the envelope: a text, a picture. */
+export async function raw<B>(call: RawCall<B>): Promise<B> {
+  return (await settle(call)).body
 }
 
 export async function unwrap<T>(call: Call<T>): Promise<NonNullable<T>> {

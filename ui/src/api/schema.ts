@@ -1814,6 +1814,94 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/peers": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List every tunnel peer */
+        get: operations["tunnel.peer.list"];
+        put?: never;
+        /** Create a tunnel peer */
+        post: operations["tunnel.peer.create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/peers/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read one tunnel peer */
+        get: operations["tunnel.peer.get"];
+        /** Change a tunnel peer */
+        put: operations["tunnel.peer.update"];
+        post?: never;
+        /** Delete a tunnel peer */
+        delete: operations["tunnel.peer.delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/peers/{id}/config": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The configuration of a peer whose private key the gateway knows, as WireGuard's apps read it */
+        get: operations["tunnel.peer.config"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/peers/{id}/generate-keypair": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Give a peer a new key pair; it needs the new configuration */
+        post: operations["tunnel.peer.generate-keypair"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/peers/{id}/qr": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The same configuration as a QR code, for the camera of a phone */
+        get: operations["tunnel.peer.qr"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/proxy/stats": {
         parameters: {
             query?: never;
@@ -2418,6 +2506,163 @@ export interface paths {
         };
         /** The daemons and what they do */
         get: operations["system.services"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/tunnel/devices": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The WireGuard links of the machine */
+        get: operations["tunnel.devices"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/tunnel/import": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Take over configuration files of the machine */
+        post: operations["tunnel.import"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/tunnel/importable": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The configuration files of the machine that can be taken over */
+        get: operations["tunnel.importable"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/tunnel/interfaces": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List every tunnel interface */
+        get: operations["tunnel.interface.list"];
+        put?: never;
+        /** Create a tunnel interface */
+        post: operations["tunnel.interface.create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/tunnel/interfaces/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read one tunnel interface */
+        get: operations["tunnel.interface.get"];
+        /** Change a tunnel interface */
+        put: operations["tunnel.interface.update"];
+        post?: never;
+        /** Delete a tunnel interface */
+        delete: operations["tunnel.interface.delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/tunnel/interfaces/{id}/generate-keypair": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Give an interface a new key pair; its peers need the new public key */
+        post: operations["tunnel.interface.generate-keypair"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/tunnel/interfaces/{id}/next-address": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The first free address for a peer */
+        get: operations["tunnel.interface.next-address"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/tunnel/interfaces/{parent}/peers": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List every tunnel peer of the parent */
+        get: operations["tunnel.peer.below.list"];
+        put?: never;
+        /** Create a tunnel peer of the parent */
+        post: operations["tunnel.peer.below.create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/tunnel/status": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What WireGuard knows about each peer, by its public key */
+        get: operations["tunnel.status"];
         put?: never;
         post?: never;
         delete?: never;
@@ -7259,6 +7504,459 @@ export interface components {
              * @enum {string}
              */
             service: "ids-agent" | "ids-firewall-bouncer" | "waf";
+        };
+        TunnelDevice: {
+            /** @description What is wrong with it; empty when nothing is. */
+            error: string;
+            /**
+             * @description Whether the kernel does the work, or the program wireguard-go; empty when the link is not there.
+             * @enum {string}
+             */
+            kind: "" | "kernel" | "userspace";
+            /**
+             * Format: int64
+             * @description UDP port that it listens on.
+             */
+            listen_port: number;
+            /** @description Whether it belongs to an interface of the gateway. Others are left alone. */
+            managed: boolean;
+            /** @description Name of the link. */
+            name: string;
+            /**
+             * Format: int64
+             * @description How many peers it has.
+             */
+            peers: number;
+            /** @description Its public key. */
+            public_key: string;
+            /** @description Whether the link is up. */
+            up: boolean;
+        };
+        TunnelImportRequestInput: {
+            /** @description Names of interfaces; none takes all that are not there yet. */
+            names?: string[];
+        };
+        TunnelImportable: {
+            /** @description Whether the gateway has an interface of that name. */
+            already_in: boolean;
+            /** @description Why it cannot be taken over; empty when it can. */
+            error: string;
+            /**
+             * @description What it would become; empty when it cannot be read.
+             * @enum {string}
+             */
+            mode: "" | "server" | "client";
+            /** @description Name of the interface. */
+            name: string;
+            /** @description Sentences about what is not taken over, such as PostUp, and what to do. */
+            notes: string[];
+            /**
+             * Format: int64
+             * @description How many peers it has. The only one of a client is its upstream.
+             */
+            peers: number;
+        };
+        TunnelImported: {
+            /** @description Why it was not; empty when it was. */
+            error: string;
+            /** @description Whether it was taken over. */
+            imported: boolean;
+            /** @description Name of the interface. */
+            name: string;
+            /** @description Sentences about what was not taken over, and what to do. */
+            notes: string[];
+            /**
+             * Format: int64
+             * @description How many peers came with it.
+             */
+            peers: number;
+        };
+        TunnelInterface: {
+            /** @description Off, the link is removed, and the row with its peers is kept. */
+            active: boolean;
+            /**
+             * @description Address of the gateway in the tunnel with the length of its network; several with commas between them.
+             * @example 10.8.0.1/24,fd00:8::1/64
+             */
+            address_cidr: string;
+            /**
+             * @description Of a server: networks that peers reach through the tunnel besides its own, with commas between them. They become part of the configuration that peers are given; 0.0.0.0/0,::/0 is everything.
+             * @example 10.20.0.0/16,fd00:20::/48
+             */
+            client_routes: string;
+            /**
+             * Format: date-time
+             * @description When it was created.
+             */
+            readonly created_at: string;
+            /**
+             * @description Of a server: name servers that peers are given, addresses with commas between them.
+             * @example 10.8.0.1
+             */
+            dns: string;
+            /**
+             * @description Of a server: name or address that peers dial. Empty: the gateway's own name.
+             * @example ntp.example.net
+             */
+            endpoint_host: string;
+            /** @description Id, made by the service. */
+            readonly id: string;
+            /**
+             * Format: int64
+             * @description UDP port. 0 is, for a server, the first that no other interface has from 51820 on; for a client, any.
+             */
+            listen_port: number;
+            /**
+             * @description Whether it serves peers, or is the client of one upstream. An interface with peers stays a server.
+             * @enum {string}
+             */
+            mode: "server" | "client";
+            /**
+             * Format: int64
+             * @description Largest packet, for the link and for peers; null is WireGuard's own, 1420.
+             */
+            mtu: number | null;
+            /**
+             * @description Name of the link. A network interface of type wireguard with this name gives it a zone.
+             * @example lan0
+             */
+            name: string;
+            /**
+             * @description Public key, which follows from the private one.
+             * @example xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4mZqp8Dg=
+             */
+            readonly public_key: string;
+            /**
+             * Format: date-time
+             * @description When it was last changed.
+             */
+            readonly updated_at: string;
+            /**
+             * @description Of a client: networks that are reached through the upstream, with commas between them. 0.0.0.0/0 is the whole of IPv4: what the gateway has a better route for, such as its own networks, keeps it, and so does what it answers on its other addresses.
+             * @example 10.20.0.0/16,fd00:20::/48
+             */
+            upstream_allowed_ips: string;
+            /**
+             * @description Of a client: where the upstream is dialled, host:port.
+             * @example vpn.example.net:51820
+             */
+            upstream_endpoint: string;
+            /**
+             * Format: int64
+             * @description Of a client: seconds between packets that keep the way to the upstream open; 0: none.
+             */
+            upstream_keepalive: number;
+            /** @description Whether there is a preshared key. */
+            readonly upstream_preshared_key_configured: boolean;
+            /**
+             * @description Of a client: public key of the upstream.
+             * @example xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4mZqp8Dg=
+             */
+            upstream_public_key: string;
+        };
+        TunnelInterfaceCreate: {
+            /** @description Off, the link is removed, and the row with its peers is kept. */
+            active?: boolean;
+            /**
+             * @description Address of the gateway in the tunnel with the length of its network; several with commas between them.
+             * @example 10.8.0.1/24,fd00:8::1/64
+             */
+            address_cidr: string;
+            /**
+             * @description Of a server: networks that peers reach through the tunnel besides its own, with commas between them. They become part of the configuration that peers are given; 0.0.0.0/0,::/0 is everything.
+             * @example 10.20.0.0/16,fd00:20::/48
+             */
+            client_routes?: string;
+            /**
+             * @description Of a server: name servers that peers are given, addresses with commas between them.
+             * @example 10.8.0.1
+             */
+            dns?: string;
+            /**
+             * @description Of a server: name or address that peers dial. Empty: the gateway's own name.
+             * @example ntp.example.net
+             */
+            endpoint_host?: string;
+            /**
+             * Format: int64
+             * @description UDP port. 0 is, for a server, the first that no other interface has from 51820 on; for a client, any.
+             */
+            listen_port?: number;
+            /**
+             * @description Whether it serves peers, or is the client of one upstream. An interface with peers stays a server.
+             * @enum {string}
+             */
+            mode?: "server" | "client";
+            /**
+             * Format: int64
+             * @description Largest packet, for the link and for peers; null is WireGuard's own, 1420.
+             */
+            mtu?: number | null;
+            /**
+             * @description Name of the link. A network interface of type wireguard with this name gives it a zone.
+             * @example lan0
+             */
+            name: string;
+            /** @description Private key. None for a new interface: one is made. */
+            private_key?: string;
+            /**
+             * @description Of a client: networks that are reached through the upstream, with commas between them. 0.0.0.0/0 is the whole of IPv4: what the gateway has a better route for, such as its own networks, keeps it, and so does what it answers on its other addresses.
+             * @example 10.20.0.0/16,fd00:20::/48
+             */
+            upstream_allowed_ips?: string;
+            /**
+             * @description Of a client: where the upstream is dialled, host:port.
+             * @example vpn.example.net:51820
+             */
+            upstream_endpoint?: string;
+            /**
+             * Format: int64
+             * @description Of a client: seconds between packets that keep the way to the upstream open; 0: none.
+             */
+            upstream_keepalive?: number;
+            /** @description Of a client: preshared key, if the upstream has one. */
+            upstream_preshared_key?: string;
+            /**
+             * @description Of a client: public key of the upstream.
+             * @example xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4mZqp8Dg=
+             */
+            upstream_public_key?: string;
+        };
+        TunnelInterfaceUpdate: {
+            /** @description Off, the link is removed, and the row with its peers is kept. */
+            active?: boolean;
+            /**
+             * @description Address of the gateway in the tunnel with the length of its network; several with commas between them.
+             * @example 10.8.0.1/24,fd00:8::1/64
+             */
+            address_cidr?: string;
+            /**
+             * @description Of a server: networks that peers reach through the tunnel besides its own, with commas between them. They become part of the configuration that peers are given; 0.0.0.0/0,::/0 is everything.
+             * @example 10.20.0.0/16,fd00:20::/48
+             */
+            client_routes?: string;
+            /**
+             * @description Of a server: name servers that peers are given, addresses with commas between them.
+             * @example 10.8.0.1
+             */
+            dns?: string;
+            /**
+             * @description Of a server: name or address that peers dial. Empty: the gateway's own name.
+             * @example ntp.example.net
+             */
+            endpoint_host?: string;
+            /**
+             * Format: int64
+             * @description UDP port. 0 is, for a server, the first that no other interface has from 51820 on; for a client, any.
+             */
+            listen_port?: number;
+            /**
+             * @description Whether it serves peers, or is the client of one upstream. An interface with peers stays a server.
+             * @enum {string}
+             */
+            mode?: "server" | "client";
+            /**
+             * Format: int64
+             * @description Largest packet, for the link and for peers; null is WireGuard's own, 1420.
+             */
+            mtu?: number | null;
+            /**
+             * @description Name of the link. A network interface of type wireguard with this name gives it a zone.
+             * @example lan0
+             */
+            name?: string;
+            /** @description Private key. None for a new interface: one is made. */
+            private_key?: string;
+            /**
+             * @description Of a client: networks that are reached through the upstream, with commas between them. 0.0.0.0/0 is the whole of IPv4: what the gateway has a better route for, such as its own networks, keeps it, and so does what it answers on its other addresses.
+             * @example 10.20.0.0/16,fd00:20::/48
+             */
+            upstream_allowed_ips?: string;
+            /**
+             * @description Of a client: where the upstream is dialled, host:port.
+             * @example vpn.example.net:51820
+             */
+            upstream_endpoint?: string;
+            /**
+             * Format: int64
+             * @description Of a client: seconds between packets that keep the way to the upstream open; 0: none.
+             */
+            upstream_keepalive?: number;
+            /** @description Of a client: preshared key, if the upstream has one. */
+            upstream_preshared_key?: string;
+            /**
+             * @description Of a client: public key of the upstream.
+             * @example xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4mZqp8Dg=
+             */
+            upstream_public_key?: string;
+        };
+        TunnelNewKey: {
+            /**
+             * @description The new public key. Whoever had the old one needs it.
+             * @example xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4mZqp8Dg=
+             */
+            public_key: string;
+        };
+        TunnelNextAddress: {
+            /**
+             * @description The first free address of each network of the interface, with commas between them.
+             * @example 10.20.0.0/16,fd00:20::/48
+             */
+            address: string;
+        };
+        TunnelPeer: {
+            /** @description Off, the peer is kept and cannot connect. */
+            active: boolean;
+            /**
+             * @description What the gateway sends to the peer and takes from it: its address in the tunnel, and the networks behind it, with commas between them. None for a new peer: the next free address of the interface.
+             * @example 10.20.0.0/16,fd00:20::/48
+             */
+            allowed_ips: string;
+            /**
+             * Format: date-time
+             * @description When it was created.
+             */
+            readonly created_at: string;
+            /**
+             * @description Where the gateway dials the peer, host:port. Empty: the peer dials.
+             * @example vpn.example.net:51820
+             */
+            endpoint: string;
+            /** @description Whether the gateway knows the private key, so that the configuration can be downloaded. */
+            readonly has_private_key: boolean;
+            /** @description Id, made by the service. */
+            readonly id: string;
+            /** @description Interface that it is a peer of. It cannot be changed. */
+            interface_id: string;
+            /**
+             * Format: int64
+             * @description Seconds between packets that keep the way open, at both ends; 0: none.
+             */
+            keepalive: number;
+            /**
+             * @description Name of the peer, for people.
+             * @example a note
+             */
+            name: string;
+            /** @description Whether there is a preshared key. */
+            readonly preshared_key_configured: boolean;
+            /**
+             * @description Public key. None for a new peer: a key pair is made here, so that its configuration can be downloaded. Another one makes the gateway forget the private key.
+             * @example xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4mZqp8Dg=
+             */
+            public_key: string;
+            /**
+             * Format: date-time
+             * @description When it was last changed.
+             */
+            readonly updated_at: string;
+            /** @description Sentences about what may not be meant. */
+            readonly warnings: string[];
+        };
+        TunnelPeerCreate: {
+            /** @description Off, the peer is kept and cannot connect. */
+            active?: boolean;
+            /**
+             * @description What the gateway sends to the peer and takes from it: its address in the tunnel, and the networks behind it, with commas between them. None for a new peer: the next free address of the interface.
+             * @example 10.20.0.0/16,fd00:20::/48
+             */
+            allowed_ips?: string;
+            /**
+             * @description Where the gateway dials the peer, host:port. Empty: the peer dials.
+             * @example vpn.example.net:51820
+             */
+            endpoint?: string;
+            /** @description Interface that it is a peer of. It cannot be changed. */
+            interface_id: string;
+            /**
+             * Format: int64
+             * @description Seconds between packets that keep the way open, at both ends; 0: none.
+             */
+            keepalive?: number;
+            /**
+             * @description Name of the peer, for people.
+             * @example a note
+             */
+            name: string;
+            /** @description Key that both ends have besides, if any. */
+            preshared_key?: string;
+            /** @description Private key of the peer, if the gateway is to know it; the public key follows from it. */
+            private_key?: string;
+            /**
+             * @description Public key. None for a new peer: a key pair is made here, so that its configuration can be downloaded. Another one makes the gateway forget the private key.
+             * @example xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4mZqp8Dg=
+             */
+            public_key?: string;
+        };
+        TunnelPeerStatus: {
+            /** @description Networks that are sent to it and taken from it. */
+            allowed_ips: string[];
+            /** @description Where it was last heard from or is dialled, address:port; empty when that is not known. */
+            endpoint: string;
+            /** @description Name of the interface. */
+            interface: string;
+            /**
+             * Format: date-time
+             * @description When both ends last agreed on keys; null: never.
+             */
+            last_handshake: string | null;
+            /** @description Whether the last handshake is at most 180 seconds old. One that has nothing to say, and no keepalive, goes offline without harm. */
+            online: boolean;
+            /**
+             * Format: int64
+             * @description Bytes that came from it.
+             */
+            rx: number;
+            /**
+             * Format: double
+             * @description Bytes a second that come from it, since the reading before, some seconds ago.
+             */
+            rx_rate: number;
+            /**
+             * Format: int64
+             * @description Bytes that were sent to it.
+             */
+            tx: number;
+            /**
+             * Format: double
+             * @description Bytes a second that are sent to it.
+             */
+            tx_rate: number;
+        };
+        TunnelPeerUpdate: {
+            /** @description Off, the peer is kept and cannot connect. */
+            active?: boolean;
+            /**
+             * @description What the gateway sends to the peer and takes from it: its address in the tunnel, and the networks behind it, with commas between them. None for a new peer: the next free address of the interface.
+             * @example 10.20.0.0/16,fd00:20::/48
+             */
+            allowed_ips?: string;
+            /**
+             * @description Where the gateway dials the peer, host:port. Empty: the peer dials.
+             * @example vpn.example.net:51820
+             */
+            endpoint?: string;
+            /** @description Interface that it is a peer of. It cannot be changed. */
+            interface_id?: string;
+            /**
+             * Format: int64
+             * @description Seconds between packets that keep the way open, at both ends; 0: none.
+             */
+            keepalive?: number;
+            /**
+             * @description Name of the peer, for people.
+             * @example a note
+             */
+            name?: string;
+            /** @description Key that both ends have besides, if any. */
+            preshared_key?: string;
+            /** @description Private key of the peer, if the gateway is to know it; the public key follows from it. */
+            private_key?: string;
+            /**
+             * @description Public key. None for a new peer: a key pair is made here, so that its configuration can be downloaded. Another one makes the gateway forget the private key.
+             * @example xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4mZqp8Dg=
+             */
+            public_key?: string;
         };
     };
     responses: never;
@@ -14074,6 +14772,306 @@ export interface operations {
             };
         };
     };
+    "tunnel.peer.list": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["TunnelPeer"][];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "tunnel.peer.create": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TunnelPeerCreate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["TunnelPeer"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "tunnel.peer.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["TunnelPeer"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "tunnel.peer.update": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TunnelPeerUpdate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["TunnelPeer"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "tunnel.peer.delete": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ResourceDeleted"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "tunnel.peer.config": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/plain": unknown;
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "tunnel.peer.generate-keypair": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["TunnelNewKey"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "tunnel.peer.qr": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "image/png": unknown;
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
     "proxy.stats": {
         parameters: {
             query?: never;
@@ -15992,6 +16990,500 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["SystemServices"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "tunnel.devices": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["TunnelDevice"][];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "tunnel.import": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TunnelImportRequestInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["TunnelImported"][];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "tunnel.importable": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["TunnelImportable"][];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "tunnel.interface.list": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["TunnelInterface"][];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "tunnel.interface.create": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TunnelInterfaceCreate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["TunnelInterface"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "tunnel.interface.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["TunnelInterface"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "tunnel.interface.update": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TunnelInterfaceUpdate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["TunnelInterface"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "tunnel.interface.delete": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ResourceDeleted"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "tunnel.interface.generate-keypair": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["TunnelNewKey"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "tunnel.interface.next-address": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["TunnelNextAddress"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "tunnel.peer.below.list": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the parent. */
+                parent: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["TunnelPeer"][];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "tunnel.peer.below.create": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the parent. */
+                parent: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TunnelPeerCreate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["TunnelPeer"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "tunnel.status": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: {
+                            [key: string]: components["schemas"]["TunnelPeerStatus"];
+                        };
                         error: null;
                     };
                 };

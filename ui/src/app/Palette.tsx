@@ -6,6 +6,7 @@ import {
   IconAt,
   IconBolt,
   IconBox,
+  IconBuildingTunnel,
   IconCertificate,
   IconClock,
   IconDevices,
@@ -34,6 +35,7 @@ import { interfaces, ipAddresses, routes } from '../areas/network/resources'
 import { ntpPools } from '../areas/ntp/resources'
 import { backends, domains } from '../areas/proxy/resources'
 import { radiusClients, radiusUsers } from '../areas/radius/resources'
+import { peers as tunnelPeers, tunnels } from '../areas/tunnels/resources'
 import { users } from '../areas/users/resources'
 import { reapply } from './actions'
 import { navigation } from './navigation'
@@ -57,6 +59,7 @@ const named = [
   { resource: interfaces, nav: 'interfaces', icon: IconNetwork },
   { resource: ipAddresses, nav: 'ipAddresses', icon: IconAt },
   { resource: routes, nav: 'routes', icon: IconSignRight },
+  { resource: tunnels, nav: 'tunnels', icon: IconBuildingTunnel },
   { resource: dnsZones, nav: 'dns', icon: IconAddressBook },
   { resource: dhcpSubnets, nav: 'dhcp', icon: IconDevices },
   { resource: dhcpReservations, nav: 'dhcp', icon: IconDevices },
@@ -98,6 +101,7 @@ export default function Palette() {
   const people = useQuery({ queryKey: [users.kind], queryFn: users.list })
   const zoneList = useQuery({ queryKey: [dnsZones.kind], queryFn: dnsZones.list })
   const records = useQuery({ queryKey: [dnsRecords.kind], queryFn: dnsRecords.list })
+  const peers = useQuery({ queryKey: [tunnelPeers.kind], queryFn: tunnelPeers.list })
   const zoneNames = new Map((zoneList.data ?? []).map(({ id, name }) => [id, name]))
   const lists = useQueries({
     queries: named.map(({ resource: { kind, list } }) => ({
@@ -146,6 +150,14 @@ export default function Palette() {
           keywords: [record.id],
           onClick: go(paths.dnsRecord(record.zone_id, record.id)),
           leftSection: <IconAddressBook size={18} stroke={1.6} />,
+        })),
+        ...(peers.data ?? []).map((peer) => ({
+          id: peer.id,
+          label: peer.name,
+          description: `${t('nav.tunnels')} · ${peer.allowed_ips}`,
+          keywords: [peer.id, peer.public_key, peer.endpoint],
+          onClick: go(paths.peer(peer.interface_id, peer.id)),
+          leftSection: <IconBuildingTunnel size={18} stroke={1.6} />,
         })),
         ...named.flatMap(({ resource: { kind }, nav, icon: Icon }, index) =>
           (lists[index]?.data ?? []).map(

@@ -4,6 +4,7 @@ import {
   IconArrowsSplit2,
   IconAt,
   IconBox,
+  IconBuildingTunnel,
   IconCertificate,
   IconChartLine,
   IconClock,
@@ -72,6 +73,7 @@ export const navigation: { area: string | null; items: NavItem[] }[] = [
       { name: 'routes', to: paths.routes, icon: IconSignRight },
     ],
   },
+  { area: 'vpn', items: [{ name: 'tunnels', to: paths.tunnels, icon: IconBuildingTunnel }] },
   {
     area: 'services',
     items: [

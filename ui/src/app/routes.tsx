@@ -58,6 +58,12 @@ const ntp = page(paths.ntp, () => import('../areas/ntp/NtpPage'))
 const servers = () => import('../areas/ntp/Servers')
 const ntpServers = part(ntp, 'servers', servers)
 
+const vpn = page(paths.tunnels, () => import('../areas/tunnels/TunnelsPage'))
+const tunnelList = () => import('../areas/tunnels/Tunnels')
+const tunnels = front(vpn, tunnelList)
+const tunnelPage = () => import('../areas/tunnels/Tunnel')
+const tunnel = part(vpn, '$tunnel', tunnelPage)
+
 const dns = page(paths.dns, () => import('../areas/dns/DnsPage'))
 const zonesOfDns = () => import('../areas/dns/Zones')
 const dnsZones = front(dns, zonesOfDns)
@@ -146,6 +152,18 @@ const tree = root.addChildren([
     part(certificatesPage, 'acme', () => import('../areas/certificates/Acme')),
   ]),
   page(paths.proxyStatistics, () => import('../areas/proxy/StatisticsPage')),
+  vpn.addChildren([
+    tunnels.addChildren([
+      at(tunnels, '/'),
+      part(tunnels, 'new', tunnelList, 'Create'),
+      part(tunnels, 'import', () => import('../areas/tunnels/Import')),
+    ]),
+    tunnel.addChildren([
+      part(tunnel, 'edit', tunnelPage, 'EditTunnel'),
+      part(tunnel, '$id/config', tunnelPage, 'Config'),
+      ...drawers(tunnel, tunnelPage),
+    ]),
+  ]),
   dns.addChildren([
     dnsZones.addChildren([at(dnsZones, '/'), part(dnsZones, 'new', zonesOfDns, 'Create')]),
     dnsZone.addChildren([part(dnsZone, 'edit', zoneOfDns, 'EditZone'), ...drawers(dnsZone, zoneOfDns)]),

@@ -10,6 +10,7 @@ const besides: Record<string, string> = {
   'proxy.domain': 'proxy.routing-rule',
   'dns.zone': 'dns.record',
   'dhcp.subnet': 'dhcp.reservation',
+  'tunnel.interface': 'tunnel.peer',
 }
 
 /**

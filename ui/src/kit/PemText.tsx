@@ -6,10 +6,12 @@ interface PemTextProps extends Omit<TextareaProps, 'onChange'> {
   onChange: (text: string) => void
   /** A key: nobody should read it from the screen. */
   secret?: boolean
+  /** How the names of such files end. */
+  accept?: string
 }
 
-/** A certificate or a key as text: pasted, or read from a file. */
-export function PemText({ onChange, secret, ...field }: PemTextProps) {
+/** A certificate, a key or what else is kept in a file, as text: pasted, or read from the file. */
+export function PemText({ onChange, secret, accept = '.pem,.crt,.cer,.key,.txt', ...field }: PemTextProps) {
   const { t } = useTranslation()
   return (
     <div>
@@ -23,11 +25,7 @@ export function PemText({ onChange, secret, ...field }: PemTextProps) {
         autoComplete="off"
         spellCheck={false}
       />
-      <FileButton
-        accept=".pem,.crt,.cer,.key,.txt"
-        disabled={field.disabled}
-        onChange={(file) => void file?.text().then(onChange)}
-      >
+      <FileButton accept={accept} disabled={field.disabled} onChange={(file) => void file?.text().then(onChange)}>
         {(button) => (
           <Button
             {...button}

@@ -19,15 +19,15 @@ interface ServicePageProps {
   text: string
   /** The component that does the work. */
   component: string
-  /** A live one has nothing to show while the service is off. */
-  tabs: readonly (Tab & { live?: boolean })[]
+  /** None for a service of one part. A live one has nothing to show while the service is off. */
+  tabs?: readonly (Tab & { live?: boolean })[]
   /** For a service that may be off: what says so, and where. */
   power?: { settings: Singleton<{ enabled: boolean }>; at: string }
   actions?: ReactNode
 }
 
 /** A service of the gateway: how it is, its files, its parts, and how to switch it on. */
-export function ServicePage({ text, component, tabs, power, actions }: ServicePageProps) {
+export function ServicePage({ text, component, tabs = [], power, actions }: ServicePageProps) {
   const { t } = useTranslation(text)
   const { pathname } = useLocation()
   const { off, known } = usePower(power?.settings)
@@ -43,7 +43,7 @@ export function ServicePage({ text, component, tabs, power, actions }: ServicePa
         </>
       }
     >
-      <Tabs label={t('title')} tabs={tabs} />
+      {tabs.length > 0 && <Tabs label={t('title')} tabs={tabs} />}
       {off && power && here?.to !== power.at && <Off text={text} settings={power.at} large={here?.live} />}
       {!(here?.live && (off || !known)) && <Outlet />}
     </Page>

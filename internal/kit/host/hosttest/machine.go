@@ -23,6 +23,7 @@ type Machine struct {
 	facts     host.Facts
 	resources host.Resources
 	network   network
+	tunnels   tunnels
 	filter    filter
 	proxy     proxy
 	squid     squid

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"net/netip"
 	"strings"
 	"syscall"
 	"testing"
@@ -127,5 +128,43 @@ func TestProxyRunsWithItsUnit(t *testing.T) {
 	}
 	if now, err := m.ProxyReload(t.Context()); err != nil || now.PID == was.PID || m.ProxyReloads() != 2 {
 		t.Errorf("%+v, %v", now, err)
+	}
+}
+
+func TestTunnels(t *testing.T) {
+	m, ctx := hosttest.New(), t.Context()
+	if err := m.CreateTunnel(ctx, "wg0", host.OwnTunnel+"x"); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.CreateTunnel(ctx, "wg0", host.OwnTunnel+"x"); !errors.Is(err, syscall.EEXIST) {
+		t.Errorf("twice: %v", err)
+	}
+	a, b := host.TunnelKey{1}, host.TunnelKey{2}
+	one := []netip.Prefix{netip.MustParsePrefix("10.8.0.2/32")}
+	if err := m.ChangeTunnel(ctx, "wg0", host.TunnelChange{PrivateKey: &a, Peers: []host.TunnelPeerChange{{PublicKey: a, AllowedIPs: &one}, {PublicKey: b, AllowedIPs: &one}}}); err != nil {
+		t.Fatal(err)
+	}
+	devices, err := m.TunnelDevices(ctx)
+	if err != nil || len(devices) != 1 || devices[0].PublicKey != a.PublicKey() || len(devices[0].Peers) != 2 || len(devices[0].Peers[0].AllowedIPs) != 0 || len(devices[0].Peers[1].AllowedIPs) != 1 {
+		t.Errorf("%+v, %v", devices, err)
+	}
+	if err := m.ChangeTunnel(ctx, "wg0", host.TunnelChange{Peers: []host.TunnelPeerChange{{PublicKey: a, Remove: true}}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.ChangeTunnel(ctx, "wg1", host.TunnelChange{}); !errors.Is(err, syscall.ENODEV) {
+		t.Errorf("nowhere: %v", err)
+	}
+	rule := host.Rule{Family: "inet", Priority: 5, Table: 254}
+	if err := errors.Join(m.AddRule(ctx, rule), m.AddRule(ctx, rule)); err != nil {
+		t.Fatal(err)
+	}
+	if rules, _ := m.Rules(ctx); len(rules) != 1 {
+		t.Errorf("%+v", rules)
+	}
+	if err := errors.Join(m.RemoveRule(ctx, rule), m.RemoveTunnel(ctx, "wg0"), m.RemoveTunnel(ctx, "wg0")); err != nil {
+		t.Fatal(err)
+	}
+	if rules, _ := m.Rules(ctx); len(rules) != 0 || len(m.TunnelChanges()) != 3 {
+		t.Errorf("%+v, %d", rules, len(m.TunnelChanges()))
 	}
 }

@@ -208,7 +208,7 @@ func (m *Machine) SetAddress(_ context.Context, link string, a host.NewAddr) err
 	if a.Prefix.Addr().Is4() {
 		family = "inet"
 	}
-	l.Addrs = append(l.Addrs, host.LinkAddr{Family: family, Local: a.Prefix.Addr().String(), PrefixLen: a.Prefix.Bits(), Scope: "global", Protocol: host.RouteProtocol})
+	l.Addrs = append(l.Addrs, host.LinkAddr{Family: family, Local: a.Prefix.Addr().String(), PrefixLen: a.Prefix.Bits(), Scope: "global", Protocol: host.Owner(a.Protocol)})
 	return nil
 }
 
@@ -278,10 +278,12 @@ func (m *Machine) put(r host.NewRoute) error {
 	}
 	m.network.routes = append(m.network.routes, host.Route{
 		Destination: r.Destination, Gateway: r.Gateway, Dev: dev, Metric: r.Metric, Table: r.Table, TableName: m.tableName(r.Table),
-		Protocol: host.RouteProtocol, ProtocolName: "gateway", Scope: "global", Type: "unicast",
+		Protocol: host.Owner(r.Protocol), ProtocolName: protocols[host.Owner(r.Protocol)], Scope: "global", Type: "unicast",
 	})
 	return nil
 }
+
+var protocols = map[uint8]string{host.RouteProtocol: "gateway", host.TunnelProtocol: "gateway-tunnel"}
 
 func (m *Machine) tableName(n uint32) string {
 	for name, number := range m.network.tables {
@@ -299,7 +301,7 @@ func (m *Machine) RemoveRoute(_ context.Context, r host.NewRoute) error {
 		return err
 	}
 	m.network.routes = slices.DeleteFunc(m.network.routes, func(x host.Route) bool {
-		return sameKey(x, r) && x.Protocol == host.RouteProtocol && x.Gateway == r.Gateway
+		return sameKey(x, r) && x.Protocol == host.Owner(r.Protocol) && x.Gateway == r.Gateway
 	})
 	return nil
 }

@@ -1,0 +1,45 @@
+package conf
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// WireGuard is the grammar of WireGuard's configuration files: sections in brackets, and a key, an equals sign and values with
+// commas between them. Some keys of wg-quick are commands for a shell, so that no other keys than these can be written.
+var WireGuard Grammar = wireguard{}
+
+type wireguard struct{}
+
+// wireguardKeys are the keys of each section.
+var wireguardKeys = []string{
+	"PrivateKey", "Address", "ListenPort", "DNS", "MTU", // of [Interface]
+	"PublicKey", "PresharedKey", "AllowedIPs", "Endpoint", "PersistentKeepalive", // of [Peer]
+}
+
+func (wireguard) print(key string, args []Arg) (string, error) {
+	if key == "[Interface]" || key == "[Peer]" {
+		if len(args) > 0 {
+			return "", fmt.Errorf("a section has no values")
+		}
+		return key, nil
+	}
+	if !slices.Contains(wireguardKeys, key) {
+		return "", fmt.Errorf("is no key of the list")
+	}
+	if len(args) == 0 {
+		return "", fmt.Errorf("a key has a value")
+	}
+	values := make([]string, len(args))
+	for i, a := range args {
+		if err := plain(a.text); err != nil {
+			return "", err
+		}
+		if strings.ContainsAny(a.text, " ,#;") {
+			return "", fmt.Errorf("%q cannot be written as one value", a.text)
+		}
+		values[i] = a.text
+	}
+	return key + " = " + strings.Join(values, ", "), nil
+}

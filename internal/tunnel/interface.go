@@ -1,0 +1,174 @@
+package tunnel
+
+import (
+	"context"
+
+	"edge.internal/gateway/internal/kit/check"
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/resource"
+	"edge.internal/gateway/internal/kit/secret"
+	"edge.internal/gateway/internal/kit/value"
+)
+
+const (
+	interfaceTable = "tunnel_interfaces"
+
+	server = "server"
+	client = "client"
+
+	// usualPort is where WireGuard listens, if nobody says otherwise.
+	usualPort = 51820
+	// usualKeepalive keeps the way through the usual NAT open, in seconds.
+	usualKeepalive = 25
+)
+
+// everything is what goes through an upstream, if nobody says otherwise.
+var everything = value.Must[Networks]("0.0.0.0/0,::/0")
+
+// Interface is a WireGuard interface: a server that peers dial, or a client that dials an upstream.
+type Interface struct {
+	resource.Meta
+	Name                           value.IfName `json:"name" required:"true" doc:"Name of the link. A network interface of type wireguard with this name gives it a zone."`
+	Mode                           string       `json:"mode" enum:"server,client" doc:"Whether it serves peers, or is the client of one upstream. An interface with peers stays a server."`
+	AddressCIDR                    Addresses    `json:"address_cidr" required:"true" doc:"Address of the gateway in the tunnel with the length of its network; several with commas between them."`
+	ListenPort                     int          `json:"listen_port" minimum:"0" maximum:"65535" doc:"UDP port. 0 is, for a server, the first that no other interface has from 51820 on; for a client, any."`
+	ClientRoutes                   Networks     `json:"client_routes" doc:"Of a server: networks that peers reach through the tunnel besides its own, with commas between them. They become part of the configuration that peers are given; 0.0.0.0/0,::/0 is everything."`
+	DNS                            Resolvers    `json:"dns" doc:"Of a server: name servers that peers are given, addresses with commas between them."`
+	MTU                            *int         `json:"mtu" minimum:"1280" maximum:"9000" doc:"Largest packet, for the link and for peers; null is WireGuard's own, 1420."`
+	EndpointHost                   value.Host   `json:"endpoint_host" doc:"Of a server: name or address that peers dial. Empty: the gateway's own name."`
+	PublicKey                      Key          `json:"public_key" readOnly:"true" doc:"Public key, which follows from the private one."`
+	PrivateKey                     secret.Text  `json:"private_key,omitzero" doc:"Private key. None for a new interface: one is made."`
+	UpstreamPublicKey              Key          `json:"upstream_public_key" doc:"Of a client: public key of the upstream."`
+	UpstreamEndpoint               Endpoint     `json:"upstream_endpoint" doc:"Of a client: where the upstream is dialled, host:port."`
+	UpstreamPresharedKey           secret.Text  `json:"upstream_preshared_key,omitzero" doc:"Of a client: preshared key, if the upstream has one."`
+	UpstreamPresharedKeyConfigured bool         `json:"upstream_preshared_key_configured" readOnly:"true" db:"-" doc:"Whether there is a preshared key."`
+	UpstreamAllowedIPs             Networks     `json:"upstream_allowed_ips" doc:"Of a client: networks that are reached through the upstream, with commas between them. 0.0.0.0/0 is the whole of IPv4: what the gateway has a better route for, such as its own networks, keeps it, and so does what it answers on its other addresses."`
+	UpstreamKeepalive              int          `json:"upstream_keepalive" minimum:"0" maximum:"65535" doc:"Of a client: seconds between packets that keep the way to the upstream open; 0: none."`
+	Active                         bool         `json:"active" doc:"Off, the link is removed, and the row with its peers is kept."`
+}
+
+// Label is how people know it.
+func (i *Interface) Label() string { return i.Name.String() }
+
+// Validate complains about what the mode lacks, and about what it does not take.
+func (i *Interface) Validate() error {
+	var c check.List
+	checkKey(&c, "private_key", i.PrivateKey)
+	checkKey(&c, "upstream_preshared_key", i.UpstreamPresharedKey)
+	if i.Mode == client {
+		c.That(!i.UpstreamPublicKey.IsZero(), "upstream_public_key", "is required for a client")
+		c.That(!i.UpstreamEndpoint.IsZero(), "upstream_endpoint", "is required for a client")
+		c.That(!i.UpstreamAllowedIPs.IsZero(), "upstream_allowed_ips", "is required for a client: 0.0.0.0/0,::/0 is everything")
+		c.That(i.ClientRoutes.IsZero(), "client_routes", "has a meaning for a server alone")
+		c.That(i.DNS.IsZero(), "dns", "has a meaning for a server alone: the gateway itself resolves names as its DNS settings say")
+		c.That(i.EndpointHost.IsZero(), "endpoint_host", "has a meaning for a server alone")
+		return c.Err()
+	}
+	const alone = "has a meaning for a client alone"
+	c.That(i.UpstreamPublicKey.IsZero(), "upstream_public_key", alone)
+	c.That(i.UpstreamEndpoint.IsZero(), "upstream_endpoint", alone)
+	c.That(!i.UpstreamPresharedKey.Set(), "upstream_preshared_key", alone)
+	c.That(i.UpstreamAllowedIPs == everything, "upstream_allowed_ips", alone+": leave it out")
+	c.That(i.UpstreamKeepalive == usualKeepalive, "upstream_keepalive", alone+": leave it out")
+	return c.Err()
+}
+
+func (r *Room) interfaceKind() resource.Kind[Interface] {
+	return resource.Kind[Interface]{
+		Name: "tunnel.interface", Title: "tunnel interface", Path: "/tunnel/interfaces", Table: interfaceTable, Order: "name", Feeds: feeds,
+		New: func() Interface {
+			return Interface{Mode: server, UpstreamAllowedIPs: everything, UpstreamKeepalive: usualKeepalive, Active: true}
+		},
+		Check: r.checkInterface,
+		View:  func(i *Interface) { i.UpstreamPresharedKeyConfigured = i.UpstreamPresharedKey.Set() },
+	}
+}
+
+func (r *Room) checkInterface(ctx context.Context, tx *db.Tx, was, now *Interface) error {
+	if now == nil {
+		return nil
+	}
+	if err := now.takeKey(was); err != nil {
+		return err
+	}
+	all, err := r.interfaces.All(ctx, tx)
+	if err != nil {
+		return err
+	}
+	var others []Interface
+	for _, o := range all {
+		if o.ID != now.ID {
+			others = append(others, o)
+		}
+	}
+	if now.Mode == server && now.ListenPort == 0 {
+		now.ListenPort = freePort(others)
+	}
+	var c check.List
+	for _, o := range others {
+		now.compare(&c, &o)
+	}
+	if was != nil && was.Mode != now.Mode && now.Mode == client {
+		var peers int
+		if err := tx.QueryRow(ctx, "SELECT count(*) FROM tunnel_peers WHERE interface_id = $1", now.ID).Scan(&peers); err != nil {
+			return err
+		}
+		c.That(peers == 0, "mode", "must stay server: delete its peers first (%d)", peers)
+	}
+	return c.Err()
+}
+
+// takeKey makes the key of a new interface, and the public key of one that was entered. Without either the stored one stays.
+func (i *Interface) takeKey(was *Interface) error {
+	private, given, err := fresh("private_key", i.PrivateKey)
+	switch {
+	case err != nil:
+		return err
+	case !given && was != nil:
+		i.PrivateKey = was.PrivateKey
+		return nil
+	case !given:
+		if private, err = generate(); err != nil {
+			return err
+		}
+		i.PrivateKey = secret.New(private.String())
+	}
+	i.PublicKey, err = public(private)
+	return err
+}
+
+// freePort is the first port that no other interface has.
+func freePort(others []Interface) int {
+	taken := map[int]bool{}
+	for _, o := range others {
+		taken[o.ListenPort] = true
+	}
+	port := usualPort
+	for taken[port] {
+		port++
+	}
+	return port
+}
+
+// compare complains about what two interfaces cannot both have.
+func (i *Interface) compare(c *check.List, o *Interface) {
+	c.That(i.Name != o.Name, "name", "is taken by another tunnel interface")
+	c.That(i.ListenPort == 0 || i.ListenPort != o.ListenPort, "listen_port", "is the port of %s already", o.Name)
+	c.That(i.PublicKey != o.PublicKey, "private_key", "is the key of %s already: two interfaces with one key cannot be told apart", o.Name)
+	if !i.Active || !o.Active {
+		return
+	}
+	for _, n := range i.AddressCIDR.Networks() {
+		for _, m := range o.AddressCIDR.Networks() {
+			c.That(!n.Netip().Overlaps(m.Netip()), "address_cidr", "has the network %s, and %s has %s: take one that is free", n, o.Name, m)
+		}
+	}
+	if i.Mode != client || o.Mode != client {
+		return
+	}
+	for _, n := range i.UpstreamAllowedIPs.List() {
+		for _, m := range o.UpstreamAllowedIPs.List() {
+			c.That(n != m, "upstream_allowed_ips", "has %s, which goes through %s already: take it from one of them, or turn one of them off", n, o.Name)
+		}
+	}
+}

@@ -1,0 +1,105 @@
+package tunnel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"edge.internal/gateway/internal/kit/apply"
+	"edge.internal/gateway/internal/kit/host"
+)
+
+// rounds bounds how often a pass looks again: one step can undo what was there, as when a link is made anew.
+const rounds = 3
+
+// Machine is what tunnels need of the machine.
+type Machine interface {
+	host.Network
+	host.Tunnels
+}
+
+// ReadLive asks the kernel what it has.
+func ReadLive(ctx context.Context, m Machine) (live Live, err error) {
+	if live.Links, err = m.Links(ctx); err != nil {
+		return live, err
+	}
+	if live.Devices, err = m.TunnelDevices(ctx); err != nil {
+		return live, err
+	}
+	if live.Routes, err = m.Routes(ctx); err != nil {
+		return live, err
+	}
+	live.Rules, err = m.Rules(ctx)
+	return live, err
+}
+
+// look compares what the kernel has with what it shall have.
+func (r *Room) look(ctx context.Context, c Config) (Plan, error) {
+	live, err := ReadLive(ctx, r.Host)
+	if err != nil {
+		return Plan{}, err
+	}
+	r.meter.add(r.Clock.Now(), live.Devices)
+	dial, unknown := r.whereToDial(ctx, live, c)
+	plan := MakePlan(live, c, dial)
+	plan.Problems = append(plan.Problems, slices.Sorted(maps.Values(unknown))...)
+	if len(plan.Steps) == 0 {
+		r.dialled(c, unknown)
+	}
+	return plan, nil
+}
+
+// converge brings the kernel to the configuration. What cannot be does not stop the rest: it is told as an *apply.Partial at
+// the end.
+func (r *Room) converge(ctx context.Context, c Config, _ []host.File) error {
+	for range rounds {
+		plan, err := r.look(ctx, c)
+		if err != nil {
+			return err
+		}
+		if len(plan.Steps) == 0 {
+			return complain(plan.Problems)
+		}
+		failed := plan.Problems
+		broken := map[string]bool{} // links that could not be made: what needs them need not be tried
+		for _, s := range plan.Steps {
+			if broken[s.Link] {
+				continue
+			}
+			err := s.Do(ctx, r.Host)
+			if errors.Is(err, host.ErrNotInstalled) || ctx.Err() != nil {
+				return err
+			}
+			if err != nil {
+				failed = append(failed, fmt.Sprintf("could not %s: %s", s.Text, reason(err)))
+				broken[s.Link] = s.Vital
+			}
+		}
+		if len(failed) > len(plan.Problems) {
+			return complain(failed)
+		}
+	}
+	return complain([]string{"the tunnels change faster than they can be set"})
+}
+
+func complain(problems []string) error {
+	if len(problems) == 0 {
+		return nil
+	}
+	return &apply.Partial{Problems: problems}
+}
+
+// verify says whether the kernel has what it shall have: nothing is left to do, and nothing stands in the way.
+func (r *Room) verify(ctx context.Context, c Config, _ []host.File) error {
+	plan, err := r.look(ctx, c)
+	if err != nil {
+		return err
+	}
+	problems := plan.Problems
+	for _, s := range plan.Steps {
+		problems = append(problems, "not done: "+s.Text)
+	}
+	return complain(problems)
+}

@@ -1,0 +1,57 @@
+package tunnel
+
+import (
+	"crypto/ecdh"
+	"crypto/rand"
+	"fmt"
+
+	"edge.internal/gateway/internal/kit/check"
+	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/secret"
+	"edge.internal/gateway/internal/kit/value"
+)
+
+// generate makes a private key.
+func generate() (Key, error) {
+	var raw [32]byte
+	if _, err := rand.Read(raw[:]); err != nil {
+		return Key{}, fmt.Errorf("making a key: %w", err)
+	}
+	// As wg genkey does: the bits that every private key of the curve has.
+	raw[0] &= 248
+	raw[31] = raw[31]&127 | 64
+	return keyOf(raw), nil
+}
+
+// public is the public key of a private one.
+func public(private Key) (Key, error) {
+	raw := private.Bytes()
+	k, err := ecdh.X25519().NewPrivateKey(raw[:])
+	if err != nil {
+		return Key{}, fmt.Errorf("reading a private key: %w", err)
+	}
+	return keyOf([32]byte(k.PublicKey().Bytes())), nil
+}
+
+// checkKey complains about a key that was just entered and is none, without telling it.
+func checkKey(c *check.List, field string, s secret.Text) {
+	plain, fresh := s.Fresh()
+	if !fresh {
+		return
+	}
+	if _, err := value.Parse[Key](plain); err != nil {
+		c.Add(field, "%v", err)
+	}
+}
+
+// fresh is a key that was just entered.
+func fresh(field string, s secret.Text) (k Key, ok bool, err error) {
+	plain, ok := s.Fresh()
+	if !ok {
+		return Key{}, false, nil
+	}
+	if k, err = value.Parse[Key](plain); err != nil {
+		return Key{}, false, fault.Field(field, "%v", err)
+	}
+	return k, true, nil
+}

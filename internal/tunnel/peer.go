@@ -1,0 +1,243 @@
+package tunnel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"edge.internal/gateway/internal/kit/check"
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/resource"
+	"edge.internal/gateway/internal/kit/secret"
+	"edge.internal/gateway/internal/kit/value"
+)
+
+const peerTable = "tunnel_peers"
+
+// maxName is how long the name of a peer may be, in bytes.
+const maxName = 120
+
+// Peer is somebody at the other end of an interface that serves peers: a person's device, or another site.
+type Peer struct {
+	resource.Meta
+	InterfaceID            uuid.UUID   `json:"interface_id" required:"true" doc:"Interface that it is a peer of. It cannot be changed."`
+	Name                   value.Line  `json:"name" required:"true" maxLength:"120" doc:"Name of the peer, for people."`
+	PublicKey              Key         `json:"public_key" doc:"Public key. None for a new peer: a key pair is made here, so that its configuration can be downloaded. Another one makes the gateway forget the private key."`
+	PrivateKey             secret.Text `json:"private_key,omitzero" doc:"Private key of the peer, if the gateway is to know it; the public key follows from it."`
+	PresharedKey           secret.Text `json:"preshared_key,omitzero" doc:"Key that both ends have besides, if any."`
+	PresharedKeyConfigured bool        `json:"preshared_key_configured" readOnly:"true" db:"-" doc:"Whether there is a preshared key."`
+	AllowedIPs             Networks    `json:"allowed_ips" doc:"What the gateway sends to the peer and takes from it: its address in the tunnel, and the networks behind it, with commas between them. None for a new peer: the next free address of the interface."`
+	Endpoint               Endpoint    `json:"endpoint" doc:"Where the gateway dials the peer, host:port. Empty: the peer dials."`
+	Keepalive              int         `json:"keepalive" minimum:"0" maximum:"65535" doc:"Seconds between packets that keep the way open, at both ends; 0: none."`
+	HasPrivateKey          bool        `json:"has_private_key" readOnly:"true" db:"-" doc:"Whether the gateway knows the private key, so that the configuration can be downloaded."`
+	Warnings               []string    `json:"warnings" readOnly:"true" db:"-" doc:"Sentences about what may not be meant."`
+	Active                 bool        `json:"active" doc:"Off, the peer is kept and cannot connect."`
+
+	// parent is its interface, while a change of the peer is under way: who comes later need not read it again.
+	parent *Interface
+}
+
+// Label is how people know it.
+func (p *Peer) Label() string { return p.Name.String() }
+
+// Validate says what one peer can say about itself.
+func (p *Peer) Validate() error {
+	var c check.List
+	c.That(len(p.Name.String()) <= maxName, "name", "must have at most %d bytes", maxName)
+	checkKey(&c, "private_key", p.PrivateKey)
+	checkKey(&c, "preshared_key", p.PresharedKey)
+	return c.Err()
+}
+
+// view completes a peer before it is shown.
+func (p *Peer) view() {
+	p.PresharedKeyConfigured, p.HasPrivateKey = p.PresharedKey.Set(), p.PrivateKey.Set()
+	p.Warnings = []string{}
+	for _, n := range p.AllowedIPs.List() {
+		switch {
+		case n.Netip().Bits() == 0:
+			p.Warnings = append(p.Warnings, fmt.Sprintf("%s sends all that the gateway has no better route for to this peer. A device that shall reach everything through the gateway needs the opposite: 0.0.0.0/0,::/0 as the interface's client_routes, and its own address here.", n))
+		case !single(n):
+			p.Warnings = append(p.Warnings, fmt.Sprintf("%s is more than one address: other peers in it are not reached any more. That is right for a network behind the peer; a single device has its own address alone.", n))
+		}
+	}
+}
+
+func (r *Room) peerKind() resource.Child[Peer] {
+	return resource.Child[Peer]{
+		Under: "/tunnel/interfaces/{parent}/peers", Column: "interface_id", Parent: interfaceTable,
+		Kind: resource.Kind[Peer]{
+			Name: "tunnel.peer", Title: "tunnel peer", Path: "/peers", Table: peerTable, Order: "name", Feeds: feeds[:1],
+			New:   func() Peer { return Peer{Active: true} },
+			Check: r.checkPeer,
+			View:  (*Peer).view,
+		},
+	}
+}
+
+func (r *Room) checkPeer(ctx context.Context, tx *db.Tx, was, now *Peer) error {
+	if now == nil {
+		return nil
+	}
+	if was != nil && was.InterfaceID != now.InterfaceID {
+		return fault.Field("interface_id", "cannot be changed: make a peer of the other interface, and delete this one")
+	}
+	if err := now.takeKey(was); err != nil {
+		return err
+	}
+	i, err := r.interfaces.Get(ctx, tx, now.InterfaceID)
+	if fault.Is(err, fault.NotFound) {
+		return fault.Field("interface_id", "does not exist")
+	}
+	if err != nil {
+		return err
+	}
+	now.parent = i
+	if now.AllowedIPs.IsZero() && was == nil {
+		next, err := r.nextAddress(ctx, tx, i)
+		if err != nil {
+			return err
+		}
+		now.AllowedIPs = next
+	}
+	var c check.List
+	c.That(i.Mode == server, "interface_id", "%s is a client, which has its upstream alone: peers belong to a server", i.Name)
+	c.That(!now.AllowedIPs.IsZero(), "allowed_ips", "is required: the peer's address in the tunnel, such as 10.8.0.2/32")
+	c.That(now.PublicKey != i.PublicKey, "public_key", "is the key of %s itself", i.Name)
+	for _, own := range i.AddressCIDR.List() {
+		for _, n := range now.AllowedIPs.List() {
+			c.That(n.Netip() != netip.PrefixFrom(own.Addr(), own.Addr().BitLen()), "allowed_ips", "has %s, the address of the gateway itself", own.Addr())
+		}
+	}
+	if err := c.Err(); err != nil {
+		return err
+	}
+	return compareToOthers(ctx, tx, now)
+}
+
+// takeKey makes the key pair of a new peer without one, and keeps a stored private key as long as the public one is the same.
+func (p *Peer) takeKey(was *Peer) error {
+	private, given, err := fresh("private_key", p.PrivateKey)
+	if err != nil {
+		return err
+	}
+	stays := was != nil && was.PublicKey == p.PublicKey
+	switch {
+	case given:
+	case was == nil && p.PublicKey.IsZero():
+		if private, err = generate(); err != nil {
+			return err
+		}
+		p.PrivateKey = secret.New(private.String())
+	case p.PublicKey.IsZero():
+		return fault.Field("public_key", "must not be empty: generate-keypair makes a new pair")
+	case stays:
+		p.PrivateKey = was.PrivateKey
+		return nil
+	default:
+		p.PrivateKey = secret.Text{}
+		return nil
+	}
+	key, err := public(private)
+	if err != nil {
+		return err
+	}
+	if !p.PublicKey.IsZero() && !stays && p.PublicKey != key {
+		return fault.Field("public_key", "is not the one of the private key: leave it out")
+	}
+	p.PublicKey = key
+	return nil
+}
+
+// compareToOthers complains about what another peer has already. WireGuard would silently take it from that one.
+func compareToOthers(ctx context.Context, tx *db.Tx, p *Peer) error {
+	var name, link string
+	var network *string
+	err := tx.QueryRow(ctx, `
+		SELECT name, NULL, '' FROM tunnel_peers WHERE interface_id = $1 AND public_key = $2 AND id <> $3
+		UNION ALL
+		SELECT p.name, (SELECT x FROM unnest(string_to_array(p.allowed_ips, ',')) x WHERE x = ANY ($4) LIMIT 1), i.name
+		FROM tunnel_peers p JOIN tunnel_interfaces i ON i.id = p.interface_id
+		WHERE $5 AND string_to_array(p.allowed_ips, ',') && $4 AND p.id <> $3 AND p.active AND (p.interface_id = $1 OR i.active)
+		LIMIT 1`,
+		p.InterfaceID, p.PublicKey.String(), p.ID, split(p.AllowedIPs.String()), p.Active).Scan(&name, &network, &link)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return nil
+	case err != nil:
+		return err
+	case network == nil:
+		return fault.Field("public_key", "is the key of the peer %s already", name)
+	}
+	return fault.Field("allowed_ips", "has %s, which the peer %s of %s has already: one address belongs to one peer", *network, name, link)
+}
+
+// nextAddress is the first free address of each network of an interface.
+func (r *Room) nextAddress(ctx context.Context, q db.Querier, i *Interface) (Networks, error) {
+	taken, err := takenAddresses(ctx, q, i.ID)
+	if err != nil {
+		return Networks{}, err
+	}
+	text := ""
+	for _, own := range i.AddressCIDR.List() {
+		if a, ok := firstFree(own, taken); ok {
+			if text != "" {
+				text += ","
+			}
+			text += netip.PrefixFrom(a, a.BitLen()).String()
+		}
+	}
+	if text == "" {
+		return Networks{}, fault.New(fault.Conflict, "%s has no free address left: give it a larger network, or say allowed_ips", i.Name)
+	}
+	return value.Parse[Networks](text)
+}
+
+// takenAddresses are the single addresses of the peers of an interface, active or not.
+func takenAddresses(ctx context.Context, q db.Querier, id uuid.UUID) (map[netip.Addr]bool, error) {
+	rows, err := q.Query(ctx, "SELECT allowed_ips FROM tunnel_peers WHERE interface_id = $1", id)
+	if err != nil {
+		return nil, db.Fault(err)
+	}
+	defer rows.Close()
+	taken := map[netip.Addr]bool{}
+	for rows.Next() {
+		var ips Networks
+		if err := rows.Scan(&ips); err != nil {
+			return nil, err
+		}
+		for _, n := range ips.List() {
+			if single(n) {
+				taken[n.Netip().Addr()] = true
+			}
+		}
+	}
+	return taken, db.Fault(rows.Err())
+}
+
+// firstFree is the first address of a network, behind the gateway's own if there is one, that nobody has.
+func firstFree(own netip.Prefix, taken map[netip.Addr]bool) (netip.Addr, bool) {
+	network := own.Masked()
+	free := func(a netip.Addr) bool {
+		// The first and the last of an IPv4 network stand for the network and for all in it; the first of an IPv6 network for
+		// its routers.
+		ends := network.Bits() < a.BitLen()-1 && (a == network.Addr() || a.Is4() && a == value.Last(network))
+		return a != own.Addr() && !taken[a] && !ends
+	}
+	for a := own.Addr().Next(); network.Contains(a); a = a.Next() {
+		if free(a) {
+			return a, true
+		}
+	}
+	for a := network.Addr(); a != own.Addr(); a = a.Next() {
+		if free(a) {
+			return a, true
+		}
+	}
+	return netip.Addr{}, false
+}

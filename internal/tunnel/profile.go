@@ -1,0 +1,131 @@
+package tunnel
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+
+	"rsc.io/qr"
+
+	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/value"
+)
+
+func (r *Room) mountProfile() {
+	r.Router.Add(httpd.Route{
+		Doc:    httpd.Doc{ID: "tunnel.peer.config", Tag: "tunnel", Summary: "The configuration of a peer whose private key the gateway knows, as WireGuard's apps read it"},
+		Method: http.MethodGet, Path: "/peers/{id}/config", Policy: httpd.AdminRead, In: reflect.TypeFor[byID](), MIME: "text/plain",
+	}, func(c *httpd.Call) error {
+		name, text, err := r.profileText(c)
+		if err != nil {
+			return err
+		}
+		c.Header().Set("Content-Disposition", fmt.Sprintf("attachment; filename=%q", name+".conf"))
+		return c.ReplyRaw("text/plain; charset=utf-8", text)
+	})
+	r.Router.Add(httpd.Route{
+		Doc:    httpd.Doc{ID: "tunnel.peer.qr", Tag: "tunnel", Summary: "The same configuration as a QR code, for the camera of a phone"},
+		Method: http.MethodGet, Path: "/peers/{id}/qr", Policy: httpd.AdminRead, In: reflect.TypeFor[byID](), MIME: "image/png",
+	}, func(c *httpd.Call) error {
+		_, text, err := r.profileText(c)
+		if err != nil {
+			return err
+		}
+		code, err := qr.Encode(string(text), qr.L)
+		if err != nil {
+			return fault.Wrap(fault.Conflict, err, "the configuration is too long for a QR code: download it as a file, or give the interface fewer client_routes")
+		}
+		return c.ReplyRaw("image/png", code.PNG())
+	})
+}
+
+// profileText is the configuration of the peer that a call names, and what to call the file.
+func (r *Room) profileText(c *httpd.Call) (name string, text []byte, err error) {
+	id, err := httpd.PathID(c.Request, "id")
+	if err != nil {
+		return "", nil, err
+	}
+	p, err := r.peers.Get(c, r.DB, id)
+	if err != nil {
+		return "", nil, err
+	}
+	profile, err := r.profile(c, p)
+	if err != nil {
+		return "", nil, err
+	}
+	text, err = RenderProfile(profile)
+	return fileName(p.Name.String()), text, err
+}
+
+// profile puts a peer's own configuration together.
+func (r *Room) profile(ctx context.Context, p *Peer) (Profile, error) {
+	if !p.PrivateKey.Set() {
+		return Profile{}, fault.New(fault.Conflict, "the gateway does not know the private key of %s, which made its key pair itself: use the configuration that is there, or let the gateway generate a new key pair", p.Name)
+	}
+	i, err := r.interfaces.Get(ctx, r.DB, p.InterfaceID)
+	if err != nil {
+		return Profile{}, err
+	}
+	x := Profile{Addresses: addressesOf(p, i), DNS: i.DNS.List(), PublicKey: i.PublicKey, AllowedIPs: i.AddressCIDR.Networks(), Keepalive: p.Keepalive}
+	if len(x.Addresses) == 0 {
+		return Profile{}, fault.New(fault.Conflict, "%s has no address of its own: add one to its allowed_ips, such as 10.8.0.2/32", p.Name)
+	}
+	for _, n := range i.ClientRoutes.List() {
+		if !slices.Contains(x.AllowedIPs, n) {
+			x.AllowedIPs = append(x.AllowedIPs, n)
+		}
+	}
+	if i.MTU != nil {
+		x.MTU = *i.MTU
+	}
+	host := i.EndpointHost
+	if host.IsZero() {
+		if host, err = value.Parse[value.Host](r.deps.FQDN()); err != nil {
+			return Profile{}, fault.New(fault.Conflict, "nobody knows where %s is dialled: set its endpoint_host", i.Name)
+		}
+	}
+	x.Endpoint = at(host, i.ListenPort)
+	if x.PrivateKey, err = r.open(p.PrivateKey, peerTable, "private_key", p.ID); err != nil {
+		return Profile{}, err
+	}
+	x.PresharedKey, err = r.open(p.PresharedKey, peerTable, "preshared_key", p.ID)
+	return x, err
+}
+
+// addressesOf are the addresses that a peer has in the tunnel: single ones of the interface's own networks, or any.
+func addressesOf(p *Peer, i *Interface) []value.Prefix {
+	var inside, all []value.Prefix
+	for _, n := range p.AllowedIPs.List() {
+		if !single(n) {
+			continue
+		}
+		all = append(all, n)
+		if slices.ContainsFunc(i.AddressCIDR.Networks(), func(own value.Prefix) bool { return own.Netip().Contains(n.Netip().Addr()) }) {
+			inside = append(inside, n)
+		}
+	}
+	if len(inside) > 0 {
+		return inside
+	}
+	return all
+}
+
+// fileName is the name of a peer as the name of a file. WireGuard's apps take it for the tunnel, and Linux takes no longer ones.
+func fileName(name string) string {
+	keep := func(r rune) rune {
+		if strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789", r) {
+			return r
+		}
+		return '-'
+	}
+	text := strings.Map(keep, name)
+	text = strings.Trim(text[:min(len(text), 15)], "-")
+	if text == "" {
+		return "tunnel"
+	}
+	return text
+}

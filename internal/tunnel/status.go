@@ -1,0 +1,155 @@
+package tunnel
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/httpd"
+)
+
+// PeerStatus is what WireGuard knows about a peer, or about the upstream of a client.
+type PeerStatus struct {
+	Interface     string     `json:"interface" doc:"Name of the interface."`
+	Endpoint      string     `json:"endpoint" doc:"Where it was last heard from or is dialled, address:port; empty when that is not known."`
+	AllowedIPs    []string   `json:"allowed_ips" doc:"Networks that are sent to it and taken from it."`
+	LastHandshake *time.Time `json:"last_handshake" doc:"When both ends last agreed on keys; null: never."`
+	Rx            int64      `json:"rx" doc:"Bytes that came from it."`
+	Tx            int64      `json:"tx" doc:"Bytes that were sent to it."`
+	RxRate        float64    `json:"rx_rate" doc:"Bytes a second that come from it, since the reading before, some seconds ago."`
+	TxRate        float64    `json:"tx_rate" doc:"Bytes a second that are sent to it."`
+	Online        bool       `json:"online" doc:"Whether the last handshake is at most 180 seconds old. One that has nothing to say, and no keepalive, goes offline without harm."`
+}
+
+// Device is a WireGuard link of the machine, or one that should be there.
+type Device struct {
+	Name       string `json:"name" doc:"Name of the link."`
+	Kind       string `json:"kind" enum:",kernel,userspace" doc:"Whether the kernel does the work, or the program wireguard-go; empty when the link is not there."`
+	Managed    bool   `json:"managed" doc:"Whether it belongs to an interface of the gateway. Others are left alone."`
+	Up         bool   `json:"up" doc:"Whether the link is up."`
+	ListenPort int    `json:"listen_port" doc:"UDP port that it listens on."`
+	PublicKey  string `json:"public_key" doc:"Its public key."`
+	Peers      int    `json:"peers" doc:"How many peers it has."`
+	Error      string `json:"error" doc:"What is wrong with it; empty when nothing is."`
+}
+
+func (r *Room) mountStatus() {
+	httpd.Handle(r.Router, http.MethodGet, "/tunnel/status", httpd.Read, httpd.Doc{ID: "tunnel.status", Tag: "tunnel", Summary: "What WireGuard knows about each peer, by its public key"},
+		func(c *httpd.Call, _ struct{}) (map[string]PeerStatus, error) { return r.status(c) })
+	httpd.Handle(r.Router, http.MethodGet, "/tunnel/devices", httpd.Read, httpd.Doc{ID: "tunnel.devices", Tag: "tunnel", Summary: "The WireGuard links of the machine"},
+		func(c *httpd.Call, _ struct{}) ([]Device, error) { return r.devices(c) })
+}
+
+// askWithin is how long a read may wait for WireGuard.
+const askWithin = 5 * time.Second
+
+// read asks WireGuard for its links.
+func (r *Room) read(ctx context.Context) ([]host.TunnelDevice, error) {
+	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
+	devices, err := r.Host.TunnelDevices(ctx)
+	if err == nil {
+		r.meter.add(r.Clock.Now(), devices)
+	}
+	return devices, err
+}
+
+// status is what WireGuard knows about the peers of active interfaces. A key that several of them have is shown where it was last
+// heard from.
+func (r *Room) status(ctx context.Context) (map[string]PeerStatus, error) {
+	interfaces, err := r.interfaces.All(ctx, r.DB)
+	if err != nil {
+		return nil, err
+	}
+	devices, err := r.read(ctx)
+	if err != nil {
+		return nil, fault.Wrap(fault.Unavailable, err, "WireGuard could not be asked: %v", err)
+	}
+	ours := map[string]bool{}
+	for _, i := range interfaces {
+		ours[i.Name.String()] = i.Active
+	}
+	peers := map[string]PeerStatus{}
+	for _, d := range devices {
+		if !ours[d.Name] {
+			continue
+		}
+		for _, p := range d.Peers {
+			key := keyOf(p.PublicKey).String()
+			s := r.peerStatus(d.Name, &p)
+			if other, twice := peers[key]; !twice || other.LastHandshake == nil || s.LastHandshake != nil && s.LastHandshake.After(*other.LastHandshake) {
+				peers[key] = s
+			}
+		}
+	}
+	return peers, nil
+}
+
+func (r *Room) peerStatus(link string, p *host.TunnelPeer) PeerStatus {
+	s := PeerStatus{Interface: link, AllowedIPs: []string{}, Rx: p.Rx, Tx: p.Tx}
+	for _, n := range p.AllowedIPs {
+		s.AllowedIPs = append(s.AllowedIPs, n.String())
+	}
+	if p.Endpoint.IsValid() {
+		s.Endpoint = p.Endpoint.String()
+	}
+	if !p.LastHandshake.IsZero() {
+		when := p.LastHandshake.UTC()
+		s.LastHandshake = &when
+		s.Online = r.Clock.Now().Sub(when) <= onlineWithin
+	}
+	s.RxRate, s.TxRate = r.meter.rates(link, p.PublicKey)
+	return s
+}
+
+// devices are the WireGuard links of the machine, and the active interfaces that have none.
+func (r *Room) devices(ctx context.Context) ([]Device, error) {
+	interfaces, err := r.interfaces.All(ctx, r.DB)
+	if err != nil {
+		return nil, err
+	}
+	links, err := r.Host.Links(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found, err := r.read(ctx)
+	if err != nil {
+		return nil, fault.Wrap(fault.Unavailable, err, "WireGuard could not be asked: %v", err)
+	}
+	list := []Device{}
+	for _, d := range found {
+		x := Device{Name: d.Name, Kind: d.Kind, ListenPort: d.ListenPort, PublicKey: keyOf(d.PublicKey).String(), Peers: len(d.Peers)}
+		for _, l := range links {
+			if l.Name == d.Name {
+				x.Up, x.Managed = l.Up(), strings.HasPrefix(l.Alias, host.OwnTunnel)
+			}
+		}
+		list = append(list, x)
+	}
+	for _, i := range interfaces {
+		n := slices.IndexFunc(list, func(x Device) bool { return x.Name == i.Name.String() })
+		switch {
+		case !i.Active:
+		case n < 0:
+			list = append(list, Device{Name: i.Name.String(), Managed: true, PublicKey: i.PublicKey.String(), Error: missing(i.Name.String(), links)})
+		case !list[n].Managed:
+			list[n].Error = "somebody else made this link: import its configuration, remove the link, or choose another name for the interface"
+		case !list[n].Up:
+			list[n].Error = "the link is down"
+		}
+	}
+	slices.SortFunc(list, func(a, b Device) int { return strings.Compare(a.Name, b.Name) })
+	return list, nil
+}
+
+// missing says why there is no WireGuard link of a name.
+func missing(name string, links []host.Link) string {
+	if slices.ContainsFunc(links, func(l host.Link) bool { return l.Name == name }) {
+		return "the machine has another link of this name: remove that, or choose another name for the interface"
+	}
+	return "the link is not there"
+}

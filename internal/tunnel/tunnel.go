@@ -1,0 +1,94 @@
+// Package tunnel owns the VPN: WireGuard interfaces, the peers that they serve or the upstream that they dial, and the part of
+// the kernel's network that follows them.
+package tunnel
+
+import (
+	"context"
+	"net/netip"
+
+	"edge.internal/gateway/internal/kit"
+	"edge.internal/gateway/internal/kit/apply"
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/policy"
+	"edge.internal/gateway/internal/kit/resource"
+	"edge.internal/gateway/internal/kit/value"
+)
+
+// feeds: interfaces also decide what the packet filter opens and forwards; peers do not.
+var feeds = []apply.ID{apply.Tunnel, apply.PacketFilter}
+
+// Room is the VPN.
+type Room struct {
+	*kit.Kit
+	deps       Deps
+	interfaces resource.Kind[Interface]
+	peers      resource.Child[Peer]
+	dialler    dialler
+	meter      meter
+}
+
+// Deps is what other rooms lend.
+type Deps struct {
+	// FQDN is the name of the gateway, which peers dial where an interface names no other; it may be empty.
+	FQDN func() string
+	// Resolve finds the addresses of a name.
+	Resolve func(ctx context.Context, name string) ([]netip.Addr, error)
+}
+
+// New builds the room.
+func New(k *kit.Kit, d Deps) *Room {
+	r := &Room{Kit: k, deps: d}
+	r.interfaces, r.peers = r.interfaceKind(), r.peerKind()
+	apply.Register(k.Engine, apply.Component[Config]{
+		ID: apply.Tunnel, Load: r.load, Render: Render, Apply: r.converge, Verify: r.verify,
+		// There is no checker: what could be refused is refused by the types, and at the rows.
+		Check: func(context.Context, []host.File) error { return nil },
+		// The full way touches only what differs, too, but it reads everything.
+		Runtime: &apply.Runtime[Config]{Can: func(Config, Config) bool { return false }, Plan: r.plan},
+	})
+	return r
+}
+
+// Mount adds the room's routes.
+func (r *Room) Mount() {
+	r.interfaces.Mount(r.Resources)
+	r.peers.Mount(r.Resources)
+	r.mountKeys()
+	r.mountProfile()
+	r.mountStatus()
+	r.mountImport()
+}
+
+// Tunnels are the active interfaces that serve peers.
+func (r *Room) Tunnels(ctx context.Context, q db.Querier) ([]policy.Tunnel, error) {
+	servers, err := r.servers(ctx, q)
+	list := []policy.Tunnel{}
+	for _, i := range servers {
+		list = append(list, policy.Tunnel{Interface: i.Name, Networks: i.AddressCIDR.Networks()})
+	}
+	return list, err
+}
+
+// Openings asks for the port of each active interface that serves peers.
+func (r *Room) Openings(ctx context.Context, q db.Querier) ([]policy.Opening, error) {
+	servers, err := r.servers(ctx, q)
+	list := []policy.Opening{}
+	for _, i := range servers {
+		list = append(list, policy.Opening{Service: "tunnel", Proto: policy.UDP, Port: i.ListenPort})
+	}
+	return list, err
+}
+
+func (r *Room) servers(ctx context.Context, q db.Querier) (servers []Interface, err error) {
+	list, err := r.interfaces.All(ctx, q)
+	for _, i := range list {
+		if i.Active && i.Mode == server {
+			servers = append(servers, i)
+		}
+	}
+	return servers, err
+}
+
+// single tells whether a network is one address.
+func single(p value.Prefix) bool { return p.Netip().IsSingleIP() }

@@ -1,0 +1,348 @@
+package machine
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/lab"
+	"edge.internal/gateway/internal/lab/labtest"
+)
+
+// A gateway with a tunnel, and devices on the wan side that use it.
+func TestTunnel(t *testing.T) {
+	l := labtest.UpAsAdmin(t, lab.Options{})
+	l.WaitState(t, "tunnel", "live", 10*time.Second)
+	v := &vpn{Lab: l}
+	v.serve(t)
+	for _, x := range []struct {
+		name string
+		test func(*testing.T, *vpn)
+	}{
+		{"DevicesConnect", devicesConnect},
+		{"OthersAreNotDisturbed", othersAreNotDisturbed},
+		{"KilledServiceLeavesTunnelsAlone", killedServiceLeavesTunnelsAlone},
+		{"KilledTunnelComesBack", killedTunnelComesBack},
+		{"ControlToolTakesTunnelsOver", controlToolTakesTunnelsOver},
+		{"FW16WhatIsOffIsGone", whatIsOffIsGone},
+	} {
+		t.Run(x.name, func(t *testing.T) { x.test(t, v) })
+	}
+}
+
+// vpn is a gateway with a tunnel. Programs that do WireGuard's work meet in one folder whatever their side, so that every link of
+// the lab has a name of its own.
+type vpn struct {
+	*labtest.Lab
+	id, path string
+}
+
+const (
+	tunnelLink = "gwtun0"
+	tunnelHere = "10.88.0.1"
+)
+
+func (v *vpn) serve(t *testing.T) {
+	t.Helper()
+	var row struct{ ID string }
+	a := v.Must(t, http.MethodPost, "/tunnel/interfaces", fields{"name": tunnelLink, "address_cidr": tunnelHere + "/24", "endpoint_host": gwWan4, "client_routes": "10.10.0.0/24"}, 201, &row)
+	if got := a.Header.Get("Gateway-Apply"); got != "packet-filter=live, tunnel=live" {
+		t.Fatal(got)
+	}
+	v.id, v.path = row.ID, "/tunnel/interfaces/"+row.ID
+	// What comes from the tunnel to the gateway itself is for its zone to say.
+	v.Must(t, http.MethodPost, "/network-interfaces", fields{"name": tunnelLink, "type": "wireguard", "role": "lan"}, 201, nil)
+	v.Must(t, http.MethodPost, "/firewall/rules", fields{"name": "inside", "src_zone": "lan", "action": "accept"}, 201, nil)
+	v.WaitState(t, "packet-filter", "live", 10*time.Second)
+	v.WaitState(t, "network", "live", 10*time.Second)
+}
+
+type tunnelPeer struct {
+	ID         string
+	PublicKey  string `json:"public_key"`
+	AllowedIPs string `json:"allowed_ips"`
+}
+
+func (v *vpn) peer(t *testing.T, name string) (p tunnelPeer) {
+	t.Helper()
+	a := v.Must(t, http.MethodPost, v.path+"/peers", fields{"name": name}, 201, &p)
+	if got := a.Header.Get("Gateway-Apply"); got != "tunnel=live" {
+		t.Fatal(got)
+	}
+	return p
+}
+
+// device makes a device on the wan side from what the gateway says that its configuration is.
+func (v *vpn) device(t *testing.T, link string, p tunnelPeer) {
+	t.Helper()
+	res, err := v.Client().Get("http://gateway/api/v1/peers/" + p.ID + "/config")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil || res.StatusCode != 200 {
+		t.Fatalf("%s %s %v", res.Status, text, err)
+	}
+	file := "/run/" + link + ".conf"
+	if err := os.WriteFile(v.Path(file), text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	v.Run(t, lab.Wan, "wireguard-go", link)
+	// wg-quick reads the file as it is, and leaves to wg what wg understands.
+	v.Run(t, lab.Wan, "bash", "-c", "wg-quick strip "+file+" > "+file+".stripped && wg setconf "+link+" "+file+".stripped")
+	v.Run(t, lab.Wan, "ip", "address", "add", p.AllowedIPs, "dev", link)
+	v.Run(t, lab.Wan, "ip", "link", "set", link, "up")
+	for _, network := range []string{"10.88.0.0/24", "10.10.0.0/24"} {
+		v.Run(t, lab.Wan, "ip", "route", "add", network, "dev", link, "metric", strconv.Itoa(100+len(v.links(t))))
+	}
+}
+
+func (v *vpn) links(t *testing.T) []string {
+	t.Helper()
+	return strings.Fields(v.Run(t, lab.Wan, "bash", "-c", "ls /run/wireguard"))
+}
+
+// pings tells whether an address answers a device within some seconds.
+func (v *vpn) pings(t *testing.T, link, address string, within int) bool {
+	t.Helper()
+	for deadline := time.Now().Add(time.Duration(within) * time.Second); ; {
+		cmd, err := v.Command(t.Context(), lab.Wan, "busybox", "ping", "-I", link, "-c", "1", "-W", "1", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := cmd.CombinedOutput()
+		if err == nil {
+			return true
+		}
+		if time.Now().After(deadline) {
+			t.Logf("%s", out)
+			return false
+		}
+	}
+}
+
+type peerStatus struct {
+	Interface, Endpoint string
+	Online              bool
+	Rx, Tx              int64
+	LastHandshake       *time.Time `json:"last_handshake"`
+}
+
+func devicesConnect(t *testing.T, v *vpn) {
+	first, second := v.peer(t, "first"), v.peer(t, "second")
+	v.device(t, "gwdev1", first)
+	v.device(t, "gwdev2", second)
+	for _, link := range []string{"gwdev1", "gwdev2"} {
+		if !v.pings(t, link, tunnelHere, 20) {
+			t.Fatalf("the gateway does not answer %s", link)
+		}
+		if !v.pings(t, link, "10.10.0.2", 5) {
+			t.Fatalf("the lan does not answer %s", link)
+		}
+	}
+	var s map[string]peerStatus
+	v.Must(t, http.MethodGet, "/tunnel/status", nil, 200, &s)
+	for _, p := range []tunnelPeer{first, second} {
+		if x := s[p.PublicKey]; !x.Online || x.LastHandshake == nil || x.Rx == 0 || x.Tx == 0 || x.Interface != tunnelLink || !strings.HasPrefix(x.Endpoint, wan4+":") {
+			t.Errorf("%+v", x)
+		}
+	}
+}
+
+// Peers come, change and go while another one talks: that one loses nothing.
+func othersAreNotDisturbed(t *testing.T, v *vpn) {
+	lossless(t, v, func() {
+		var ids []string
+		for n := range 25 {
+			p := v.peer(t, fmt.Sprintf("guest %d", n))
+			v.Must(t, http.MethodPut, "/peers/"+p.ID, fields{"keepalive": n, "allowed_ips": p.AllowedIPs + fmt.Sprintf(",10.200.%d.0/24", n)}, 200, nil)
+			ids = append(ids, p.ID)
+		}
+		if out := v.Run(t, lab.Gateway, "ip", "route", "show", "10.200.7.0/24"); !strings.Contains(out, "dev "+tunnelLink+" proto gateway-tunnel") {
+			t.Errorf("route: %q", out)
+		}
+		v.Must(t, http.MethodPost, "/peers/"+ids[0]+"/generate-keypair", nil, 200, nil)
+		for _, id := range ids {
+			v.Must(t, http.MethodDelete, "/peers/"+id, nil, 200, nil)
+		}
+		// The interface itself changes, too.
+		v.Must(t, http.MethodPut, v.path, fields{"client_routes": "10.10.0.0/24,10.20.0.0/16", "address_cidr": tunnelHere + "/24,fd00:88::1/64"}, 200, nil)
+	})
+	if out := v.Run(t, lab.Gateway, "ip", "route", "show", "proto", "gateway-tunnel"); strings.Contains(out, "10.200.") {
+		t.Errorf("routes of peers that are gone: %s", out)
+	}
+}
+
+// lossless runs something while the first device pings, and fails the test if an answer is missing.
+func lossless(t *testing.T, v *vpn, do func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	cmd, err := v.Command(ctx, lab.Wan, "busybox", "ping", "-I", "gwdev1", "-i", "0.002", "-W", "5", "-c", "1000000", tunnelHere)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	answered, ended := make(chan struct{}), make(chan string)
+	go func() {
+		lines := bufio.NewScanner(stdout)
+		said := ""
+		for n := 0; lines.Scan(); n++ {
+			if n == 1 { // behind the headline
+				close(answered)
+			}
+			said += lines.Text() + "\n"
+		}
+		ended <- said
+	}()
+	<-answered
+	do()
+	// nsenter waits for it, and passes nothing on: it is told by its own id.
+	v.Run(t, lab.Wan, "kill", "-INT", strings.TrimSpace(v.Run(t, lab.Wan, "pgrep", "-f", "^busybox ping -I gwdev1 -i")))
+	out := <-ended
+	_ = cmd.Wait()
+	tail := out[max(0, strings.LastIndex(out, "---")):]
+	var sent, received int
+	if _, err := fmt.Sscanf(tail[strings.IndexByte(tail, '\n')+1:], "%d packets transmitted, %d packets received", &sent, &received); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	// The last one may be on its way when it is told to end.
+	if sent-received > 1 {
+		t.Errorf("%d of %d were lost: %s", sent-received, sent, tail)
+	}
+	t.Logf("%d of %d pings were answered", received, sent)
+}
+
+func (v *vpn) program(t *testing.T) string {
+	t.Helper()
+	return strings.TrimSpace(v.Run(t, lab.Gateway, "pgrep", "-f", "wireguard-go "+tunnelLink+"$"))
+}
+
+func killedServiceLeavesTunnelsAlone(t *testing.T, v *vpn) {
+	program := v.program(t)
+	lossless(t, v, func() {
+		state, err := v.Units().State(t.Context(), host.API)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v.Run(t, lab.Gateway, "kill", "-9", strconv.Itoa(state.PID))
+		deadline := time.Now().Add(30 * time.Second)
+		for {
+			if now, err := v.Units().State(t.Context(), host.API); err == nil && now.Active == "active" && now.PID != state.PID {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatal("gateway-api does not come back")
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+		for {
+			if a, err := v.Do(t.Context(), http.MethodGet, "/system/health", nil); err == nil && a.Status == 200 {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatal("gateway-api does not answer")
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+		v.WaitDatabase(t)
+		v.WaitState(t, "tunnel", "live", 30*time.Second)
+		p := v.peer(t, "after the restart")
+		v.Must(t, http.MethodDelete, "/peers/"+p.ID, nil, 200, nil)
+	})
+	if now := v.program(t); now != program {
+		t.Errorf("wireguard-go is %s and was %s", now, program)
+	}
+}
+
+func killedTunnelComesBack(t *testing.T, v *vpn) {
+	program := v.program(t)
+	v.Run(t, lab.Gateway, "kill", "-9", program)
+	// Either the tick finds it, or this change, which cannot be told to a link that is gone.
+	v.peer(t, "after the kill")
+	if now := v.program(t); now == program || now == "" {
+		t.Fatalf("wireguard-go is %q", now)
+	}
+	if !v.pings(t, "gwdev1", tunnelHere, 60) {
+		t.Fatal("the device does not connect again")
+	}
+	if out := v.Run(t, lab.Gateway, "ip", "-details", "address", "show", "dev", tunnelLink); !strings.Contains(out, tunnelHere+"/24") || !strings.Contains(out, "gateway-tunnel:"+v.id) {
+		t.Fatal(out)
+	}
+}
+
+func controlToolTakesTunnelsOver(t *testing.T, v *vpn) {
+	if out := v.Run(t, lab.Gateway, "gateway-ctl", "tunnel-import"); !strings.Contains(out, "nothing to take over") {
+		t.Fatal(out)
+	}
+	file := "[Interface]\nPrivateKey = iC4kEzFsqWrpHFF5JVzfl5A2OFZ+fh4sVoCmhGXJbVI=\nAddress = 10.77.0.1/24\nListenPort = 51999\nPostUp = touch /run/hooked\n" +
+		"[Peer]\n# Ann\nPublicKey = xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4mZqp8Dg=\nAllowedIPs = 10.77.0.2/32\n"
+	v.Run(t, lab.Gateway, "mkdir", "-p", "/etc/wireguard")
+	if err := os.WriteFile(v.Path("/etc/wireguard/gwtun9.conf"), []byte(file), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// It runs already, under wg-quick, and goes on.
+	v.Run(t, lab.Gateway, "wg-quick", "up", "gwtun9")
+	v.Run(t, lab.Gateway, "rm", "/run/hooked")
+	running := v.Run(t, lab.Gateway, "pgrep", "-f", "wireguard-go gwtun9$")
+	out := v.Run(t, lab.Gateway, "gateway-ctl", "tunnel-import", "gwtun9")
+	for _, word := range []string{"gwtun9 taken over with 1 peers", "PostUp is not taken over", "systemctl disable wg-quick@gwtun9"} {
+		if !strings.Contains(out, word) {
+			t.Errorf("no %q in %s", word, out)
+		}
+	}
+	v.WaitState(t, "tunnel", "live", 10*time.Second)
+	if now := v.Run(t, lab.Gateway, "pgrep", "-f", "wireguard-go gwtun9$"); now != running {
+		t.Error("the link was made anew")
+	}
+	if _, err := os.Stat(v.Path("/run/hooked")); err == nil {
+		t.Error("the hook was run")
+	}
+	if out := v.Run(t, lab.Gateway, "ip", "-details", "link", "show", "gwtun9"); !strings.Contains(out, "gateway-tunnel:") {
+		t.Error(out)
+	}
+	cmd, err := v.Command(t.Context(), lab.Gateway, "gateway-ctl", "tunnel-import", "gwtun9")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "already") {
+		t.Errorf("taken over twice: %s", out)
+	}
+}
+
+func whatIsOffIsGone(t *testing.T, v *vpn) {
+	table := func() string { return v.Run(t, lab.Gateway, "nft", "list", "table", "inet", "gateway") }
+	for _, line := range []string{`iifname "` + tunnelLink + `" counter`, `oifname "` + tunnelLink + `" ip saddr 10.88.0.0/24`, "udp dport 51820"} {
+		if !strings.Contains(table(), line) {
+			t.Errorf("no %s in\n%s", line, table())
+		}
+	}
+	v.Must(t, http.MethodPut, v.path, fields{"active": false}, 200, nil)
+	for _, line := range []string{`oifname "` + tunnelLink + `"`, "udp dport 51820"} {
+		if strings.Contains(table(), line) {
+			t.Errorf("%s in\n%s", line, table())
+		}
+	}
+	if out := v.Run(t, lab.Gateway, "ip", "link", "show"); strings.Contains(out, tunnelLink) {
+		t.Error(out)
+	}
+	v.Must(t, http.MethodPut, v.path, fields{"active": true}, 200, nil)
+	if !v.pings(t, "gwdev2", tunnelHere, 60) {
+		t.Error("the device does not connect again")
+	}
+}

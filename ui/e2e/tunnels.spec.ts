@@ -1,0 +1,139 @@
+import { readFileSync } from 'node:fs'
+import type { Locator, Page } from '@playwright/test'
+import { byAPI, connect, expect, expectAccessible, logIn, makeUser, onGateway, test } from './gateway'
+
+// Each test goes on where the one before it stopped.
+test.describe.configure({ mode: 'serial' })
+
+const form = (page: Page) => page.getByRole('dialog')
+const row = (page: Page, text: string) => page.getByRole('row').filter({ hasText: text })
+const save = (where: Page | Locator) => where.getByRole('button', { name: 'Save', exact: true }).click()
+const agree = (page: Page, question: string, verb: string) =>
+  page.getByRole('dialog', { name: question }).getByRole('button', { name: verb }).click()
+const key = 'xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4mZqp8Dg='
+
+const stored = (path: string) =>
+  byAPI(async (api) => (await (await api.get(`/api/v1${path}`)).json()).data as { id: string; name: string }[])
+const idOf = async (path: string, name: string) => (await stored(path)).find((one) => one.name === name)?.id
+/** Where the tunnel of these tests is shown. */
+const tunnelPath = async () => `/vpn/tunnels/${await idOf('/tunnel/interfaces', 'wg0')}`
+
+test('a server is made, and its peer in one dialog, which connects and is switched off', async ({ page }) => {
+  await page.goto('/vpn/tunnels')
+  await expect(page.getByRole('heading', { name: 'No tunnel yet' })).toBeVisible()
+  await page.getByRole('link', { name: 'Add a tunnel' }).click()
+  await expect(form(page).getByRole('textbox', { name: 'Name', exact: true })).toHaveValue('wg0')
+  await expect(form(page).getByLabel('UDP port')).toHaveValue('51820')
+  await form(page).getByLabel('Dialled at').fill('10.10.0.1')
+  await form(page).getByLabel('Networks behind the gateway').fill('0.0.0.0/0')
+  await save(form(page))
+  await expect(page.getByRole('heading', { name: 'wg0' })).toBeVisible()
+  await expect(page.getByText('up', { exact: true })).toBeVisible()
+
+  await page.getByRole('link', { name: 'Add a peer' }).click()
+  await form(page).getByLabel('Name').fill("Anna's phone")
+  await expect(form(page).getByText('10.8.0.2/32')).toBeVisible()
+  await form(page).getByLabel('Keepalive').fill('1')
+  await save(form(page))
+  await expect(form(page).getByRole('img', { name: "QR code of the configuration of Anna's phone" })).toBeVisible()
+  await expectAccessible(page)
+  const [download] = await Promise.all([
+    page.waitForEvent('download'),
+    form(page).getByRole('link', { name: 'Download the file' }).click(),
+  ])
+  expect(download.suggestedFilename()).toBe('Anna-s-phone.conf')
+  const config = readFileSync(await download.path(), 'utf8')
+  expect(config).toContain('Endpoint = 10.10.0.1:51820')
+  await form(page).getByRole('link', { name: 'Done' }).click()
+
+  await expect(row(page, "Anna's phone")).toContainText('offline')
+  connect('phone0', config)
+  await expect(row(page, "Anna's phone").getByText('online', { exact: true })).toBeVisible()
+  await expect(row(page, "Anna's phone")).toContainText('10.10.0.2:')
+  await expectAccessible(page)
+  await row(page, "Anna's phone").getByRole('switch').click()
+  await expect(page.getByText("Anna's phone is off")).toBeVisible()
+})
+
+test('a peer with its own key has no configuration until it gets a new pair, and what is wide is marked', async ({
+  page,
+}) => {
+  await page.goto(await tunnelPath())
+  await page.getByRole('link', { name: 'Add a peer' }).click()
+  await form(page).getByLabel('Name').fill('Bern')
+  await form(page).getByLabel('Address in the tunnel').fill('10.40.0.0/16')
+  await form(page).getByLabel('The device has its own').check()
+  await form(page).getByRole('textbox', { name: 'Public key' }).fill(key)
+  await save(form(page))
+  await expect(form(page)).toContainText('There is no configuration to give out')
+  await form(page).getByRole('button', { name: 'New key pair' }).click()
+  await agree(page, 'New key pair for Bern?', 'New key pair')
+  await expect(form(page).getByRole('img', { name: 'QR code of the configuration of Bern' })).toBeVisible()
+  await form(page).getByRole('link', { name: 'Done' }).click()
+  await expect(row(page, 'Bern')).toContainText('more than a host')
+
+  // Its peers send everything through it: they need a rule, which is offered where there is none.
+  const masquerade = (enabled: boolean) =>
+    byAPI(async (api) => {
+      for (const { id } of await stored('/nat-rules')) await api.put(`/api/v1/nat-rules/${id}`, { data: { enabled } })
+    })
+  await masquerade(false)
+  await page.getByRole('link', { name: 'Add the NAT rule' }).click()
+  await expect(form(page).getByRole('textbox', { name: 'Name', exact: true })).toHaveValue('wg0 to the internet')
+  await expect(form(page).getByRole('textbox', { name: 'Source network' })).toHaveValue('10.8.0.0/24')
+  await masquerade(true)
+})
+
+test.describe('a viewer', () => {
+  test.use({ storageState: { cookies: [], origins: [] } })
+
+  test('sees peers, and neither their configuration nor what changes them', async ({ page }) => {
+    await logIn(page, await makeUser('tunnel-viewer'))
+    await page.goto(`${await tunnelPath()}/${await idOf('/peers', 'Bern')}/config`)
+    await expect(form(page)).toContainText('administrators alone')
+    await form(page).getByRole('button', { name: 'Close' }).click()
+    await expect(row(page, 'Bern')).toBeVisible()
+    for (const name of ['Add a peer', 'Configuration of Bern', 'Change the tunnel'])
+      await expect(page.getByRole('link', { name })).toHaveCount(0)
+    await expect(page.getByRole('button', { name: 'New key pair' })).toHaveCount(0)
+  })
+})
+
+test('a peer and a tunnel are deleted; others come from a provider and from the machine', async ({ page }) => {
+  await page.goto(await tunnelPath())
+  await page.getByRole('link', { name: 'Bern', exact: true }).click()
+  await form(page).getByRole('button', { name: 'Delete' }).click()
+  await agree(page, 'Delete Bern?', 'Delete')
+  await expect(row(page, 'Bern')).toHaveCount(0)
+  await page.getByRole('link', { name: 'Change the tunnel' }).click()
+  await form(page).getByRole('button', { name: 'Delete' }).click()
+  await agree(page, 'Delete wg0?', 'Delete')
+  await expect(page.getByRole('heading', { name: 'No tunnel yet' })).toBeVisible()
+
+  await page.getByRole('link', { name: 'Add a tunnel' }).click()
+  await form(page).getByRole('button', { name: "I have a provider's configuration" }).click()
+  const conf = `[Interface]\nPrivateKey = yAnz5TF+lXXJte14tji3zlMNq+hd2rYUIgJBgB3fBmk=\nAddress = 10.64.0.7\nPostUp = x\n
+[Peer]\nPublicKey = ${key}\nEndpoint = 198.51.100.2:51999\nAllowedIPs = 10.64.0.0/16`
+  await form(page).getByLabel("The provider's configuration", { exact: true }).fill(conf)
+  await expect(form(page)).toContainText('Not taken over: PostUp.')
+  await expect(form(page).getByLabel('Upstream is dialled at')).toHaveValue('198.51.100.2:51999')
+  await save(form(page))
+  // The public key that belongs to the private one.
+  await expect(page.getByText('HIgo9xNzJMWLKASShiTqIybxZ0U3wGLiUeJ1PKf8ykw=')).toBeVisible()
+
+  const file = `[Interface]\nPrivateKey = 4MPNOBHIqDe4SWWJFsT9bTrqVCzx7xkJXGNcF1yHbXM=\nAddress = 10.99.9.1/24\nListenPort = 51999
+PostUp = touch /tmp/x\n[Peer]\nPublicKey = ${key}\nAllowedIPs = 10.99.9.2/32\n`
+  const write = 'umask 077; mkdir -p /etc/wireguard; printf %s "$0" > /etc/wireguard/branch.conf'
+  onGateway('sh', '-c', write, file)
+  await page.goto('/vpn/tunnels')
+  await page.getByRole('link', { name: 'Import (1)' }).click()
+  await expect(form(page).getByRole('region', { name: 'branch' })).toContainText('PostUp')
+  await expectAccessible(page)
+  await form(page).getByRole('button', { name: 'Import 1 tunnel' }).click()
+  await expect(form(page)).toContainText('imported with 1 peer')
+  await form(page).getByRole('link', { name: 'Done' }).click()
+  await expect(row(page, 'branch')).toContainText('51999')
+  await byAPI(async (api) => {
+    for (const { id } of await stored('/tunnel/interfaces')) await api.delete(`/api/v1/tunnel/interfaces/${id}`)
+  })
+})

@@ -1,0 +1,116 @@
+import { Button, Skeleton } from '@mantine/core'
+import { IconDownload, IconKey } from '@tabler/icons-react'
+import { useQuery } from '@tanstack/react-query'
+import { useParams } from '@tanstack/react-router'
+import { useTranslation } from 'react-i18next'
+import type { Tunnel, TunnelPeer } from '../../api/types'
+import { paths } from '../../app/paths'
+import { useCanEdit } from '../../app/session'
+import { CopyButton, CopyText } from '../../kit/CopyText'
+import { DetailDrawer } from '../../kit/DetailDrawer'
+import { FaultNotice, Loaded } from '../../kit/Loaded'
+import { Notice } from '../../kit/Notice'
+import { FullTunnel } from './FullTunnel'
+import { configQuery, peersQuery, qrQuery } from './resources'
+import classes from './Tunnels.module.css'
+import { useNewPair } from './useNewPair'
+import { useTunnel, useTunnelId } from './useTunnel'
+
+/** The configuration of the peer that the address names, again. */
+export function Config() {
+  const { t } = useTranslation('tunnels')
+  const { id } = useParams({ strict: false }) as { id: string }
+  const tunnel = useTunnel()
+  const query = useQuery(peersQuery)
+  const peer = query.data?.find((one) => one.id === id)
+  return (
+    <DetailDrawer title={peer?.name ?? t('config.title')} back={paths.tunnel(useTunnelId())}>
+      <Loaded query={query} height={320}>
+        {() =>
+          tunnel && peer ? (
+            <div className={classes.step}>
+              <PeerConfig tunnel={tunnel} peer={peer} />
+            </div>
+          ) : (
+            <Notice tone="warn">{t('peer.gone')}</Notice>
+          )
+        }
+      </Loaded>
+    </DetailDrawer>
+  )
+}
+
+/** What the device of a peer needs: the code for its camera, the file, the text. */
+export function PeerConfig({ tunnel, peer }: { tunnel: Tunnel; peer: TunnelPeer }) {
+  const { t } = useTranslation('tunnels')
+  const canEdit = useCanEdit()
+  if (!canEdit) return <Notice tone="off">{t('config.adminsOnly')}</Notice>
+  return (
+    <>
+      {peer.has_private_key ? <Known peer={peer} /> : <Unknown tunnel={tunnel} peer={peer} />}
+      <FullTunnel tunnel={tunnel} />
+    </>
+  )
+}
+
+function Known({ peer: { id, name } }: { peer: TunnelPeer }) {
+  const { t } = useTranslation('tunnels')
+  const text = useQuery(configQuery(id))
+  const qr = useQuery(qrQuery(id))
+  if (text.isError) return <FaultNotice fault={text.error} />
+  return (
+    <>
+      {qr.data && <img className={classes.qr} src={qr.data} alt={t('config.qr', { name })} />}
+      {qr.isError ? <FaultNotice fault={qr.error} /> : <p className="soft">{t('config.scan')}</p>}
+      {qr.isPending && <Skeleton height={320} />}
+      <div className={classes.buttons}>
+        <Button
+          component="a"
+          href={`/api/v1/peers/${encodeURIComponent(id)}/config`}
+          download
+          size="compact-sm"
+          variant="default"
+          leftSection={<IconDownload size={14} aria-hidden />}
+        >
+          {t('config.download')}
+        </Button>
+        {text.data && <CopyButton text={text.data} label={t('config.copy')} />}
+      </div>
+      {text.data && (
+        <details>
+          <summary>{t('config.show')}</summary>
+          <pre className={`mono ${classes.text}`}>{text.data}</pre>
+        </details>
+      )}
+      <p className="soft">{t('config.secret')}</p>
+    </>
+  )
+}
+
+/** Why there is no configuration, what the device needs instead, and how there could be one. */
+function Unknown({ tunnel, peer }: { tunnel: Tunnel; peer: TunnelPeer }) {
+  const { t } = useTranslation('tunnels')
+  const newPair = useNewPair()
+  return (
+    <>
+      <Notice
+        tone="off"
+        title={t('config.unknownTitle')}
+        action={
+          <Button
+            size="compact-sm"
+            variant="default"
+            leftSection={<IconKey size={14} aria-hidden />}
+            onClick={() => newPair.ofPeer(peer)}
+          >
+            {t('pair.verb')}
+          </Button>
+        }
+      >
+        {t('config.unknown')}
+      </Notice>
+      <p>{t('config.needs', { port: tunnel.listen_port })}</p>
+      <CopyText text={tunnel.public_key} label={t('tunnel.public_key')} />
+    </>
+  )
+}

@@ -1,0 +1,82 @@
+import { Button } from '@mantine/core'
+import { IconKey, IconQrcode } from '@tabler/icons-react'
+import { Link } from '@tanstack/react-router'
+import { useTranslation } from 'react-i18next'
+import type { TunnelPeer } from '../../api/types'
+import { paths } from '../../app/paths'
+import { useCanEdit } from '../../app/session'
+import type { FieldSpec } from '../../kit/fields'
+import { Notice } from '../../kit/Notice'
+import { EditDrawer } from '../../kit/ResourceDrawers'
+import { peers } from './resources'
+import classes from './Tunnels.module.css'
+import { peerShape, randomKey } from './tunnel'
+import { useNewPair } from './useNewPair'
+import { useTunnelId } from './useTunnel'
+
+export const further: FieldSpec[] = [
+  { name: 'keepalive', type: 'number', min: 0, max: 65_535, section: 'further' },
+  { name: 'endpoint', type: 'mono' },
+]
+
+const stored: FieldSpec[] = [
+  { name: 'name', type: 'text', required: true },
+  { name: 'allowed_ips', type: 'list', required: true },
+  { name: 'active', type: 'switch' },
+  { name: 'public_key', type: 'mono', required: true },
+  ...further,
+  { name: 'preshared_key', type: 'password', generate: randomKey, configured: 'preshared_key_configured' },
+]
+
+/** What a peer is, and its deletion. */
+export function Edit() {
+  const id = useTunnelId()
+  return (
+    <EditDrawer
+      resource={peers}
+      text="tunnels:peer"
+      list={paths.tunnel(id)}
+      fields={stored}
+      shape={peerShape(id)}
+      name={(row) => row.name}
+      above={(row) => <Above peer={row} />}
+    />
+  )
+}
+
+/** What may not be meant, and what else can be done with a peer. */
+function Above({ peer }: { peer: TunnelPeer }) {
+  const { t } = useTranslation('tunnels')
+  const canEdit = useCanEdit()
+  const newPair = useNewPair()
+  return (
+    <div className={classes.above}>
+      {peer.warnings.map((warning) => (
+        <Notice key={warning} tone="warn">
+          {warning}
+        </Notice>
+      ))}
+      {canEdit && (
+        <div className={classes.buttons}>
+          <Button
+            component={Link}
+            to={paths.peerConfig(peer.interface_id, peer.id)}
+            size="compact-sm"
+            variant="default"
+            leftSection={<IconQrcode size={14} aria-hidden />}
+          >
+            {t('config.title')}
+          </Button>
+          <Button
+            size="compact-sm"
+            variant="default"
+            leftSection={<IconKey size={14} aria-hidden />}
+            onClick={() => newPair.ofPeer(peer)}
+          >
+            {t('pair.verb')}
+          </Button>
+        </div>
+      )}
+    </div>
+  )
+}

@@ -1,0 +1,97 @@
+import { Button, Skeleton } from '@mantine/core'
+import { useQuery, useQueryClient } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
+import { useRef, useState } from 'react'
+import { useTranslation } from 'react-i18next'
+import type { Tunnel, TunnelPeer } from '../../api/types'
+import { paths } from '../../app/paths'
+import i18n from '../../i18n/i18n'
+import { DetailDrawer } from '../../kit/DetailDrawer'
+import type { FieldSpec } from '../../kit/fields'
+import { FaultNotice } from '../../kit/Loaded'
+import { Notice } from '../../kit/Notice'
+import { CreateForm } from '../../kit/ResourceForm'
+import { PeerConfig } from './Config'
+import { further } from './PeerForm'
+import { nextAddressQuery, peers, peersQuery } from './resources'
+import classes from './Tunnels.module.css'
+import { peerShape, randomKey } from './tunnel'
+import { useTunnel, useTunnelId } from './useTunnel'
+
+const fresh: FieldSpec[] = [
+  { name: 'name', type: 'text', required: true },
+  { name: 'allowed_ips', type: 'list', required: true },
+  { name: 'key', type: 'choice', options: ['made', 'own'] },
+  {
+    name: 'public_key',
+    type: 'mono',
+    required: true,
+    help: () => i18n.t('tunnels:peer.public_key.ofDevice'),
+    when: ({ key }) => key === 'own',
+  },
+  ...further,
+  { name: 'preshared_key', type: 'password', generate: randomKey },
+]
+
+/** A new peer in one dialog: what it is called, its address, and what its device needs. */
+export function Create() {
+  const { t } = useTranslation('tunnels')
+  const tunnel = useTunnel()
+  const id = useTunnelId()
+  const queries = useQueryClient()
+  const [first, setMade] = useState<TunnelPeer | null>(null)
+  // It may get another key pair while it is shown.
+  const { data: all } = useQuery(peersQuery)
+  const made = first && (all?.find((peer) => peer.id === first.id) ?? first)
+  const another = () => {
+    queries.removeQueries(nextAddressQuery(id))
+    setMade(null)
+  }
+  return (
+    <DetailDrawer title={made ? made.name : t('peer.new')} back={paths.tunnel(id)}>
+      {tunnel && !made && <NewPeer tunnel={tunnel} onMade={setMade} />}
+      {tunnel && made && (
+        <div className={classes.step}>
+          <Notice tone="live">{t(made.has_private_key ? 'peer.made' : 'peer.madeOwn')}</Notice>
+          <PeerConfig tunnel={tunnel} peer={made} />
+          <div className={classes.buttons}>
+            <Button component={Link} to={paths.tunnel(id)}>
+              {t('peer.finish')}
+            </Button>
+            <Button variant="default" onClick={another}>
+              {t('peer.another')}
+            </Button>
+          </div>
+        </div>
+      )}
+    </DetailDrawer>
+  )
+}
+
+function NewPeer({ tunnel, onMade }: { tunnel: Tunnel; onMade: (peer: TunnelPeer) => void }) {
+  const next = useQuery(nextAddressQuery(tunnel.id))
+  const made = useRef<TunnelPeer>(null)
+  const resource: Pick<typeof peers, 'kind' | 'create'> = {
+    ...peers,
+    create: async (body) => {
+      const answer = await peers.create(body)
+      made.current = answer.value
+      return answer
+    },
+  }
+  if (next.isPending) return <Skeleton height={320} />
+  const address = next.data?.address ?? ''
+  return (
+    <div className={classes.step}>
+      {next.isError && <FaultNotice fault={next.error} />}
+      <CreateForm
+        resource={resource}
+        text="tunnels:peer"
+        fields={fresh}
+        defaults={{ name: '', allowed_ips: address, key: 'made', public_key: '', keepalive: 0, endpoint: '' }}
+        shape={peerShape(tunnel.id)}
+        onDone={() => made.current && onMade(made.current)}
+      />
+    </div>
+  )
+}

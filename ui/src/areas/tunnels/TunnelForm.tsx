@@ -1,0 +1,98 @@
+import { useQuery } from '@tanstack/react-query'
+import { useNavigate } from '@tanstack/react-router'
+import { useRef, useState } from 'react'
+import { useTranslation } from 'react-i18next'
+import { paths } from '../../app/paths'
+import { DetailDrawer } from '../../kit/DetailDrawer'
+import type { FieldSpec, Values } from '../../kit/fields'
+import { Loaded } from '../../kit/Loaded'
+import { ownConnection } from '../../kit/own-connection'
+import { CreateForm } from '../../kit/ResourceForm'
+import type { Conf } from './conf'
+import { Paste } from './Paste'
+import { tunnels, tunnelsQuery } from './resources'
+import { listOf, propose, tunnelShape } from './tunnel'
+
+const ofMode = (mode: string) => (values: Values) => values.mode === mode
+
+/** What a tunnel is made of: that of a server, or that of the client of an upstream. */
+export function useTunnelFields(): FieldSpec[] {
+  const { t } = useTranslation('tunnels')
+  return [
+    { name: 'mode', type: 'choice', options: ['server', 'client'] },
+    { name: 'name', type: 'mono', required: true },
+    { name: 'address_cidr', type: 'list', required: true, help: ({ mode }) => t(`tunnel.address_cidr.helps.${mode}`) },
+    {
+      name: 'listen_port',
+      type: 'number',
+      min: 0,
+      max: 65_535,
+      help: ({ mode }) => t(`tunnel.listen_port.helps.${mode}`),
+    },
+    { name: 'active', type: 'switch' },
+    { name: 'endpoint_host', type: 'mono', section: 'peers', when: ofMode('server') },
+    { name: 'client_routes', type: 'list', when: ofMode('server') },
+    { name: 'dns', type: 'list', when: ofMode('server') },
+    { name: 'upstream_endpoint', type: 'mono', required: true, section: 'upstream', when: ofMode('client') },
+    { name: 'upstream_public_key', type: 'mono', required: true, when: ofMode('client') },
+    {
+      name: 'upstream_preshared_key',
+      type: 'password',
+      configured: 'upstream_preshared_key_configured',
+      when: ofMode('client'),
+    },
+    { name: 'upstream_allowed_ips', type: 'list', required: true, when: ofMode('client') },
+    { name: 'upstream_keepalive', type: 'number', min: 0, max: 65_535, when: ofMode('client') },
+    { name: 'mtu', type: 'number', min: 1280, max: 9000, section: 'further' },
+  ]
+}
+
+/** A new tunnel opens when it is saved: its peers come next. */
+export function Create() {
+  const { t } = useTranslation('tunnels')
+  const [conf, setConf] = useState<Conf | null>(null)
+  const query = useQuery(tunnelsQuery)
+  return (
+    <DetailDrawer title={t('tunnel.new')} back={paths.tunnels}>
+      <Loaded query={query} height={320}>
+        {(rows) => (
+          <>
+            <Paste onRead={setConf} />
+            <NewTunnel key={JSON.stringify(conf)} proposal={propose(rows)} conf={conf} />
+          </>
+        )}
+      </Loaded>
+    </DetailDrawer>
+  )
+}
+
+function NewTunnel({ proposal, conf }: { proposal: Values; conf: Conf | null }) {
+  const navigate = useNavigate()
+  const made = useRef('')
+  const fields: FieldSpec[] = [...useTunnelFields(), { name: 'private_key', type: 'password' }]
+  const resource: Pick<typeof tunnels, 'kind' | 'create'> = {
+    ...tunnels,
+    create: async (body) => {
+      const answer = await tunnels.create(body)
+      made.current = answer.value.id
+      return answer
+    },
+  }
+  // A provider says which address the gateway has there, and cares for no port.
+  const follow = ({ mode }: Values): Values =>
+    mode === 'client'
+      ? { address_cidr: [], listen_port: 0 }
+      : { address_cidr: listOf(proposal.address_cidr), listen_port: proposal.listen_port }
+  return (
+    <CreateForm
+      resource={resource}
+      text="tunnels:tunnel"
+      fields={fields}
+      defaults={{ ...proposal, ...conf?.values }}
+      shape={{ ...tunnelShape, write: (values) => tunnelShape.write({ ...conf?.secrets, ...values }) }}
+      follow={conf ? undefined : follow}
+      guard={ownConnection}
+      onDone={() => navigate({ to: paths.tunnel(made.current) })}
+    />
+  )
+}

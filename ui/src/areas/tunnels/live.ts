@@ -1,0 +1,73 @@
+import type { Tunnel, TunnelDevice, TunnelPeer, TunnelPeerStatus } from '../../api/types'
+import type { Tone } from '../../kit/Notice'
+
+/** A minute and a half of rates. */
+export const slots = 30
+
+export interface PeerLive extends TunnelPeerStatus {
+  /** Bytes a second in both directions, oldest first. */
+  history: readonly number[]
+}
+
+export interface Live {
+  at: number
+  peers: Record<string, PeerLive>
+}
+
+/** After a longer pause nobody knows what was between: the lines begin anew. */
+const longest = 15_000
+
+/** What WireGuard says now, with what it said before. */
+export function remember(now: Record<string, TunnelPeerStatus>, at: number, before: Live | undefined): Live {
+  const known = before && at - before.at <= longest ? before.peers : {}
+  const peers = Object.entries(now).map(([key, peer]) => {
+    const history = [...(known[key]?.history ?? []), peer.rx_rate + peer.tx_rate].slice(-slots)
+    return [key, { ...peer, history }] as const
+  })
+  return { at, peers: Object.fromEntries(peers) }
+}
+
+/** One key may be that of several tunnels' peers: what is known of it belongs to the tunnel that it was heard on. */
+export function liveOf(live: Live | undefined, tunnel: Pick<Tunnel, 'name'>, key: string): PeerLive | undefined {
+  const peer = live?.peers[key]
+  return peer?.interface === tunnel.name ? peer : undefined
+}
+
+export interface Traffic {
+  rx_rate: number
+  tx_rate: number
+  history: readonly number[]
+}
+
+/** What goes through a tunnel now, all peers together. */
+export function trafficOf(live: Live | undefined, tunnel: Pick<Tunnel, 'name'>): Traffic {
+  const own = Object.values(live?.peers ?? {}).filter((peer) => peer.interface === tunnel.name)
+  const sum = (of: (peer: PeerLive) => number) => own.reduce((all, peer) => all + of(peer), 0)
+  const length = Math.max(0, ...own.map(({ history }) => history.length))
+  const history = Array.from({ length }, (_, index) => sum((peer) => peer.history.at(index - length) ?? 0))
+  return { rx_rate: sum((peer) => peer.rx_rate), tx_rate: sum((peer) => peer.tx_rate), history }
+}
+
+/** How many peers a tunnel has, and how many of them were heard from lately. The only one of a client is its upstream. */
+export function peersOf(tunnel: Tunnel, peers: readonly TunnelPeer[], live: Live | undefined) {
+  const keys =
+    tunnel.mode === 'client'
+      ? [tunnel.upstream_public_key]
+      : peers.filter(({ interface_id }) => interface_id === tunnel.id).map(({ public_key }) => public_key)
+  return { all: keys.length, online: keys.filter((key) => liveOf(live, tunnel, key)?.online).length }
+}
+
+export type LinkState = 'off' | 'unknown' | 'up' | 'broken'
+
+export const linkTones: Record<LinkState, Tone> = { off: 'off', unknown: 'off', up: 'live', broken: 'bad' }
+
+/** How the link of a tunnel is. */
+export function linkOf(
+  tunnel: Pick<Tunnel, 'name' | 'active'>,
+  devices: readonly TunnelDevice[] | undefined,
+): { state: LinkState; device?: TunnelDevice } {
+  if (!tunnel.active) return { state: 'off' }
+  const device = devices?.find(({ name }) => name === tunnel.name)
+  if (!device) return { state: 'unknown' }
+  return { state: device.up && !device.error ? 'up' : 'broken', device }
+}

@@ -1,0 +1,65 @@
+import { IconPlugConnected, IconPlugConnectedX } from '@tabler/icons-react'
+import { useTranslation } from 'react-i18next'
+import type { Tunnel, TunnelDevice } from '../../api/types'
+import { bytes } from '../../kit/format'
+import { Sparkline } from '../../kit/Sparkline'
+import { Badge } from '../../kit/StateBadge'
+import { Time } from '../../kit/Time'
+import { linkOf, linkTones, type PeerLive, slots, type Traffic } from './live'
+import classes from './Tunnels.module.css'
+
+/** How the link of a tunnel is, and who does the work. */
+export function LinkBadge({ tunnel, devices }: { tunnel: Tunnel; devices: readonly TunnelDevice[] | undefined }) {
+  const { t } = useTranslation('tunnels')
+  const { state, device } = linkOf(tunnel, devices)
+  return (
+    <span className={classes.stack}>
+      <Badge tone={linkTones[state]}>{t(`link.${state}`)}</Badge>
+      {device?.error && <small>{device.error}</small>}
+      {state === 'up' && device?.kind && (
+        <small className="soft" title={t(`link.kindHelp.${device.kind}`)}>
+          {t(`link.kinds.${device.kind}`)}
+        </small>
+      )}
+    </span>
+  )
+}
+
+/** Whether a peer was heard from lately, and when it was. */
+export function PeerBadge({ live, active = true }: { live: PeerLive | undefined; active?: boolean }) {
+  const { t } = useTranslation('tunnels')
+  if (!active) return <Badge tone="off">{t('common:off')}</Badge>
+  const online = live?.online ?? false
+  return (
+    <span className={classes.stack}>
+      <Badge tone={online ? 'live' : 'off'} icon={online ? IconPlugConnected : IconPlugConnectedX}>
+        {t(online ? 'live.online' : 'live.offline')}
+      </Badge>
+      <small className="soft">
+        {t('live.handshake')} <Time at={live?.last_handshake} />
+      </small>
+    </span>
+  )
+}
+
+const arrows = (rx: string, tx: string) => `↓ ${rx} ↑ ${tx}`
+
+/** How fast it is now, and how that went in the last minute. */
+export function Rates({ traffic }: { traffic: Traffic | undefined }) {
+  if (!traffic?.history.length) return <span className="soft">–</span>
+  return (
+    <span className={classes.rates}>
+      <span>{arrows(`${bytes(traffic.rx_rate)}/s`, `${bytes(traffic.tx_rate)}/s`)}</span>
+      <Sparkline values={traffic.history} slots={slots} />
+    </span>
+  )
+}
+
+/** What came and went since the link was made. */
+export function Totals({ live }: { live: PeerLive | undefined }) {
+  return live ? (
+    <span className={classes.totals}>{arrows(bytes(live.rx), bytes(live.tx))}</span>
+  ) : (
+    <span className="soft">–</span>
+  )
+}

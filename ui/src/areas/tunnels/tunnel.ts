@@ -1,0 +1,103 @@
+import type { NatRule, Tunnel } from '../../api/types'
+import type { Values } from '../../kit/fields'
+import { networkOf, parseNetwork } from '../dhcp/subnet'
+
+export const listOf = (text: unknown) =>
+  String(text ?? '')
+    .split(',')
+    .filter(Boolean)
+const textOf = (list: unknown) => (Array.isArray(list) ? list.join(',') : '')
+
+/** Lists are one text in the API and several entries in a form. */
+function shapeOf(lists: readonly string[], write: (values: Values) => Values) {
+  const each = (values: Values, change: (value: unknown) => unknown) => ({
+    ...values,
+    ...Object.fromEntries(lists.filter((name) => name in values).map((name) => [name, change(values[name])])),
+  })
+  return { read: (row: Values): Values => each(row, listOf), write: (values: Values) => write(each(values, textOf)) }
+}
+
+export const everything = ['0.0.0.0/0', '::/0']
+const keepalive = 25
+
+/** What the other mode has is not kept. */
+export const tunnelShape = shapeOf(['address_cidr', 'client_routes', 'dns', 'upstream_allowed_ips'], (values) => ({
+  ...values,
+  listen_port: values.listen_port ?? 0,
+  ...(values.mode === 'client'
+    ? { client_routes: '', dns: '', endpoint_host: '', upstream_keepalive: values.upstream_keepalive ?? 0 }
+    : {
+        upstream_public_key: '',
+        upstream_endpoint: '',
+        upstream_preshared_key: '',
+        upstream_allowed_ips: textOf(everything),
+        upstream_keepalive: keepalive,
+      }),
+}))
+
+/** A peer of this tunnel. One without a key of its own gets a pair that is made on the gateway. */
+export const peerShape = (tunnel: string) =>
+  shapeOf(['allowed_ips'], ({ key, ...values }) => ({
+    ...values,
+    interface_id: tunnel,
+    keepalive: values.keepalive ?? 0,
+    ...(key === 'made' && { public_key: '' }),
+  }))
+
+/** A key that both ends have besides: 256 random bits. */
+export const randomKey = () => btoa(String.fromCharCode(...crypto.getRandomValues(new Uint8Array(32))))
+
+const firstFree = (taken: (n: number) => boolean, from = 0): number => (taken(from) ? firstFree(taken, from + 1) : from)
+
+/** What a new tunnel usually is: the next name, a network that no other tunnel has, the next port. */
+export function propose(rows: readonly Pick<Tunnel, 'name' | 'address_cidr' | 'listen_port'>[]): Values {
+  const n = firstFree((one) => rows.some(({ name }) => name === `wg${one}`))
+  const third = firstFree((one) => rows.some(({ address_cidr }) => address_cidr.includes(`10.8.${one}.`)))
+  return {
+    mode: 'server',
+    name: `wg${n}`,
+    address_cidr: `10.8.${third}.1/24`,
+    listen_port: firstFree((port) => rows.some(({ listen_port }) => listen_port === port), 51_820),
+    endpoint_host: '',
+    client_routes: '',
+    dns: '',
+    mtu: null,
+    active: true,
+    upstream_endpoint: '',
+    upstream_public_key: '',
+    upstream_allowed_ips: textOf(everything),
+    upstream_keepalive: keepalive,
+  }
+}
+
+/** Whether its peers send everything through it, to the internet too. */
+export const isFull = ({ mode, client_routes }: Pick<Tunnel, 'mode' | 'client_routes'>) =>
+  mode === 'server' && listOf(client_routes).some((network) => everything.includes(network))
+
+type Masquerade = Pick<NatRule, 'kind' | 'enabled' | 'in_zone' | 'out_zone' | 'protocol' | 'src_cidr' | 'dst_cidr'>
+
+/**
+ * The IPv4 network of a full tunnel whose packets would leave for the internet with addresses that nobody there can
+ * answer; none when a masquerade rule sees to it.
+ */
+export function unmasked(tunnel: Tunnel, rules: readonly Masquerade[], zone: string | undefined): string | undefined {
+  if (!isFull(tunnel)) return undefined
+  const outward = rules.filter(
+    (rule) =>
+      rule.kind === 'masquerade' &&
+      rule.enabled &&
+      rule.protocol === 'any' &&
+      !rule.dst_cidr &&
+      ['any', 'wan'].includes(rule.out_zone) &&
+      ['any', zone].includes(rule.in_zone),
+  )
+  const covers = (network: string) => outward.some(({ src_cidr }) => !src_cidr || holds(src_cidr, network))
+  return listOf(tunnel.address_cidr)
+    .map(networkOf)
+    .find((network) => network && !covers(network))
+}
+
+function holds(outer: string, inner: string): boolean {
+  const [around, within] = [parseNetwork(outer), parseNetwork(inner)]
+  return !!around && !!within && around.base <= within.base && around.base + around.size >= within.base + within.size
+}
