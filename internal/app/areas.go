@@ -85,12 +85,16 @@ func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, 
 		Resolve:    resolve,
 		Way: func(ctx context.Context, source, destination netip.Addr, in string) (firewall.Way, error) {
 			if in == "" {
-				source = netip.Addr{} // or it would have to be the gateway's own
+				// What the gateway sends itself has one of its own addresses, and may go another way for it.
+				if own, err := k.Host.RouteTo(ctx, source, netip.Addr{}, ""); err != nil || !own.Local {
+					source = netip.Addr{}
+				}
 			}
 			way, err := k.Host.RouteTo(ctx, destination, source, in)
 			return firewall.Way{Local: way.Local, Interface: way.Interface, Source: way.Source, Reason: way.Unreachable}, err
 		},
-		Addresses: h.Network.Addresses,
+		Addresses: h.addresses,
+		Carrier:   h.Tunnel.Carrier,
 	})
 	h.SelfSigned = selfSigned(k, store)
 	h.SelfSigned.Better = func() *tls.Certificate { return h.Certificate.Own() }
@@ -115,6 +119,16 @@ func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, 
 	k.Resources.MountChangeSets()
 	mountSpec(k)
 	return h, nil
+}
+
+// addresses are those of the gateway itself.
+func (h *House) addresses(ctx context.Context, q db.Querier) ([]netip.Addr, error) {
+	declared, err := h.Network.Addresses(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	inTunnels, err := h.Tunnel.Addresses(ctx, q)
+	return append(declared, inTunnels...), err
 }
 
 // resolve asks the machine's own resolver for the addresses of a name.

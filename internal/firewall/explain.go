@@ -14,6 +14,7 @@ import (
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/policy"
 	"edge.internal/gateway/internal/kit/resource"
 	"edge.internal/gateway/internal/kit/value"
 )
@@ -146,6 +147,8 @@ type supposed struct {
 	config Config
 	// had and has are the gateway's addresses: as they are stored, and as the change set leaves them.
 	had, has []netip.Addr
+	// carried and carries are who in a tunnel has the address that the request itself came from, in the same way.
+	carried, carries policy.Carrier
 }
 
 // suppose reads what is stored, or what would be after the question's change set.
@@ -153,7 +156,19 @@ func (r *Room) suppose(c *httpd.Call, q Question) (s supposed, err error) {
 	if s.had, err = r.deps.Addresses(c, r.DB); err != nil {
 		return s, err
 	}
+	client, _, known := c.Connection()
+	known = known && q.Mine
+	if known {
+		if s.carried, err = r.deps.Carrier(c, r.DB, client.Addr()); err != nil {
+			return s, err
+		}
+	}
 	look := func(from *db.Tx) (err error) {
+		if known {
+			if s.carries, err = r.deps.Carrier(c, from, client.Addr()); err != nil {
+				return err
+			}
+		}
 		if s.config, err = r.load(c, from); err != nil {
 			return err
 		}
@@ -273,6 +288,8 @@ func (r *Room) wayOf(ctx context.Context, q Question, s supposed, p Packet, dest
 	had, has := slices.Contains(s.had, destination), slices.Contains(s.has, destination)
 	lost := had && !has
 	switch {
+	case q.Mine && s.carried.Interface == p.In && s.carried != s.carries:
+		return Way{Reason: fmt.Sprintf("it comes through %s of the tunnel %s, who cannot connect like that any more", s.carried.Name, p.In)}, nil
 	case has && !had:
 		return Way{Local: true, Reason: fmt.Sprintf("%s becomes an address of the gateway", destination)}, nil
 	case q.Mine && destination == p.Destination && !lost, !q.OutInterface.IsZero() && has:

@@ -28,6 +28,7 @@ type office struct {
 	ways      map[string]firewall.Way // by destination
 	wayErr    error
 	addresses func(q db.Querier) []netip.Addr
+	carrier   func(q db.Querier, a netip.Addr) policy.Carrier
 }
 
 func newOffice(t *testing.T) *office { return newOfficeAt(t, clock.Real) }
@@ -44,6 +45,7 @@ func newOfficeAt(t *testing.T, now clock.Clock) *office {
 	o.addresses = func(db.Querier) []netip.Addr {
 		return []netip.Addr{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("10.1.0.1")}
 	}
+	o.carrier = func(db.Querier, netip.Addr) policy.Carrier { return policy.Carrier{} }
 	o.room = firewall.New(o.Kit, firewall.Deps{
 		Interfaces: func(context.Context, db.Querier) (map[value.Zone][]value.IfName, error) {
 			return map[value.Zone][]value.IfName{
@@ -58,6 +60,9 @@ func newOfficeAt(t *testing.T, now clock.Clock) *office {
 			return o.ways[destination.String()], o.wayErr
 		},
 		Addresses: func(_ context.Context, q db.Querier) ([]netip.Addr, error) { return o.addresses(q), nil },
+		Carrier: func(_ context.Context, q db.Querier, a netip.Addr) (policy.Carrier, error) {
+			return o.carrier(q, a), nil
+		},
 	})
 	o.room.Mount()
 	o.Resources.MountChangeSets()
@@ -217,6 +222,39 @@ func TestExplainMine(t *testing.T) {
 		t.Errorf("%+v", x)
 	}
 	o.Do(t, "viewer", http.MethodPost, "/firewall/explain", map[string]any{"mine": true}, "X-Test-Client", "10.1.0.9:50000").WantField(t, "mine")
+}
+
+// Who comes through a tunnel is told what takes it away, also when the packet filter would still let him in.
+func TestExplainMineThroughATunnel(t *testing.T) {
+	o := newOffice(t)
+	here := []string{"X-Test-Client", "10.1.0.9:50000", "X-Test-Server", "192.0.2.1:3443"}
+	id := o.make(t, "/firewall/zones", map[string]any{"name": "guest"})
+	link := "lan0"
+	o.carrier = func(q db.Querier, a netip.Addr) policy.Carrier {
+		if a.String() != "10.1.0.9" {
+			t.Errorf("asked for %s", a)
+		}
+		var n int
+		if err := q.QueryRow(t.Context(), `SELECT count(*) FROM firewall_zones WHERE name = 'guest'`).Scan(&n); err != nil {
+			t.Error(err)
+		}
+		if n == 0 {
+			return policy.Carrier{}
+		}
+		return policy.Carrier{Interface: value.Must[value.IfName](link), Name: "Anna's laptop", Agreed: "keys"}
+	}
+	if x := o.ask(t, map[string]any{"mine": true}, here...); x.Verdict != "accept" || x.Path != "input" {
+		t.Fatalf("%+v", x)
+	}
+	gone := map[string]any{"mine": true, "operations": []any{map[string]any{"kind": "firewall.zone", "verb": "delete", "id": id}}}
+	if x := o.ask(t, gone, here...); x.Verdict != "drop" || x.Path != "unroutable" || x.DecidedBy.Text != "it comes through Anna's laptop of the tunnel lan0, who cannot connect like that any more" {
+		t.Errorf("%+v", x)
+	}
+	// A tunnel that has the address too, and is not the way that it takes.
+	link = "lan1"
+	if x := o.ask(t, gone, here...); x.Verdict != "accept" || x.Path != "input" {
+		t.Errorf("%+v", x)
+	}
 }
 
 func TestExplainRefusals(t *testing.T) {

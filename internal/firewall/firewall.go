@@ -54,6 +54,8 @@ type Deps struct {
 	Way func(ctx context.Context, source, destination netip.Addr, in string) (Way, error)
 	// Addresses are the stored addresses of the gateway.
 	Addresses func(ctx context.Context, q db.Querier) ([]netip.Addr, error)
+	// Carrier is who has an address at the other end of a tunnel.
+	Carrier func(ctx context.Context, q db.Querier, a netip.Addr) (policy.Carrier, error)
 }
 
 // Way is where a packet goes.

@@ -4,7 +4,10 @@ package tunnel
 
 import (
 	"context"
+	"errors"
 	"net/netip"
+
+	"github.com/jackc/pgx/v5"
 
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/apply"
@@ -78,6 +81,38 @@ func (r *Room) Openings(ctx context.Context, q db.Querier) ([]policy.Opening, er
 		list = append(list, policy.Opening{Service: "tunnel", Proto: policy.UDP, Port: i.ListenPort})
 	}
 	return list, err
+}
+
+// Addresses are those of the gateway in its active tunnels.
+func (r *Room) Addresses(ctx context.Context, q db.Querier) (list []netip.Addr, err error) {
+	all, err := r.interfaces.All(ctx, q)
+	for _, i := range all {
+		if !i.Active {
+			continue
+		}
+		for _, own := range i.AddressCIDR.List() {
+			list = append(list, own.Addr())
+		}
+	}
+	return list, err
+}
+
+// Carrier is who has an address at the other end of an active tunnel: of several, the one with the smallest network.
+func (r *Room) Carrier(ctx context.Context, q db.Querier, a netip.Addr) (c policy.Carrier, err error) {
+	err = q.QueryRow(ctx, `
+		WITH ends AS (
+			SELECT i.name AS link, p.name, p.allowed_ips, concat_ws(' ', i.public_key, i.listen_port, p.public_key, md5(p.preshared_key)) AS agreed
+			FROM tunnel_peers p JOIN tunnel_interfaces i ON i.id = p.interface_id WHERE p.active AND i.active AND i.mode = 'server'
+			UNION ALL
+			SELECT name, 'the upstream', upstream_allowed_ips, concat_ws(' ', public_key, upstream_public_key, upstream_endpoint, md5(upstream_preshared_key))
+			FROM tunnel_interfaces WHERE active AND mode = 'client'
+		)
+		SELECT link, name, agreed FROM ends, unnest(string_to_array(allowed_ips, ',')) network
+		WHERE network::inet >>= $1 ORDER BY masklen(network::inet) DESC LIMIT 1`, a.Unmap()).Scan(&c.Interface, &c.Name, &c.Agreed)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return policy.Carrier{}, nil
+	}
+	return c, db.Fault(err)
 }
 
 func (r *Room) servers(ctx context.Context, q db.Querier) (servers []Interface, err error) {

@@ -411,3 +411,54 @@ func decodeQR(t testing.TB, picture image.Image) string {
 	}
 	return found.GetText()
 }
+
+func TestCarrierIsWhoHasAnAddress(t *testing.T) {
+	b, room := bench(t)
+	i := serverOf(t, b, "wg0", "10.8.0.1/24")
+	site := post[tunnel.Peer](t, b, peersOf(i), `{"name":"Bern","allowed_ips":"10.8.0.2/32,10.40.0.0/16"}`)
+	post[tunnel.Peer](t, b, peersOf(i), `{"name":"one machine in Bern","allowed_ips":"10.40.0.7/32"}`)
+	post[tunnel.Interface](t, b, "/tunnel/interfaces", `{"name":"wg1","mode":"client","address_cidr":"10.9.0.2/32","upstream_public_key":"`+publicB+`","upstream_endpoint":"198.51.100.7:51820"}`)
+	who := func(address string) string {
+		t.Helper()
+		c, err := room.Carrier(t.Context(), b.DB, netip.MustParseAddr(address))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.Interface.String() + " " + c.Name
+	}
+	for address, want := range map[string]string{
+		"10.8.0.2": "wg0 Bern", "::ffff:10.8.0.2": "wg0 Bern", "10.40.1.1": "wg0 Bern", "10.40.0.7": "wg0 one machine in Bern", "192.0.2.9": "wg1 the upstream", "2001:db8::9": "wg1 the upstream",
+	} {
+		if got := who(address); got != want {
+			t.Errorf("%s: %s", address, got)
+		}
+	}
+	before, err := room.Carrier(t.Context(), b.DB, netip.MustParseAddr("10.8.0.2"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []struct {
+		path, body string
+		same       bool
+	}{
+		{at(site), `{"keepalive":5}`, true},
+		{"/tunnel/interfaces/" + i.ID.String(), `{"dns":"10.8.0.1"}`, true},
+		{at(site), `{"preshared_key":"` + shared + `"}`, false},
+		{"/tunnel/interfaces/" + i.ID.String(), `{"listen_port":51999}`, false},
+		{at(site), `{"public_key":"` + publicB + `"}`, false},
+	} {
+		b.Do(t, "admin", http.MethodPut, x.path, x.body).Want(t, 200)
+		after, err := room.Carrier(t.Context(), b.DB, netip.MustParseAddr("10.8.0.2"))
+		if err != nil || (after == before) != x.same {
+			t.Errorf("%s: %+v, was %+v (%v)", x.body, after, before, err)
+		}
+		before = after
+	}
+	b.Do(t, "admin", http.MethodPut, at(site), `{"active":false}`).Want(t, 200)
+	if got := who("10.8.0.2"); got != "wg1 the upstream" {
+		t.Error(got)
+	}
+	if own, err := room.Addresses(t.Context(), b.DB); err != nil || fmt.Sprint(own) != "[10.8.0.1 10.9.0.2]" {
+		t.Errorf("%v %v", own, err)
+	}
+}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"edge.internal/gateway/internal/lab"
+	"edge.internal/gateway/internal/lab/labtest"
 )
 
 // families calls with the addresses of each family: of the gateway on the wan side, and of the lan.
@@ -556,56 +557,76 @@ func timeServiceOpening(t *testing.T, r *rig) {
 
 // Who asks about the very connection of the question is told how it came in.
 func explainMine(t *testing.T, r *rig) {
-	const email, password = "lan@example.net", "a horse on the lan"
-	r.row(t, "/users", fields{"email": email, "password": password, "role": "admin"})
-	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
+	o := newOperator(t, r.Lab, lab.Lan, gwLan4)
+	r.rules(t, fields{"action": "drop", "priority": -1000})
+	for address, source := range map[string]string{gwLan4: lan4, gwLan6: lan6} {
+		x := o.explainMine(t, address)
+		if x.Verdict != "accept" || x.Path != "input" || x.InInterface != "lan0" || x.InZone != "lan" || x.DecidedBy.Kind != "automatic" || x.Packet.Source != source || x.Packet.Destination != address {
+			t.Errorf("%+v", x)
+		}
+	}
+}
+
+// operator is an admin who uses the management port from one side of the gateway.
+type operator struct {
+	client http.Client
+	token  string
+}
+
+func newOperator(t *testing.T, l *labtest.Lab, side lab.Side, gateway string) *operator {
+	t.Helper()
+	const email, password = "operator@example.net", "a horse on the network"
+	l.Must(t, http.MethodPost, "/users", fields{"email": email, "password": password, "role": "admin"}, 201, nil)
+	o := &operator{client: http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, // the gateway's certificate is self-signed
 		DialContext: func(_ context.Context, network, address string) (conn net.Conn, err error) {
-			err = r.Within(lab.Lan, func() (err error) {
+			err = l.Within(side, func() (err error) {
 				conn, err = net.DialTimeout(network, address, patience)
 				return err
 			})
 			return conn, err
 		},
-	}}
-	defer client.CloseIdleConnections()
-	token := ""
-	ask := func(address, path string, body fields, into any) {
-		t.Helper()
-		b, err := json.Marshal(body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+net.JoinHostPort(address, "3443")+"/api/v1"+path, bytes.NewReader(b))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if token != "" {
-			req.Header.Set("Authorization", "Bearer "+token)
-		}
-		res, err := client.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer res.Body.Close()
-		envelope := struct{ Data any }{into}
-		if err := json.NewDecoder(res.Body).Decode(&envelope); err != nil || res.StatusCode != 200 {
-			t.Fatalf("%s: %d %v", path, res.StatusCode, err)
-		}
-	}
+	}}}
+	t.Cleanup(o.client.CloseIdleConnections)
 	var login struct{ Token string }
-	ask(gwLan4, "/auth/login", fields{"email": email, "password": password, "issue_token": true}, &login)
-	token = login.Token
-	r.rules(t, fields{"action": "drop", "priority": -1000})
-	for address, source := range map[string]string{gwLan4: lan4, gwLan6: lan6} {
-		var x struct {
-			explanation
-			InInterface string `json:"in_interface"`
-			InZone      string `json:"in_zone"`
-		}
-		ask(address, "/firewall/explain", fields{"mine": true}, &x)
-		if x.Verdict != "accept" || x.Path != "input" || x.InInterface != "lan0" || x.InZone != "lan" || x.DecidedBy.Kind != "automatic" || x.Packet.Source != source || x.Packet.Destination != address {
-			t.Errorf("%+v", x)
-		}
+	o.ask(t, gateway, "/auth/login", fields{"email": email, "password": password, "issue_token": true}, &login)
+	o.token = login.Token
+	return o
+}
+
+func (o *operator) ask(t *testing.T, gateway, path string, body fields, into any) {
+	t.Helper()
+	b, err := json.Marshal(body)
+	if err != nil {
+		t.Fatal(err)
 	}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+net.JoinHostPort(gateway, "3443")+"/api/v1"+path, bytes.NewReader(b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.token != "" {
+		req.Header.Set("Authorization", "Bearer "+o.token)
+	}
+	res, err := o.client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	envelope := struct{ Data any }{into}
+	if err := json.NewDecoder(res.Body).Decode(&envelope); err != nil || res.StatusCode != 200 {
+		t.Fatalf("%s: %d %v", path, res.StatusCode, err)
+	}
+}
+
+type mine struct {
+	explanation
+	InInterface string `json:"in_interface"`
+	InZone      string `json:"in_zone"`
+}
+
+// explainMine tells what happens to the operator's own connection, after operations if there are any.
+func (o *operator) explainMine(t *testing.T, gateway string, operations ...fields) (x mine) {
+	t.Helper()
+	o.ask(t, gateway, "/firewall/explain", fields{"mine": true, "operations": operations}, &x)
+	return x
 }

@@ -385,8 +385,8 @@ type explanation struct {
 	Verdict   string
 	Path      string
 	DecidedBy struct {
-		Kind, Name string
-		RuleID     string `json:"rule_id"`
+		Kind, Name, Text string
+		RuleID           string `json:"rule_id"`
 	} `json:"decided_by"`
 	Packet struct {
 		Source, Destination string

@@ -28,6 +28,7 @@ func TestTunnel(t *testing.T) {
 		test func(*testing.T, *vpn)
 	}{
 		{"DevicesConnect", devicesConnect},
+		{"OperatorIsToldWhatCutsHimOff", operatorIsToldWhatCutsHimOff},
 		{"OthersAreNotDisturbed", othersAreNotDisturbed},
 		{"KilledServiceLeavesTunnelsAlone", killedServiceLeavesTunnelsAlone},
 		{"KilledTunnelComesBack", killedTunnelComesBack},
@@ -155,6 +156,36 @@ func devicesConnect(t *testing.T, v *vpn) {
 		if x := s[p.PublicKey]; !x.Online || x.LastHandshake == nil || x.Rx == 0 || x.Tx == 0 || x.Interface != tunnelLink || !strings.HasPrefix(x.Endpoint, wan4+":") {
 			t.Errorf("%+v", x)
 		}
+	}
+}
+
+// Who manages the gateway through the tunnel is told, before it happens, what takes his own way from him.
+func operatorIsToldWhatCutsHimOff(t *testing.T, v *vpn) {
+	var peers []tunnelPeer
+	v.Must(t, http.MethodGet, v.path+"/peers", nil, 200, &peers)
+	o := newOperator(t, v.Lab, lab.Wan, tunnelHere)
+	change := func(kind, id, verb string, body fields) fields {
+		return fields{"kind": kind, "id": id, "verb": verb, "body": body}
+	}
+	now := o.explainMine(t, tunnelHere)
+	if now.Verdict != "accept" || now.InInterface != tunnelLink || now.InZone != "lan" {
+		t.Fatalf("%+v", now)
+	}
+	for _, p := range peers {
+		own := strings.HasPrefix(p.AllowedIPs, now.Packet.Source+"/")
+		for _, change := range []fields{change("tunnel.peer", p.ID, "delete", nil), change("tunnel.peer", p.ID, "update", fields{"active": false})} {
+			if x := o.explainMine(t, tunnelHere, change); (x.Verdict == "drop") != own || own && !strings.Contains(x.DecidedBy.Text, "comes through first") {
+				t.Errorf("%v: %+v", change, x)
+			}
+		}
+	}
+	for _, change := range []fields{change("tunnel.interface", v.id, "delete", nil), change("tunnel.interface", v.id, "update", fields{"listen_port": 51999})} {
+		if x := o.explainMine(t, tunnelHere, change); x.Verdict != "drop" {
+			t.Errorf("%v: %+v", change, x)
+		}
+	}
+	if x := o.explainMine(t, tunnelHere, change("tunnel.interface", v.id, "update", fields{"dns": tunnelHere})); x.Verdict != "accept" {
+		t.Errorf("%+v", x)
 	}
 }
 
@@ -342,6 +373,8 @@ func whatIsOffIsGone(t *testing.T, v *vpn) {
 		t.Error(out)
 	}
 	v.Must(t, http.MethodPut, v.path, fields{"active": true}, 200, nil)
+	// A device notices only after a while that it has to begin anew; this one is told.
+	v.Run(t, lab.Wan, "wg", "setconf", "gwdev2", "/run/gwdev2.conf.stripped")
 	if !v.pings(t, "gwdev2", tunnelHere, 60) {
 		t.Error("the device does not connect again")
 	}

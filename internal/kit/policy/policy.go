@@ -38,6 +38,15 @@ func Reachable(addresses []value.Addr) []value.Addr {
 // Source lists the openings that a room needs for the stored state.
 type Source func(ctx context.Context, q db.Querier) ([]Opening, error)
 
+// Carrier is who at the other end of a tunnel has an address; the zero one is nobody. Two that are equal are reached in the
+// same way.
+type Carrier struct {
+	Interface value.IfName
+	Name      string
+	// Agreed is what both ends have to know of one another to talk.
+	Agreed string
+}
+
 // Tunnel asks that traffic that comes from a tunnel is forwarded, to other peers too, and that what its networks send
 // out through it carries the gateway's own address.
 type Tunnel struct {

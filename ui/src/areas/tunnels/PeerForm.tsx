@@ -7,6 +7,7 @@ import { paths } from '../../app/paths'
 import { useCanEdit } from '../../app/session'
 import type { FieldSpec } from '../../kit/fields'
 import { Notice } from '../../kit/Notice'
+import { ownConnection } from '../../kit/own-connection'
 import { EditDrawer } from '../../kit/ResourceDrawers'
 import { peers } from './resources'
 import classes from './Tunnels.module.css'
@@ -39,6 +40,7 @@ export function Edit() {
       fields={stored}
       shape={peerShape(id)}
       name={(row) => row.name}
+      guard={ownConnection}
       above={(row) => <Above peer={row} />}
     />
   )

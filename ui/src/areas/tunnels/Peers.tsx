@@ -58,7 +58,7 @@ export function Peers({ tunnel }: { tunnel: Tunnel }) {
       key: 'active',
       header: t('peer.on'),
       width: '34px',
-      cell: (row) => <RowSwitch resource={peers} row={row} field="active" name={row.name} harmless />,
+      cell: (row) => <RowSwitch resource={peers} row={row} field="active" name={row.name} />,
     },
     {
       key: 'name',
