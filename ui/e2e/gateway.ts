@@ -120,6 +120,13 @@ export function selfMade(name: string, days: number) {
   return { private_key_pem, certificate_pem }
 }
 
+/** Leaves a tunnel on the gateway in the way of wg-quick: somebody made it before there was a console. */
+export function leaveTunnelFile(name: string) {
+  const file = `[Interface]\nPrivateKey = 4MPNOBHIqDe4SWWJFsT9bTrqVCzx7xkJXGNcF1yHbXM=\nAddress = 10.99.9.1/24\nListenPort = 51999
+PostUp = touch /tmp/x\n[Peer]\nPublicKey = xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4mZqp8Dg=\nAllowedIPs = 10.99.9.2/32\n`
+  onGateway('sh', '-c', 'umask 077; mkdir -p /etc/wireguard; printf %s "$1" > "/etc/wireguard/$0.conf"', name, file)
+}
+
 /** A device on the inside that uses the configuration of a peer, as WireGuard's app would. */
 export function connect(link: string, config: string) {
   const setting = (name: string) => new RegExp(`^${name} = (.*)$`, 'm').exec(config)?.[1]?.split(/,\s*/) ?? []

@@ -5,6 +5,7 @@ import {
   connect,
   enrol,
   expect,
+  leaveTunnelFile,
   makeUser,
   onGateway,
   pages,
@@ -189,8 +190,8 @@ async function tunnels(api: APIRequestContext, make: (path: string, data: object
   await peer("Ben's laptop")
   await peer('Tablet in the workshop', { active: false })
   const public_key = 'xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4mZqp8Dg='
-  const branch = { allowed_ips: '10.8.0.9/32,10.40.0.0/16', endpoint: '198.51.100.40:51820', public_key }
-  await peer('Branch in Bern', branch)
+  const branch = { allowed_ips: '10.8.0.9/32,10.60.0.0/16', endpoint: '198.51.100.40:51820', public_key }
+  await peer('Branch in Basel', branch)
   connect('phone0', await (await api.get(`/api/v1/peers/${phone}/config`)).text())
   const provider = await make('/tunnel/interfaces', {
     name: 'provider',
@@ -200,6 +201,7 @@ async function tunnels(api: APIRequestContext, make: (path: string, data: object
     upstream_endpoint: '198.51.100.9:51820',
     upstream_allowed_ips: '10.64.0.0/16',
   })
+  leaveTunnelFile('warehouse')
   made.tunnel = `/vpn/tunnels/${id}`
   made['tunnel-client'] = `/vpn/tunnels/${provider}`
   made['tunnel-peer-new'] = `/vpn/tunnels/${id}/new`

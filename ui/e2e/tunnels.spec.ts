@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import type { Locator, Page } from '@playwright/test'
-import { byAPI, connect, expect, expectAccessible, logIn, makeUser, onGateway, test } from './gateway'
+import { byAPI, connect, expect, expectAccessible, leaveTunnelFile, logIn, makeUser, test } from './gateway'
 
 // Each test goes on where the one before it stopped.
 test.describe.configure({ mode: 'serial' })
@@ -121,10 +121,7 @@ test('a peer and a tunnel are deleted; others come from a provider and from the 
   // The public key that belongs to the private one.
   await expect(page.getByText('HIgo9xNzJMWLKASShiTqIybxZ0U3wGLiUeJ1PKf8ykw=')).toBeVisible()
 
-  const file = `[Interface]\nPrivateKey = 4MPNOBHIqDe4SWWJFsT9bTrqVCzx7xkJXGNcF1yHbXM=\nAddress = 10.99.9.1/24\nListenPort = 51999
-PostUp = touch /tmp/x\n[Peer]\nPublicKey = ${key}\nAllowedIPs = 10.99.9.2/32\n`
-  const write = 'umask 077; mkdir -p /etc/wireguard; printf %s "$0" > /etc/wireguard/branch.conf'
-  onGateway('sh', '-c', write, file)
+  leaveTunnelFile('branch')
   await page.goto('/vpn/tunnels')
   await page.getByRole('link', { name: 'Import (1)' }).click()
   await expect(form(page).getByRole('region', { name: 'branch' })).toContainText('PostUp')

@@ -70,7 +70,7 @@ export function Peers({ tunnel }: { tunnel: Tunnel }) {
     {
       key: 'state',
       header: t('tunnel.state'),
-      width: '150px',
+      width: '140px',
       cell: (row) => <PeerBadge live={row.live} active={row.active} />,
       sortBy: (row) => (row.live?.last_handshake ? Date.parse(row.live.last_handshake) : 0),
     },
@@ -93,6 +93,7 @@ export function Peers({ tunnel }: { tunnel: Tunnel }) {
     {
       key: 'endpoint',
       header: t('live.endpoint'),
+      width: '160px',
       cell: (row) => {
         const place = row.live?.endpoint || row.endpoint
         return place ? <span className="mono">{place}</span> : <span className="soft">–</span>
@@ -102,7 +103,7 @@ export function Peers({ tunnel }: { tunnel: Tunnel }) {
     {
       key: 'total',
       header: t('live.total'),
-      width: '170px',
+      width: '150px',
       align: 'right',
       cell: (row) => <Totals live={row.live} />,
       sortBy: (row) => (row.live ? row.live.rx + row.live.tx : 0),
@@ -110,7 +111,7 @@ export function Peers({ tunnel }: { tunnel: Tunnel }) {
     {
       key: 'now',
       header: t('live.now'),
-      width: '170px',
+      width: '150px',
       align: 'right',
       cell: (row) => <Rates traffic={row.live} />,
       sortBy: (row) => (row.live ? row.live.rx_rate + row.live.tx_rate : 0),
