@@ -56,7 +56,10 @@ func (r *Room) mountImport() {
 		})
 	httpd.Handle(r.Router, http.MethodPost, "/tunnel/import", httpd.Write,
 		httpd.Doc{ID: "tunnel.import", Tag: "tunnel", Summary: "Take over configuration files of the machine", Audit: "tunnel.interface.create", Feeds: feedNames(2)},
-		func(c *httpd.Call, in struct{ Body ImportRequest }) ([]Imported, error) {
+		func(c *httpd.Call, in struct{ Body *ImportRequest }) ([]Imported, error) {
+			if in.Body == nil {
+				in.Body = &ImportRequest{}
+			}
 			return r.takeOver(c, in.Body.Names)
 		})
 }

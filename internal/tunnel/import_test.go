@@ -82,7 +82,7 @@ wg0 in=true mode=server peers=2 notes=4 error=false
 	b.Do(t, "viewer", http.MethodPost, "/tunnel/import", `{}`).Want(t, 403)
 	b.Do(t, "admin", http.MethodPost, "/tunnel/import", `{"names":["../../etc/passwd"]}`).WantField(t, "names")
 	b.Do(t, "admin", http.MethodPost, "/tunnel/import", `{"names":["nowhere"]}`).WantField(t, "names")
-	done := b.Do(t, "admin", http.MethodPost, "/tunnel/import", `{}`).Want(t, 200)
+	done := b.Do(t, "admin", http.MethodPost, "/tunnel/import", nil).Want(t, 200)
 	var taken []tunnel.Imported
 	done.Into(t, &taken)
 	got = ""

@@ -81,11 +81,19 @@ func (p inputPlan) read(req *http.Request, in reflect.Value) error {
 		if err != nil {
 			return err
 		}
-		if later, ok := in.FieldByIndex(p.body).Addr().Interface().(interface{ keep([]byte) }); ok {
+		into := in.FieldByIndex(p.body).Addr()
+		if later, ok := into.Interface().(interface{ keep([]byte) }); ok {
 			later.keep(body)
 			return complaints.Err()
 		}
-		if _, err := wire.Decode(body, in.FieldByIndex(p.body).Addr().Interface()); err != nil {
+		if into.Elem().Kind() == reflect.Pointer {
+			if len(body) == 0 {
+				return complaints.Err()
+			}
+			into.Elem().Set(reflect.New(into.Elem().Type().Elem()))
+			into = into.Elem()
+		}
+		if _, err := wire.Decode(body, into.Interface()); err != nil {
 			if err := complaints.Merge(err); err != nil {
 				return err
 			}

@@ -96,7 +96,7 @@ func operation(registry huma.Registry, route *Route, failure *huma.Response) *hu
 		op.Parameters = append(op.Parameters, p)
 	}
 	if route.Body != nil {
-		op.RequestBody = &huma.RequestBody{Required: true, Content: jsonContent(route.Body.schema(registry, true))}
+		op.RequestBody = &huma.RequestBody{Required: !route.Body.Optional, Content: jsonContent(route.Body.schema(registry, true))}
 	}
 	ok := &huma.Response{Description: "Done."}
 	switch {

@@ -73,7 +73,9 @@ type SchemaSource struct {
 	Suffix string // of the schema's name, for the input forms of a type
 	New    bool   // required fields must be given
 	List   bool
-	Only   []string // the fields that an input form has; nil for all
+	// Optional says that a body may be left out.
+	Optional bool
+	Only     []string // the fields that an input form has; nil for all
 }
 
 // Router holds the routes of the API.
@@ -121,7 +123,7 @@ func (r *Router) Add(route Route, handle func(c *Call) error) {
 }
 
 // Handle registers a route whose answer is in the envelope. In is a struct: fields with a path or query tag come from
-// the URL, the field Body from the JSON body.
+// the URL, the field Body from the JSON body, which may be left out if that is a pointer.
 func Handle[In, Out any](r *Router, method, path string, p Policy, d Doc, fn func(c *Call, in In) (Out, error)) {
 	plan := planFor(reflect.TypeFor[In]())
 	route := Route{Doc: d, Method: method, Path: path, Policy: p, In: reflect.TypeFor[In](), Out: &SchemaSource{Type: reflect.TypeFor[Out]()}}
@@ -130,7 +132,11 @@ func Handle[In, Out any](r *Router, method, path string, p Policy, d Doc, fn fun
 	}
 	if plan.body != nil {
 		body := reflect.TypeFor[In]().FieldByIndex(plan.body).Type
-		route.Body = &SchemaSource{Type: body, Suffix: "Input", New: true}
+		optional := body.Kind() == reflect.Pointer
+		if optional {
+			body = body.Elem()
+		}
+		route.Body = &SchemaSource{Type: body, Suffix: "Input", New: true, Optional: optional}
 		if onto, ok := reflect.Zero(body).Interface().(interface{ source() *SchemaSource }); ok {
 			route.Body = onto.source()
 		}
