@@ -44,6 +44,7 @@ const (
 type twoSites struct {
 	main, branch   *rig
 	server, client string // paths of the tunnel interfaces
+	phone1         string // address of the first phone in the tunnel
 	branchZone     string // path of what gives the branch's tunnel a zone
 }
 
@@ -200,6 +201,7 @@ func (s *twoSites) phone(t *testing.T, name lab.Side) (v4, v6 string) {
 
 func phonesReachEverybody(t *testing.T, s *twoSites) {
 	first4, first6 := s.phone(t, "phone1")
+	s.phone1 = first4
 	second4, second6 := s.phone(t, "phone2")
 	s.serve(t, s.branch, "phone2")
 	s.reaches(t, s.branch, "phone1", lan4, "lan "+first4)
@@ -227,14 +229,18 @@ func everythingThroughTheTunnel(t *testing.T, s *twoSites) {
 	s.main.Must(t, http.MethodGet, "/nat-rules", nil, 200, &rules)
 	s.main.put(t, "/nat-rules/"+rules[0].ID, fields{"in_zone": "lan"})
 	s.main.put(t, s.server, fields{"client_routes": "0.0.0.0/0,::/0"})
-	phone, _ := s.phone(t, "phone3")
+	phone4, phone6 := s.phone(t, "phone3")
 	// Addresses that no router of the internet would know.
 	s.reaches(t, s.branch, lab.Lan, wan4, "wan "+branchTunnel4)
-	s.reaches(t, s.branch, "phone3", wan4, "wan "+phone)
-	// The rule that the console offers.
-	s.main.nat(t, fields{"kind": "masquerade", "out_zone": "wan", "src_cidr": "10.88.0.0/24", "protocol": "any"})
+	s.reaches(t, s.branch, "phone3", wan4, "wan "+phone4)
+	s.reaches(t, s.branch, "phone3", wan6, "wan "+phone6)
+	// The rule that the console offers, and its like for IPv6.
+	for _, network := range []string{"10.88.0.0/24", "fd00:88::/64"} {
+		s.main.nat(t, fields{"kind": "masquerade", "out_zone": "wan", "src_cidr": network, "protocol": "any"})
+	}
 	s.reaches(t, s.branch, lab.Lan, wan4, "wan "+gwWan4)
 	s.reaches(t, s.branch, "phone3", wan4, "wan "+gwWan4)
+	s.reaches(t, s.branch, "phone3", wan6, "wan "+gwWan6)
 
 	// The branch is still there for others: for who is near, and for who comes from the internet.
 	s.console(t, s.branch, lab.Lan, "10.20.0.1")
@@ -276,7 +282,7 @@ func mainGatewayBootsAnew(t *testing.T, s *twoSites) {
 	s.join(t)
 	s.serve(t, s.main, lab.Lan)
 	s.serve(t, s.main, lab.Wan)
-	s.reaches(t, s.branch, "phone1", lan4, "lan 10.88.0.2")
+	s.reaches(t, s.branch, "phone1", lan4, "lan "+s.phone1)
 	s.reaches(t, s.branch, lab.Lan, lan4, "lan "+branchTunnel4)
 	s.reaches(t, s.branch, lab.Lan, wan4, "wan "+gwWan4)
 }
