@@ -41,7 +41,7 @@ func (l *Lab) adopt(ctx context.Context, opts Options) error {
 	if err := ask(ctx, front, l.URL(), login.Token, http.MethodGet, "/api/v1/network/adoptable", nil, &found); err != nil {
 		return fmt.Errorf("asking for links: %w", err)
 	}
-	operations, err := adoption(found)
+	operations, err := adoption(found, l.Site)
 	if err != nil {
 		return err
 	}
@@ -68,9 +68,9 @@ type adoptable struct {
 }
 
 // adoption declares the gateway's end of each wire, with its addresses.
-func adoption(found []adoptable) ([]operation, error) {
+func adoption(found []adoptable, site int) ([]operation, error) {
 	var operations []operation
-	for _, w := range wires {
+	for _, w := range sites[site] {
 		n := slices.IndexFunc(found, func(a adoptable) bool { return a.Name == w.Link })
 		if n < 0 {
 			return nil, fmt.Errorf("the gateway does not offer %s for adoption", w.Link)

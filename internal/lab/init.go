@@ -58,7 +58,7 @@ func runInit(reports *json.Encoder) error {
 	if p.isolated() {
 		err := isolate(p)
 		if err == nil {
-			err = connect()
+			err = connect(p.Site)
 		}
 		if err != nil {
 			return reports.Encode(report{Denied: err.Error()})

@@ -31,7 +31,8 @@ import (
 // DefaultDir is the state folder of a lab that was not given one.
 const DefaultDir = "/var/lib/gateway-lab"
 
-// Side is one of the three network namespaces of a lab.
+// Side is one of the network namespaces of a lab. Besides the three that every lab has it is any that was made inside it with
+// "ip netns add".
 type Side string
 
 // The sides: the gateway stands between the two others.
@@ -120,13 +121,14 @@ func (l *Lab) Command(ctx context.Context, side Side, argv ...string) (*exec.Cmd
 
 // network is the file of a side's network namespace.
 func (l *Lab) network(side Side) (string, error) {
-	switch side {
-	case Gateway:
+	if side == Gateway {
 		return fmt.Sprintf("/proc/%d/ns/net", l.Init.PID), nil
-	case Wan, Lan:
-		return l.Path(namespaceFile(side)), nil
 	}
-	return "", fmt.Errorf("no side %q: want gateway, wan or lan", side)
+	file := l.Path(namespaceFile(side))
+	if info, err := os.Stat(file); err != nil || !info.Mode().IsRegular() {
+		return "", fmt.Errorf("no side %q: want gateway, wan or lan", side)
+	}
+	return file, nil
 }
 
 // Within runs do on a thread of this process that is on one of the sides. Sockets that it opens belong to that side, on

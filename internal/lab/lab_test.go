@@ -515,6 +515,42 @@ func TestTwoLabsSideBySide(t *testing.T) {
 	sh(t, two, lab.Lan, os.Args[0], "-test.run=^TestPing$", "-ping", "198.51.100.2")
 }
 
+func TestTwoSites(t *testing.T) {
+	one, two := up(t, lab.Options{}), up(t, lab.Options{Site: 1})
+	ping := func(from *lab.Lab, side lab.Side, address string) {
+		t.Helper()
+		sh(t, from, side, os.Args[0], "-test.run=^TestPing$", "-ping", address)
+	}
+	ping(two, lab.Lan, "10.20.0.1")
+	if hosts := sh(t, two, lab.Gateway, "cat", "/etc/hosts"); !strings.Contains(hosts, "\n203.0.113.2 wan.lab.internal wan\n") {
+		t.Error(hosts)
+	}
+	for range 2 { // the second time in place of the first
+		if err := one.Join(two); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for l, isp := range map[*lab.Lab][2]string{one: {"198.51.100.2", "2001:db8:1::2"}, two: {"203.0.113.2", "2001:db8:2::2"}} {
+		for _, address := range isp {
+			sh(t, l, lab.Gateway, "ip", "route", "add", "default", "via", address)
+		}
+	}
+	for _, address := range []string{"203.0.113.1", "203.0.113.2", "2001:db8:2::1", "2001:db8:2::2"} {
+		ping(one, lab.Gateway, address)
+	}
+	ping(two, lab.Gateway, "198.51.100.1")
+	sh(t, two, lab.Wan, "ip", "netns", "add", "elsewhere")
+	if links := sh(t, two, "elsewhere", "ip", "-brief", "link"); strings.Contains(links, "eth0") {
+		t.Error(links)
+	}
+	if _, err := two.Command(t.Context(), "nowhere", "true"); err == nil {
+		t.Error("a side that nobody made")
+	}
+	if err := one.Join(one); err == nil {
+		t.Error("joined with itself")
+	}
+}
+
 func TestKilledLabLeavesNothing(t *testing.T) {
 	dir := stateDir(t)
 	for range 2 { // the second time on what the first has left

@@ -205,7 +205,7 @@ func identify(p plan) error {
 	for path, content := range map[string]string{
 		"/etc/machine-id": id,
 		"/etc/hostname":   "gateway\n",
-		"/etc/hosts":      hosts,
+		"/etc/hosts":      hosts(p.Site),
 	} {
 		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err

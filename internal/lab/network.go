@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -22,41 +23,58 @@ type wire struct {
 // clientLink is the name of the client's end of a wire.
 const clientLink = "eth0"
 
-// wires are the network of a lab.
-var wires = []wire{
-	{Wan, "wan0", []string{"198.51.100.1/24", "2001:db8:1::1/64"}, []string{"198.51.100.2/24", "2001:db8:1::2/64"}},
-	{Lan, "lan0", []string{"10.10.0.1/24", "fd00:10::1/64"}, []string{"10.10.0.2/24", "fd00:10::2/64"}},
+// sites are the networks that a lab can have, see Options.Site. The wan side comes first.
+var sites = [][]wire{
+	{
+		{Wan, "wan0", []string{"198.51.100.1/24", "2001:db8:1::1/64"}, []string{"198.51.100.2/24", "2001:db8:1::2/64"}},
+		{Lan, "lan0", []string{"10.10.0.1/24", "fd00:10::1/64"}, []string{"10.10.0.2/24", "fd00:10::2/64"}},
+	}, {
+		{Wan, "wan0", []string{"203.0.113.1/24", "2001:db8:2::1/64"}, []string{"203.0.113.2/24", "2001:db8:2::2/64"}},
+		{Lan, "lan0", []string{"10.20.0.1/24", "fd00:20::1/64"}, []string{"10.20.0.2/24", "fd00:20::2/64"}},
+	},
 }
 
-// timeServer is the address of the time server on the wan side.
-const timeServer = "198.51.100.2"
-
 // hosts is the lab's /etc/hosts.
-const hosts = `127.0.0.1 localhost
-::1 localhost ip6-localhost
-127.0.1.1 gateway.lab.internal gateway
-198.51.100.2 wan.lab.internal wan
-2001:db8:1::2 wan.lab.internal wan
-10.10.0.2 lan.lab.internal lan
-fd00:10::2 lan.lab.internal lan
-`
+func hosts(site int) string {
+	text := "127.0.0.1 localhost\n::1 localhost ip6-localhost\n127.0.1.1 gateway.lab.internal gateway\n"
+	for _, w := range sites[site] {
+		for _, a := range w.Client {
+			text += fmt.Sprintf("%[1]s %[2]s.lab.internal %[2]s\n", bare(a), w.Side)
+		}
+	}
+	return text
+}
+
+// bare is an address without the length of its network.
+func bare(address string) string {
+	address, _, _ = strings.Cut(address, "/")
+	return address
+}
 
 // namespaceFile is where iproute2 looks for a network namespace, inside the lab.
 func namespaceFile(s Side) string { return filepath.Join("/run/netns", string(s)) }
 
 // connect makes the network of a lab. It runs in the gateway's network namespace.
-func connect() error {
-	for _, key := range []string{"net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding"} {
-		if err := os.WriteFile(filepath.Join("/proc/sys", key), []byte("1"), 0o644); err != nil {
-			return fmt.Errorf("turning forwarding on: %w", err)
-		}
+func connect(site int) error {
+	if err := turnForwardingOn("/proc"); err != nil {
+		return err
 	}
 	if err := raise("lo"); err != nil {
 		return err
 	}
-	for _, w := range wires {
+	for _, w := range sites[site] {
 		if err := w.connect(); err != nil {
 			return fmt.Errorf("connecting the %s side: %w", w.Side, err)
+		}
+	}
+	return nil
+}
+
+// turnForwardingOn makes a router of the network namespace of this thread.
+func turnForwardingOn(proc string) error {
+	for _, key := range []string{"ipv4/ip_forward", "ipv6/conf/all/forwarding"} {
+		if err := os.WriteFile(filepath.Join(proc, "sys/net", key), []byte("1"), 0o644); err != nil {
+			return fmt.Errorf("turning forwarding on: %w", err)
 		}
 	}
 	return nil
@@ -85,12 +103,8 @@ func (w wire) connect() error {
 			return err
 		}
 		for _, gateway := range w.Gateway {
-			ip, _, err := net.ParseCIDR(gateway)
-			if err != nil {
-				return err
-			}
-			if err := netlink.RouteAdd(&netlink.Route{Gw: ip}); err != nil {
-				return fmt.Errorf("adding the default route via %s: %w", ip, err)
+			if err := netlink.RouteAdd(&netlink.Route{Gw: net.ParseIP(bare(gateway))}); err != nil {
+				return fmt.Errorf("adding the default route via %s: %w", bare(gateway), err)
 			}
 		}
 		return nil

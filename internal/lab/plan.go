@@ -12,6 +12,7 @@ type plan struct {
 	Programs string   // the folder of the gateway's programs
 	Env      []string // added to the environment of the gateway's programs
 	Volatile bool     // without fsync
+	Site     int      // which networks it has
 	HAProxy  string   // the program that stands for the machine's HAProxy; empty for that itself
 	Reason   string   // why there are no namespaces; empty when there are
 }

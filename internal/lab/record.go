@@ -25,6 +25,7 @@ type record struct {
 	Init     process   `json:"init"`     // the first process of the namespaces
 	UI       string    `json:"ui"`       // where the UI is, on the machine
 	Programs string    `json:"programs"` // the folder of the gateway's programs
+	Site     int       `json:"site"`     // which networks it has
 	Reason   string    `json:"reason"`   // why there are no namespaces; empty when there are
 	Started  time.Time `json:"started"`
 }

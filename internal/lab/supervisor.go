@@ -139,7 +139,7 @@ func (s *supervisor) addTimeServer() {
 		Ready:   filepath.Join(folder, "pid"),
 		Stop:    syscall.SIGTERM, Grace: 5 * time.Second,
 	}
-	lines := []string{"local stratum 8", "allow", "bindaddress " + timeServer, "cmdport 0", "bindcmdaddress /", "pidfile " + spec.Ready}
+	lines := []string{"local stratum 8", "allow", "bindaddress " + bare(sites[s.plan.Site][0].Client[0]), "cmdport 0", "bindcmdaddress /", "pidfile " + spec.Ready}
 	log := newJournal(logFile(s.plan.Dir, WanTime))
 	u := s.add(newUnit(WanTime, func(ctx context.Context) (running, error) {
 		if err := os.MkdirAll(folder, 0o750); err != nil {

@@ -41,6 +41,8 @@ type Options struct {
 	Env []string
 	// Volatile does without fsync: a lab for tests, whose data need not survive the machine.
 	Volatile bool
+	// Site is which networks the lab has, 0 or 1. Labs of different sites can be joined, see Join.
+	Site int
 	// HAProxy is a program that the lab runs instead of the machine's HAProxy, for instance one of another version.
 	HAProxy string
 	// Progress hears of each step that is done.
@@ -70,7 +72,7 @@ func Up(ctx context.Context, opts Options) (*Lab, error) {
 	}
 	l := &Lab{
 		dir:    opts.Dir,
-		record: record{Outer: newProcess(os.Getpid()), UI: opts.UI, Programs: opts.Programs, Started: time.Now()},
+		record: record{Outer: newProcess(os.Getpid()), UI: opts.UI, Programs: opts.Programs, Site: opts.Site, Started: time.Now()},
 		up:     &upkeep{lock: lock, done: make(chan struct{})},
 	}
 	if err := l.boot(ctx, opts); err != nil {
@@ -111,6 +113,9 @@ func (o *Options) complete() (err error) {
 		if _, err := os.Stat(o.HAProxy); err != nil {
 			return fmt.Errorf("the HAProxy to run: %w", err)
 		}
+	}
+	if o.Site < 0 || o.Site >= len(sites) {
+		return fmt.Errorf("no site %d: there are %d", o.Site, len(sites))
 	}
 	if o.Progress == nil {
 		o.Progress = func(string) {}
@@ -163,7 +168,7 @@ func (l *Lab) boot(ctx context.Context, opts Options) error {
 	l.UI = listener.Addr().String()
 	opts.Progress("state folder " + l.dir)
 
-	p := plan{Dir: l.dir, Programs: opts.Programs, Env: opts.Env, Volatile: opts.Volatile, HAProxy: opts.HAProxy}
+	p := plan{Dir: l.dir, Programs: opts.Programs, Env: opts.Env, Volatile: opts.Volatile, Site: opts.Site, HAProxy: opts.HAProxy}
 	err = l.startInit(ctx, p, opts.Progress)
 	var no *deniedError
 	if errors.As(err, &no) {

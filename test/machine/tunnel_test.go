@@ -81,10 +81,10 @@ func (v *vpn) peer(t *testing.T, name string) (p tunnelPeer) {
 	return p
 }
 
-// device makes a device on the wan side from what the gateway says that its configuration is.
-func (v *vpn) device(t *testing.T, link string, p tunnelPeer) {
+// configure starts a WireGuard link on the wan side of a lab, from what the gateway says that the configuration of a peer is.
+func configure(t *testing.T, gateway, at *labtest.Lab, link string, p tunnelPeer) {
 	t.Helper()
-	res, err := v.Client().Get("http://gateway/api/v1/peers/" + p.ID + "/config")
+	res, err := gateway.Client().Get("http://gateway/api/v1/peers/" + p.ID + "/config")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,12 +94,18 @@ func (v *vpn) device(t *testing.T, link string, p tunnelPeer) {
 		t.Fatalf("%s %s %v", res.Status, text, err)
 	}
 	file := "/run/" + link + ".conf"
-	if err := os.WriteFile(v.Path(file), text, 0o600); err != nil {
+	if err := os.WriteFile(at.Path(file), text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	v.Run(t, lab.Wan, "wireguard-go", link)
+	at.Run(t, lab.Wan, "wireguard-go", link)
 	// wg-quick reads the file as it is, and leaves to wg what wg understands.
-	v.Run(t, lab.Wan, "bash", "-c", "wg-quick strip "+file+" > "+file+".stripped && wg setconf "+link+" "+file+".stripped")
+	at.Run(t, lab.Wan, "bash", "-c", "wg-quick strip "+file+" > "+file+".stripped && wg setconf "+link+" "+file+".stripped")
+}
+
+// device makes a device on the wan side.
+func (v *vpn) device(t *testing.T, link string, p tunnelPeer) {
+	t.Helper()
+	configure(t, v.Lab, v.Lab, link, p)
 	v.Run(t, lab.Wan, "ip", "address", "add", p.AllowedIPs, "dev", link)
 	v.Run(t, lab.Wan, "ip", "link", "set", link, "up")
 	for _, network := range []string{"10.88.0.0/24", "10.10.0.0/24"} {
