@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import type { Locator, Page } from '@playwright/test'
-import { byAPI, connect, expect, expectAccessible, leaveTunnelFile, logIn, makeUser, test } from './gateway'
+import { admin, byAPI, connect, expect, expectAccessible, leaveTunnelFile, logIn, makeUser, test } from './gateway'
 
 // Each test goes on where the one before it stopped.
 test.describe.configure({ mode: 'serial' })
@@ -18,7 +18,7 @@ const idOf = async (path: string, name: string) => (await stored(path)).find((on
 /** Where the tunnel of these tests is shown. */
 const tunnelPath = async () => `/vpn/tunnels/${await idOf('/tunnel/interfaces', 'wg0')}`
 
-test('a server is made, and its peer in one dialog, which connects and is switched off', async ({ page }) => {
+test('a server is made, and its peer in one dialog, which connects and is switched off', async ({ page, browser }) => {
   await page.goto('/vpn/tunnels')
   await expect(page.getByRole('heading', { name: 'No tunnel yet' })).toBeVisible()
   await page.getByRole('link', { name: 'Add a tunnel' }).click()
@@ -51,6 +51,15 @@ test('a server is made, and its peer in one dialog, which connects and is switch
   await expect(row(page, "Anna's phone").getByText('online', { exact: true })).toBeVisible()
   await expect(row(page, "Anna's phone")).toContainText('10.10.0.2:')
   await expectAccessible(page)
+
+  // Through the tunnel itself, the same switch would end the connection of the console: it asks.
+  const inside = await browser.newPage({ baseURL: 'https://10.8.0.1:3443' })
+  await logIn(inside, admin)
+  await inside.goto(await tunnelPath())
+  await row(inside, "Anna's phone").getByRole('switch').click()
+  await expect(inside.getByRole('dialog')).toContainText("it comes through Anna's phone of the tunnel wg0")
+  await inside.close()
+
   await row(page, "Anna's phone").getByRole('switch').click()
   await expect(page.getByText("Anna's phone is off")).toBeVisible()
 })

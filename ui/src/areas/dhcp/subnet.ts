@@ -13,7 +13,7 @@ interface Network {
 }
 
 /** A network as it is typed, whole or not yet. */
-export function parseNetwork(cidr: string): Network | null {
+function parseNetwork(cidr: string): Network | null {
   const [text = '', bits = ''] = cidr.trim().split('/')
   const ip = numberOf(text)
   if (ip === null || !/^([12]?\d|3[0-2])$/.test(bits)) return null

@@ -73,7 +73,7 @@ it('makes keys as WireGuard writes them', () => {
 
 describe('a full tunnel', () => {
   const tunnel = (part: Partial<Tunnel> = {}) =>
-    ({ mode: 'server', address_cidr: 'fd00:8::1/64,10.8.0.1/24', client_routes: '0.0.0.0/0,::/0', ...part }) as Tunnel
+    ({ mode: 'server', address_cidr: 'fd00:8::1/64,10.8.0.1/24', client_routes: '0.0.0.0/0', ...part }) as Tunnel
   const rule = (part: object = {}) => ({
     kind: 'masquerade' as const,
     enabled: true,
@@ -107,6 +107,19 @@ describe('a full tunnel', () => {
     { dst_cidr: '192.0.2.0/24' },
   ])('has it not by a rule with %j', (part) => {
     expect(unmasked(tunnel(), [rule(part)], 'vpn')).toBe('10.8.0.0/24')
+  })
+
+  it('needs one for each family that it carries', () => {
+    const both = { client_routes: '0.0.0.0/0,::/0' }
+    expect(unmasked(tunnel(both), [rule({ src_cidr: '10.8.0.0/24' })], undefined)).toBe('fd00:8::/64')
+    expect(
+      unmasked(tunnel(both), [rule({ src_cidr: '10.8.0.0/24' }), rule({ src_cidr: 'fd00:8::/48' })], undefined),
+    ).toBeUndefined()
+    expect(unmasked(tunnel(both), [rule()], undefined)).toBeUndefined()
+  })
+
+  it('needs none for addresses that the internet answers', () => {
+    expect(unmasked(tunnel({ client_routes: '::/0', address_cidr: '2001:db8:8::1/64' }), [], undefined)).toBeUndefined()
   })
 
   it.each([{ client_routes: '10.20.0.0/16' }, { client_routes: '' }, { mode: 'client' as const }])(

@@ -1,12 +1,12 @@
 import type { NatRule, Tunnel } from '../../api/types'
 import type { Values } from '../../kit/fields'
-import { networkOf, parseNetwork } from '../dhcp/subnet'
+import { holds, type Prefix, parsePrefix, textOf } from './prefix'
 
 export const listOf = (text: unknown) =>
   String(text ?? '')
     .split(',')
     .filter(Boolean)
-const textOf = (list: unknown) => (Array.isArray(list) ? list.join(',') : '')
+const joined = (list: unknown) => (Array.isArray(list) ? list.join(',') : '')
 
 /** Lists are one text in the API and several entries in a form. */
 function shapeOf(lists: readonly string[], write: (values: Values) => Values) {
@@ -14,7 +14,7 @@ function shapeOf(lists: readonly string[], write: (values: Values) => Values) {
     ...values,
     ...Object.fromEntries(lists.filter((name) => name in values).map((name) => [name, change(values[name])])),
   })
-  return { read: (row: Values): Values => each(row, listOf), write: (values: Values) => write(each(values, textOf)) }
+  return { read: (row: Values): Values => each(row, listOf), write: (values: Values) => write(each(values, joined)) }
 }
 
 export const everything = ['0.0.0.0/0', '::/0']
@@ -30,7 +30,7 @@ export const tunnelShape = shapeOf(['address_cidr', 'client_routes', 'dns', 'ups
         upstream_public_key: '',
         upstream_endpoint: '',
         upstream_preshared_key: '',
-        upstream_allowed_ips: textOf(everything),
+        upstream_allowed_ips: joined(everything),
         upstream_keepalive: keepalive,
       }),
 }))
@@ -65,23 +65,25 @@ export function propose(rows: readonly Pick<Tunnel, 'name' | 'address_cidr' | 'l
     active: true,
     upstream_endpoint: '',
     upstream_public_key: '',
-    upstream_allowed_ips: textOf(everything),
+    upstream_allowed_ips: joined(everything),
     upstream_keepalive: keepalive,
   }
 }
 
-/** Whether its peers send everything through it, to the internet too. */
-export const isFull = ({ mode, client_routes }: Pick<Tunnel, 'mode' | 'client_routes'>) =>
-  mode === 'server' && listOf(client_routes).some((network) => everything.includes(network))
+/** Whether its peers send everything of the family of a network through it, to the internet too. */
+const isFull = ({ mode, client_routes }: Tunnel, { width }: Prefix) =>
+  mode === 'server' && listOf(client_routes).includes(width === 32 ? '0.0.0.0/0' : '::/0')
+
+/** IPv6 addresses that the internet answers by themselves. */
+const globalV6 = '2000::/3'
 
 type Masquerade = Pick<NatRule, 'kind' | 'enabled' | 'in_zone' | 'out_zone' | 'protocol' | 'src_cidr' | 'dst_cidr'>
 
 /**
- * The IPv4 network of a full tunnel whose packets would leave for the internet with addresses that nobody there can
- * answer; none when a masquerade rule sees to it.
+ * The first network of a full tunnel whose packets would leave for the internet with addresses that nobody there can
+ * answer; none when masquerade rules see to it.
  */
 export function unmasked(tunnel: Tunnel, rules: readonly Masquerade[], zone: string | undefined): string | undefined {
-  if (!isFull(tunnel)) return undefined
   const outward = rules.filter(
     (rule) =>
       rule.kind === 'masquerade' &&
@@ -91,13 +93,14 @@ export function unmasked(tunnel: Tunnel, rules: readonly Masquerade[], zone: str
       ['any', 'wan'].includes(rule.out_zone) &&
       ['any', zone].includes(rule.in_zone),
   )
-  const covers = (network: string) => outward.some(({ src_cidr }) => !src_cidr || holds(src_cidr, network))
-  return listOf(tunnel.address_cidr)
-    .map(networkOf)
-    .find((network) => network && !covers(network))
-}
-
-function holds(outer: string, inner: string): boolean {
-  const [around, within] = [parseNetwork(outer), parseNetwork(inner)]
-  return !!around && !!within && around.base <= within.base && around.base + around.size >= within.base + within.size
+  const within = (cidr: string, network: Prefix) => {
+    const around = parsePrefix(cidr)
+    return !!around && holds(around, network)
+  }
+  const answered = (network: Prefix) =>
+    within(globalV6, network) || outward.some(({ src_cidr }) => !src_cidr || within(src_cidr, network))
+  const network = listOf(tunnel.address_cidr)
+    .map(parsePrefix)
+    .find((one) => one && isFull(tunnel, one) && !answered(one))
+  return network ? textOf(network) : undefined
 }
