@@ -27,8 +27,11 @@ const (
 	// talks meanwhile. Programs that do WireGuard's work meet in one folder whatever their side.
 	tunnelOurs, tunnelBare, tunnelDevice = "gwtun0", "gwbare0", "gwdev0"
 	tunnelHere, tunnelThere              = "10.88.0.1", "10.88.0.2"
-	// tunnelChanges is how many peers come, change and go on each side. The first prepare their statements and do not count.
-	tunnelChanges, tunnelFirst = 100, 5
+	// tunnelRounds is how often both sizes are measured, in turns.
+	tunnelRounds = 3
+	// tunnelChanges is how many peers come, change and go on each side in a round. The first prepare their statements and do not
+	// count.
+	tunnelChanges, tunnelFirst = 40, 5
 	// tunnelPause is between two packets of the peer that talks.
 	tunnelPause = 2 * time.Millisecond
 )
@@ -59,20 +62,24 @@ func measureTunnel(ctx context.Context, s settings) (goals []goal, err error) {
 		return nil, err
 	}
 	defer b.agent.stop()
-	few, many := 10, max(10, 10_000/s.shrink)
-	var times [2][]float64
-	for i, n := range []int{few, many} {
-		fmt.Println("one more peer beside", n, "others; load", loadAverage())
-		got, took, err := b.oneMore(ctx, n)
-		if err != nil {
-			return nil, err
+	sizes := []*tunnelSize{{others: 10}, {others: max(10, 10_000/s.shrink)}}
+	for range tunnelRounds {
+		for _, x := range sizes {
+			fmt.Println("one more peer beside", x.others, "others; load", loadAverage())
+			if err := b.round(ctx, x); err != nil {
+				return nil, err
+			}
 		}
-		goals, times[i] = append(goals, got...), took
 	}
-	for i, v := range tunnelVerbs {
-		goals = append(goals, goal{fmt.Sprintf("N1 peer %s, beside %d / beside %d", v.name, many, few), times[1][i] / times[0][i], "x", 1.3, false, milliseconds(times[1][i], times[0][i])})
+	few, many := sizes[0], sizes[1]
+	for _, x := range sizes {
+		goals = append(goals, x.goals()...)
 	}
-	got, err := b.whole(many)
+	for i, verb := range tunnelVerbs {
+		at, before := median(many.ours[i]), median(few.ours[i])
+		goals = append(goals, goal{fmt.Sprintf("N1 peer %s, %d peers / %d peers", verb.name, many.others, few.others), at / before, "x", 1.3, false, milliseconds(at, before)})
+	}
+	got, err := b.whole(many.others)
 	return append(goals, got...), err
 }
 
@@ -188,50 +195,62 @@ var tunnelVerbs = []struct {
 		}},
 }
 
-// oneMore has peers come, change and go beside n others while one talks, and answers how long each takes.
-func (b *tunnelBench) oneMore(ctx context.Context, n int) (goals []goal, medians []float64, err error) {
-	if err := b.fill(ctx, n); err != nil {
-		return nil, nil, err
+// tunnelSize is what was measured beside a number of other peers.
+type tunnelSize struct {
+	others     int
+	ours, bare [3][]float64 // by verb
+	sent, lost int
+}
+
+func (x *tunnelSize) goals() (goals []goal) {
+	for i, verb := range tunnelVerbs {
+		ours, bare := median(x.ours[i]), median(x.bare[i])
+		goals = append(goals, goal{fmt.Sprintf("N1 peer %s / commit + bare update, %d peers", verb.name, x.others), ours / bare, "x", 2, false, milliseconds(ours, bare) + "; p95 " + milliseconds(p95(x.ours[i]), p95(x.bare[i]))})
+	}
+	return append(goals, goal{"   packets of another peer lost meanwhile", float64(x.lost), "", 0, false, fmt.Sprintf("of %d", x.sent)})
+}
+
+// round has peers come, change and go while another one talks.
+func (b *tunnelBench) round(ctx context.Context, x *tunnelSize) error {
+	if err := b.fill(ctx, x.others); err != nil {
+		return err
 	}
 	talk, err := b.talk()
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
 	defer talk.close()
 	ours, theirs := make([]tunnelPeer, tunnelChanges), make([]tunnelPeer, tunnelChanges)
 	for v, verb := range tunnelVerbs {
-		var sides [2][]float64
 		for i := range tunnelChanges {
 			us, them := &ours[i], &theirs[i]
 			us.name, us.network = fmt.Sprintf("ours %d", i), fmt.Sprintf("10.88.%d.%d/32", 200+v, i)
 			them.name, them.network = fmt.Sprintf("theirs %d", i), fmt.Sprintf("10.89.%d.%d/32", 200+v, i)
 			took, err := seconds(func() error { return verb.ours(b, us) })
 			if err != nil {
-				return nil, nil, err
+				return err
 			}
 			statement, args := verb.bare(b, them)
 			commit, err := seconds(func() error { return bareTransaction(ctx, b.pool, statement, args...) })
 			if err != nil {
-				return nil, nil, err
+				return err
 			}
 			update, err := b.agent.tell(fmt.Sprintf("%s %s %s", verb.name, them.key(), them.network))
 			if err != nil {
-				return nil, nil, err
+				return err
 			}
 			if i >= tunnelFirst {
-				sides[0], sides[1] = append(sides[0], took), append(sides[1], commit+update)
+				x.ours[v], x.bare[v] = append(x.ours[v], took), append(x.bare[v], commit+update)
 			}
 		}
-		us, them := median(sides[0]), median(sides[1])
-		medians = append(medians, us)
-		goals = append(goals, goal{fmt.Sprintf("N1 peer %s / commit + update of one peer, %d peers", verb.name, n), us / them, "x", 2, false, milliseconds(us, them) + "; p95 " + milliseconds(p95(sides[0]), p95(sides[1]))})
 		// To read a tunnel of many takes far longer than to change it, so that it is asked when nothing is measured.
-		if err := b.verify(ours, n+1, verb.left); err != nil {
-			return nil, nil, fmt.Errorf("after peers were %s: %w", verb.name, err)
+		if err := b.verify(ours, x.others+1, verb.left); err != nil {
+			return fmt.Errorf("after peers were %s: %w", verb.name, err)
 		}
 	}
 	sent, lost := talk.end()
-	return append(goals, goal{fmt.Sprintf("   packets of another peer lost, %d peers", n), float64(lost), "", 0, false, fmt.Sprintf("of %d", sent)}), medians, nil
+	x.sent, x.lost = x.sent+sent, x.lost+lost
+	return nil
 }
 
 // verify complains unless the gateway's tunnel has the peers that it shall have besides the others, with their networks.
@@ -411,7 +430,7 @@ func tunnelAgent() error {
 	})
 }
 
-// fillTunnel gives the bare tunnel a number of peers in the place of all others.
+// fillTunnel gives the bare tunnel, when it has none, a number of peers.
 func fillTunnel(wireguard *wgctrl.Client, number string) (float64, error) {
 	n, err := strconv.Atoi(number)
 	if err != nil {
@@ -421,7 +440,10 @@ func fillTunnel(wireguard *wgctrl.Client, number string) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	c := wgtypes.Config{PrivateKey: &private, ReplacePeers: true}
+	if err := wireguard.ConfigureDevice(tunnelBare, wgtypes.Config{PrivateKey: &private, ReplacePeers: true}); err != nil {
+		return 0, err
+	}
+	var c wgtypes.Config
 	for i := range n {
 		at := net.IPNet{IP: net.IPv4(10, 89, byte((i+3)>>8), byte(i+3)), Mask: net.CIDRMask(32, 32)}
 		c.Peers = append(c.Peers, wgtypes.PeerConfig{PublicKey: sha256.Sum256(fmt.Appendf(nil, "peer %d", i)), ReplaceAllowedIPs: true, AllowedIPs: []net.IPNet{at}})
