@@ -19,6 +19,7 @@ import (
 
 // bench is a lab with its database and its API.
 type bench struct {
+	dir  string
 	lab  *lab.Lab
 	pool *pgxpool.Pool
 	api  *client
@@ -29,29 +30,36 @@ func newBench(ctx context.Context, s settings) (*bench, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := os.Chmod(dir, 0o755); err != nil {
-		return nil, err
-	}
-	l, err := lab.Up(ctx, lab.Options{Dir: dir, UI: "127.0.0.1:0", Programs: s.programs, AdminEmail: email, AdminPassword: secret})
-	if err != nil {
-		return nil, err
-	}
-	pool, err := pgxpool.New(ctx, private.URL(l.Path("/run/postgresql"), "gateway"))
-	if err != nil {
-		return nil, errors.Join(err, l.Down())
-	}
-	b := &bench{lab: l, pool: pool, api: newClient(l.Path("/run/gateway/control.sock"), "http://gateway/api/v1", "")}
-	if err := b.api.waitReady(); err != nil {
+	b := &bench{dir: dir}
+	if err := b.start(ctx, s); err != nil {
 		b.close()
 		return nil, err
 	}
 	return b, nil
 }
 
+func (b *bench) start(ctx context.Context, s settings) (err error) {
+	if err := os.Chmod(b.dir, 0o755); err != nil {
+		return err
+	}
+	if b.lab, err = lab.Up(ctx, lab.Options{Dir: b.dir, UI: "127.0.0.1:0", Programs: s.programs, AdminEmail: email, AdminPassword: secret}); err != nil {
+		return err
+	}
+	if b.pool, err = pgxpool.New(ctx, private.URL(b.lab.Path("/run/postgresql"), "gateway")); err != nil {
+		return err
+	}
+	b.api = newClient(b.lab.Path("/run/gateway/control.sock"), "http://gateway/api/v1", "")
+	return b.api.waitReady()
+}
+
 func (b *bench) close() {
-	b.pool.Close()
-	_ = b.lab.Down()
-	os.RemoveAll(b.lab.Dir())
+	if b.pool != nil {
+		b.pool.Close()
+	}
+	if b.lab != nil {
+		_ = b.lab.Down()
+	}
+	os.RemoveAll(b.dir)
 }
 
 // change makes a change through the API, after which a component, if one is named, has to be live.

@@ -199,18 +199,7 @@ func (p *proxyBench) counts() (reloads, changes int, err error) {
 
 // change sends a change, which has to be live when that is answered.
 func (p *proxyBench) change(method, path string, body any) error {
-	content, err := json.Marshal(body)
-	if err != nil {
-		return err
-	}
-	res, said, err := p.api.do(method, path, content)
-	if err != nil {
-		return err
-	}
-	if live := res.Header.Get("Gateway-Apply"); res.StatusCode >= 300 || live != "reverse-proxy=live" {
-		return fmt.Errorf("%s %s answers %d, %s: %s", method, path, res.StatusCode, live, said)
-	}
-	return nil
+	return p.bench.change("reverse-proxy", method, path, body, nil)
 }
 
 // Where HAProxy answers in the lab.

@@ -29,7 +29,7 @@ func (p *proxyBench) peer(ctx context.Context, domains int) (float64, error) {
 	n := p.peers[domains]
 	if n == nil {
 		var err error
-		if n, err = startNginx(filepath.Join(p.lab.Dir(), fmt.Sprintf("nginx%d", domains)), domains); err != nil {
+		if n, err = startNginx(filepath.Join(p.dir, fmt.Sprintf("nginx%d", domains)), domains); err != nil {
 			return 0, fmt.Errorf("nginx: %w", err)
 		}
 		p.peers[domains] = n

@@ -299,7 +299,7 @@ func (b *tunnelBench) whole(n int) (goals []goal, err error) {
 	}
 	return append(goals,
 		goal{fmt.Sprintf("   full apply, nothing differs, %d peers", n), times[0], "s", 0, true, "for scale"},
-		goal{fmt.Sprintf("   tunnel anew / bare update of %d peers", n), times[1] / times[2], "x", 0, true, milliseconds(times[1:]...)}), b.verify(nil, n+1, 0)
+		goal{fmt.Sprintf("   tunnel anew / bare update of %d peers", n), times[1] / times[2], "x", 0, true, "for scale; " + milliseconds(times[1:]...)}), b.verify(nil, n+1, 0)
 }
 
 // talk is the peer on the wan side that sends packets to the gateway, which sends them back.
