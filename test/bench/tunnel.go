@@ -321,7 +321,7 @@ func (b *tunnelBench) talk() (*talk, error) {
 	}
 	t.gateway = echo
 	if err := b.lab.Within(lab.Wan, func() (err error) { t.peer, err = net.DialUDP("udp", nil, at); return err }); err != nil {
-		echo.Close()
+		_ = echo.Close()
 		return nil, err
 	}
 	go func() {
