@@ -28,10 +28,10 @@ const (
 	tunnelOurs, tunnelBare, tunnelDevice = "gwtun0", "gwbare0", "gwdev0"
 	tunnelHere, tunnelThere              = "10.88.0.1", "10.88.0.2"
 	// tunnelRounds is how often both sizes are measured, in turns.
-	tunnelRounds = 3
+	tunnelRounds = 5
 	// tunnelChanges is how many peers come, change and go on each side in a round. The first prepare their statements and do not
 	// count.
-	tunnelChanges, tunnelFirst = 40, 5
+	tunnelChanges, tunnelFirst = 100, 5
 	// tunnelPause is between two packets of the peer that talks.
 	tunnelPause = 2 * time.Millisecond
 )
