@@ -178,7 +178,7 @@ func (f *filterBench) notes(ctx context.Context) (goal, error) {
 			return 0, err
 		}
 		var files float64
-		for _, name := range []string{kept, "/var/lib/gateway/good/packet-filter.json"} {
+		for _, name := range []string{kept, "/var/lib/gateway/good/packet-filter/list.json"} {
 			info, err := os.Stat(filepath.Clean(f.lab.Path(name)))
 			if err != nil {
 				return 0, err
