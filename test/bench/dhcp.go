@@ -3,21 +3,14 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
-	"strings"
 	"sync"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
-	"edge.internal/gateway/internal/kit/db/private"
 	"edge.internal/gateway/internal/kit/host"
-	"edge.internal/gateway/internal/lab"
 )
 
 const (
@@ -29,7 +22,7 @@ const (
 
 // dhcpBench is a lab whose Kea has many reservations.
 type dhcpBench struct {
-	*lab.Lab
+	*bench
 	machine *host.System
 	subnet  string
 }
@@ -38,21 +31,13 @@ type dhcpBench struct {
 func measureDHCP(ctx context.Context, s settings) ([]goal, error) {
 	n := dhcpReservations / s.shrink
 	fmt.Println("one more DHCP reservation beside", n, "others; load", loadAverage())
-	dir, err := os.MkdirTemp("", "gateway-bench-")
+	r, err := newBench(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(dir)
-	if err := os.Chmod(dir, 0o755); err != nil {
-		return nil, err
-	}
-	l, err := lab.Up(ctx, lab.Options{Dir: dir, UI: "127.0.0.1:0", Programs: s.programs, AdminEmail: email, AdminPassword: secret})
-	if err != nil {
-		return nil, err
-	}
-	defer l.Down() //nolint:errcheck // the bench is over
-	b := &dhcpBench{Lab: l}
-	if b.machine, err = host.New(host.Options{Root: l.Path("/"), Units: l.Units()}); err != nil {
+	defer r.close()
+	b := &dhcpBench{bench: r}
+	if b.machine, err = host.New(host.Options{Root: r.lab.Path("/"), Units: r.lab.Units()}); err != nil {
 		return nil, err
 	}
 	if err := b.fill(ctx, n); err != nil {
@@ -61,7 +46,7 @@ func measureDHCP(ctx context.Context, s settings) ([]goal, error) {
 	made := 0
 	add := func() error {
 		made++
-		return b.reserve(ctx, made)
+		return b.reserve(made)
 	}
 	bare := func() error { return b.machine.LeaseServerAsk(ctx, host.LeaseServerReload, nil, nil) }
 	for range 3 { // the first prepare their statements
@@ -84,7 +69,7 @@ func measureDHCP(ctx context.Context, s settings) ([]goal, error) {
 	if err != nil {
 		return nil, err
 	}
-	flight, err := b.inFlight(ctx, made)
+	flight, err := b.inFlight(made)
 	if err != nil {
 		return nil, err
 	}
@@ -97,22 +82,13 @@ func measureDHCP(ctx context.Context, s settings) ([]goal, error) {
 
 // fill makes a subnet with its reservations, and turns the server on.
 func (b *dhcpBench) fill(ctx context.Context, n int) error {
-	var row struct{ Data struct{ ID string } }
-	body := `{"interface":"lan0","cidr":"10.10.0.0/16","range_start":"10.10.240.0","range_end":"10.10.250.0"}`
-	said, err := b.call(ctx, http.MethodPost, "/dhcp/subnets", body, 201)
-	if err != nil {
+	var row struct{ ID string }
+	body := map[string]any{"interface": "lan0", "cidr": "10.10.0.0/16", "range_start": "10.10.240.0", "range_end": "10.10.250.0"}
+	if err := b.change("dhcp", http.MethodPost, "/dhcp/subnets", body, &row); err != nil {
 		return err
 	}
-	if err := json.Unmarshal(said, &row); err != nil {
-		return err
-	}
-	b.subnet = row.Data.ID
-	pool, err := pgxpool.New(ctx, private.URL(b.Path("/run/postgresql"), "gateway"))
-	if err != nil {
-		return err
-	}
-	defer pool.Close()
-	_, err = pool.Exec(ctx, `
+	b.subnet = row.ID
+	_, err := b.pool.Exec(ctx, `
 		INSERT INTO dhcp_reservations (id, created_at, updated_at, subnet_id, mac, ip, hostname)
 		SELECT gen_random_uuid(), now(), now(), $1, '02:00:00:00:' || lpad(to_hex(i / 256), 2, '0') || ':' || lpad(to_hex(i % 256), 2, '0'),
 			'10.10.' || 1 + i / 250 || '.' || i % 250, 'host-' || i
@@ -120,43 +96,24 @@ func (b *dhcpBench) fill(ctx context.Context, n int) error {
 	if err != nil {
 		return err
 	}
-	_, err = b.call(ctx, http.MethodPut, "/dhcp/settings", `{"enabled":true}`, 200)
-	return err
+	return b.change("dhcp", http.MethodPut, "/dhcp/settings", map[string]any{"enabled": true}, nil)
 }
 
 // reserve adds a reservation and waits until it is live.
-func (b *dhcpBench) reserve(ctx context.Context, i int) error {
-	body := fmt.Sprintf(`{"subnet_id":%q,"mac":"02:00:00:01:%02x:%02x","ip":"10.10.%d.%d","hostname":"made-%d"}`, b.subnet, i>>8, i&255, 200+i/250, i%250, i)
-	_, err := b.call(ctx, http.MethodPost, "/dhcp/reservations", body, 201)
-	return err
-}
-
-// call makes a change that has to be live.
-func (b *dhcpBench) call(ctx context.Context, method, path, body string, status int) ([]byte, error) {
-	req, err := http.NewRequestWithContext(ctx, method, "http://gateway/api/v1"+path, strings.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	res, err := b.Client().Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer res.Body.Close()
-	said, err := io.ReadAll(res.Body)
-	if err == nil && (res.StatusCode != status || !strings.Contains(res.Header.Get("Gateway-Apply"), "dhcp=live")) {
-		err = fmt.Errorf("%s %s answers %d, %s: %s", method, path, res.StatusCode, res.Header.Get("Gateway-Apply"), said)
-	}
-	return said, err
+func (b *dhcpBench) reserve(i int) error {
+	return b.change("dhcp", http.MethodPost, "/dhcp/reservations", map[string]any{
+		"subnet_id": b.subnet, "mac": fmt.Sprintf("02:00:00:01:%02x:%02x", i>>8, i&255), "ip": fmt.Sprintf("10.10.%d.%d", 200+i/250, i%250), "hostname": fmt.Sprintf("made-%d", i),
+	}, nil)
 }
 
 // reloads is how often Kea has read its file anew.
 func (b *dhcpBench) reloads() (int, error) {
-	log, err := os.ReadFile(b.Log(host.Kea))
+	log, err := os.ReadFile(b.lab.Log(host.Kea))
 	return bytes.Count(log, []byte("DHCP4_DYNAMIC_RECONFIGURATION_SUCCESS")), err
 }
 
 // inFlight makes changes at once, and answers how many reloads they took.
-func (b *dhcpBench) inFlight(ctx context.Context, made int) (int, error) {
+func (b *dhcpBench) inFlight(made int) (int, error) {
 	before, err := b.reloads()
 	if err != nil {
 		return 0, err
@@ -164,7 +121,7 @@ func (b *dhcpBench) inFlight(ctx context.Context, made int) (int, error) {
 	failures := make([]error, dhcpInFlight)
 	var changes sync.WaitGroup
 	for i := range dhcpInFlight {
-		changes.Go(func() { failures[i] = b.reserve(ctx, made+1+i) })
+		changes.Go(func() { failures[i] = b.reserve(made + 1 + i) })
 	}
 	changes.Wait()
 	after, err := b.reloads()

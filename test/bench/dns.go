@@ -7,23 +7,18 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/miekg/dns"
 
-	"edge.internal/gateway/internal/kit/db/private"
 	"edge.internal/gateway/internal/lab"
 )
 
 // dnsBench is a lab with a resolver on its wan side, which counts what it is asked.
 type dnsBench struct {
-	lab   *lab.Lab
-	pool  *pgxpool.Pool
-	api   *client
+	*bench
 	asked atomic.Int64
 	// client asks unbound over conn.
 	client dns.Client
@@ -36,27 +31,12 @@ type dnsBench struct {
 // measureDNS compares one more record, until it is answered, with its commit and the bare order to unbound.
 func measureDNS(ctx context.Context, s settings) (goals []goal, err error) {
 	fmt.Println("a lab, with unbound")
-	dir, err := os.MkdirTemp("", "gateway-bench-")
+	r, err := newBench(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(dir)
-	if err := os.Chmod(dir, 0o755); err != nil {
-		return nil, err
-	}
-	b := &dnsBench{ours: rowID("dns", 0), theirs: rowID("dns", 1), client: dns.Client{Timeout: 5 * time.Second}}
-	if b.lab, err = lab.Up(ctx, lab.Options{Dir: dir, UI: "127.0.0.1:0", Programs: s.programs, AdminEmail: email, AdminPassword: secret}); err != nil {
-		return nil, err
-	}
-	defer b.lab.Down() //nolint:errcheck // the bench is over
-	if b.pool, err = pgxpool.New(ctx, private.URL(b.lab.Path("/run/postgresql"), "gateway")); err != nil {
-		return nil, err
-	}
-	defer b.pool.Close()
-	b.api = newClient(b.lab.Path("/run/gateway/control.sock"), "http://gateway/api/v1", "")
-	if err := b.api.waitReady(); err != nil {
-		return nil, err
-	}
+	defer r.close()
+	b := &dnsBench{bench: r, ours: rowID("dns", 0), theirs: rowID("dns", 1), client: dns.Client{Timeout: 5 * time.Second}}
 	stop, err := b.serveWorld()
 	if err != nil {
 		return nil, err
@@ -66,7 +46,7 @@ func measureDNS(ctx context.Context, s settings) (goals []goal, err error) {
 		return nil, err
 	}
 	defer b.conn.Close()
-	if err := b.post(http.MethodPut, "/dns/settings", map[string]any{"upstream_forwards": []string{"198.51.100.2"}, "dnssec_validation": false}, 200); err != nil {
+	if err := b.change("dns", http.MethodPut, "/dns/settings", map[string]any{"upstream_forwards": []string{"198.51.100.2"}, "dnssec_validation": false}, nil); err != nil {
 		return nil, err
 	}
 	for _, n := range []int{100 / s.shrink, 10000 / s.shrink} {
@@ -96,18 +76,6 @@ func (b *dnsBench) serveWorld() (stop func(), err error) {
 	}
 	go func() { _ = server.ActivateAndServe() }() // until it is shut down
 	return func() { _ = server.Shutdown() }, nil
-}
-
-func (b *dnsBench) post(method, path string, body any, status int) error {
-	content, err := json.Marshal(body)
-	if err != nil {
-		return err
-	}
-	res, said, err := b.api.do(method, path, content)
-	if err == nil && res.StatusCode != status {
-		err = fmt.Errorf("%s %s answers %d: %s", method, path, res.StatusCode, said)
-	}
-	return err
 }
 
 func (b *dnsBench) reloads() (int, error) {
@@ -144,7 +112,7 @@ func (b *dnsBench) fill(ctx context.Context, n int) error {
 			return err
 		}
 	}
-	return b.post(http.MethodPost, "/system/render-configs", nil, 200)
+	return b.change("", http.MethodPost, "/system/render-configs", nil, nil)
 }
 
 // dial lets the bench ask unbound as the gateway itself does.
@@ -185,18 +153,7 @@ func (b *dnsBench) order(text string) error {
 // already, so that gateway and unbound stay in agreement.
 func (b *dnsBench) bare(ctx context.Context) error {
 	address := fmt.Sprintf("10.2.%d.%d", b.made/250, b.made%250)
-	tx, err := b.pool.Begin(ctx)
-	if err != nil {
-		return err
-	}
-	defer tx.Rollback(ctx) //nolint:errcheck // does nothing after the commit
-	if _, err := tx.Exec(ctx, `INSERT INTO dns_records (id, created_at, updated_at, zone_id, name, type, value, ttl) VALUES ($1, now(), now(), $2, '@', 'A', $3, 3600)`, uuid.New(), b.theirs, address); err != nil {
-		return err
-	}
-	if _, err := tx.Exec(ctx, `INSERT INTO audit_entries VALUES (gen_random_uuid(), now(), 'bench', 'bench', '', '', '{}')`); err != nil {
-		return err
-	}
-	if err := tx.Commit(ctx); err != nil {
+	if err := bareTransaction(ctx, b.pool, `INSERT INTO dns_records (id, created_at, updated_at, zone_id, name, type, value, ttl) VALUES ($1, now(), now(), $2, '@', 'A', $3, 3600)`, uuid.New(), b.theirs, address); err != nil {
 		return err
 	}
 	return b.order("local_data theirs.lan. 3600 IN A " + address)
@@ -220,7 +177,7 @@ func (b *dnsBench) oneMore(ctx context.Context, n int) ([]goal, error) {
 		b.made++
 		name := fmt.Sprintf("made%d", b.made)
 		ours, err := seconds(func() error {
-			if err := b.post(http.MethodPost, "/dns/records", map[string]any{"zone_id": b.ours, "name": name, "type": "A", "value": "10.3.0.1"}, 201); err != nil {
+			if err := b.change("dns", http.MethodPost, "/dns/records", map[string]any{"zone_id": b.ours, "name": name, "type": "A", "value": "10.3.0.1"}, nil); err != nil {
 				return err
 			}
 			return b.resolve(name + ".ours.lan.")

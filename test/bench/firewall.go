@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -15,11 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
-	"edge.internal/gateway/internal/kit/db/private"
 	"edge.internal/gateway/internal/kit/host"
-	"edge.internal/gateway/internal/lab"
 )
 
 // measureFirewall compares what a change of the packet filter costs with the bare load of the same table, and what reading
@@ -61,55 +56,28 @@ func measureFirewall(ctx context.Context, s settings) ([]goal, error) {
 
 // filterBench is a lab, its database, and an agent in its network.
 type filterBench struct {
-	lab   *lab.Lab
-	pool  *pgxpool.Pool
-	dir   string
-	agent *exec.Cmd
-	ask   io.WriteCloser
-	told  *bufio.Scanner
+	*bench
+	agent *agent
 	made  int
 	rule  string
 }
 
 func newFilterBench(ctx context.Context, s settings) (*filterBench, error) {
-	dir, err := os.MkdirTemp("", "gateway-bench-")
+	r, err := newBench(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	f := &filterBench{dir: dir}
-	if err := os.Chmod(dir, 0o755); err != nil {
+	f := &filterBench{bench: r}
+	if f.agent, err = r.startAgent(ctx, "filter-agent"); err != nil {
+		r.close()
 		return nil, err
 	}
-	if f.lab, err = lab.Up(ctx, lab.Options{Dir: dir, UI: "127.0.0.1:0", Programs: s.programs, AdminEmail: email, AdminPassword: secret}); err != nil {
-		return nil, err
-	}
-	if f.pool, err = pgxpool.New(ctx, private.URL(f.lab.Path("/run/postgresql"), "gateway")); err != nil {
-		return nil, err
-	}
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	if f.agent, err = f.lab.Command(ctx, lab.Gateway, self, "filter-agent"); err != nil {
-		return nil, err
-	}
-	if f.ask, err = f.agent.StdinPipe(); err != nil {
-		return nil, err
-	}
-	out, err := f.agent.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	f.told, f.agent.Stderr = bufio.NewScanner(out), os.Stderr
-	return f, f.agent.Start()
+	return f, nil
 }
 
 func (f *filterBench) close() {
-	f.ask.Close()
-	_ = f.agent.Wait()
-	f.pool.Close()
-	_ = f.lab.Down()
-	os.RemoveAll(f.dir)
+	f.agent.stop()
+	f.bench.close()
 }
 
 // fill has n rules stored, over five zones, each with an interface of its own.
@@ -168,18 +136,6 @@ func (f *filterBench) change(ctx context.Context) error {
 	return err
 }
 
-// tell has the agent do something, and hears how long it took or what it found.
-func (f *filterBench) tell(what string) (v float64, err error) {
-	if _, err := fmt.Fprintln(f.ask, what); err != nil {
-		return 0, err
-	}
-	if !f.told.Scan() {
-		return 0, errors.New("the agent in the lab has ended")
-	}
-	_, err = fmt.Sscan(f.told.Text(), &v)
-	return v, err
-}
-
 const kept = "/var/lib/gateway/packet-filter.nft"
 
 // bare is a commit, and nft putting a copy of the table, under another name, in the place of the one before.
@@ -192,11 +148,11 @@ func (f *filterBench) bare(ctx context.Context) (float64, error) {
 	if err := os.WriteFile(f.lab.Path(copied), bytes.ReplaceAll(table, []byte("table inet gateway"), []byte("table inet bench")), 0o600); err != nil {
 		return 0, err
 	}
-	commit, err := seconds(func() error { return bareTransaction(ctx, f.pool) })
+	commit, err := seconds(func() error { return bareTransaction(ctx, f.pool, touchSettings) })
 	if err != nil {
 		return 0, err
 	}
-	load, err := f.tell("load " + copied)
+	load, err := f.agent.tell("load " + copied)
 	return commit + load, err
 }
 
@@ -207,7 +163,7 @@ func (f *filterBench) counters(ctx context.Context) (goal, error) {
 			time.Sleep(300 * time.Millisecond) // so that nobody else's answer is used
 			return seconds(func() error { _, _, err := f.call(ctx, http.MethodGet, "/firewall/counters", ""); return err })
 		},
-		func(time.Duration) (float64, error) { return f.tell("list") })
+		func(time.Duration) (float64, error) { return f.agent.tell("list") })
 	if err != nil {
 		return goal{}, err
 	}
@@ -217,12 +173,12 @@ func (f *filterBench) counters(ctx context.Context) (goal, error) {
 // notes counts what a change of notes and labels does to the kernel and to the files.
 func (f *filterBench) notes(ctx context.Context) (goal, error) {
 	touched := func() (float64, error) {
-		generation, err := f.tell("generation")
+		generation, err := f.agent.tell("generation")
 		if err != nil {
 			return 0, err
 		}
 		var files float64
-		for _, name := range []string{kept, "/var/lib/gateway/good/packet-filter.json"} {
+		for _, name := range []string{kept, "/var/lib/gateway/good/packet-filter/list.json"} {
 			info, err := os.Stat(filepath.Clean(f.lab.Path(name)))
 			if err != nil {
 				return 0, err
@@ -255,26 +211,22 @@ func (f *filterBench) notes(ctx context.Context) (goal, error) {
 	return goal{"100 changes of notes: transactions of nft, files", changed, "", 0, false, fmt.Sprintf("%.2f ms each", took*10)}, err
 }
 
-// filterAgent does the bare work in the lab's network, so that no entering of namespaces is part of it.
+// filterAgent does the bare work in the lab's network.
 func filterAgent() error {
 	const nft = "/usr/sbin/nft"
 	machine, err := host.New(host.Options{Units: host.NoUnits{Reason: "a benchmark"}})
 	if err != nil {
 		return err
 	}
-	lines := bufio.NewScanner(os.Stdin)
-	for lines.Scan() {
-		verb, path, _ := strings.Cut(lines.Text(), " ")
-		var v float64
+	return serveAgent(func(verb, path string) (v float64, err error) {
 		switch verb {
 		case "load":
-			v, err = seconds(func() error { return exec.Command(nft, "-f", path).Run() })
+			return seconds(func() error { return exec.Command(nft, "-f", path).Run() })
 		case "generation":
-			var state host.FilterState
-			state, err = machine.FilterState(context.Background())
-			v = float64(state.Generation)
+			state, err := machine.FilterState(context.Background())
+			return float64(state.Generation), err
 		case "list":
-			v, err = seconds(func() error {
+			return seconds(func() error {
 				out, err := exec.Command(nft, "-j", "list", "table", "inet", "gateway").Output()
 				if err != nil {
 					return err
@@ -283,10 +235,6 @@ func filterAgent() error {
 				return json.Unmarshal(out, &table)
 			})
 		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", lines.Text(), err)
-		}
-		fmt.Println(v)
-	}
-	return lines.Err()
+		return 0, errors.New("not known")
+	})
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -29,8 +28,7 @@ const (
 
 // forwardBench is a lab with a server on its wan side, the gateway's squid, and a bare one beside it.
 type forwardBench struct {
-	lab     *lab.Lab
-	api     *client
+	*bench
 	entries int
 	flip    string // id of the entry that is changed
 }
@@ -39,33 +37,22 @@ type forwardBench struct {
 // judged by it, beside squid's own way: access lists in its configuration, and a reconfigure.
 func measureForwardProxy(ctx context.Context, s settings) (goals []goal, err error) {
 	fmt.Println("a lab, with squid")
-	dir, err := os.MkdirTemp("", "gateway-bench-")
+	r, err := newBench(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(dir)
-	if err := os.Chmod(dir, 0o755); err != nil {
-		return nil, err
-	}
-	b := &forwardBench{}
-	if b.lab, err = lab.Up(ctx, lab.Options{Dir: dir, UI: "127.0.0.1:0", Programs: s.programs, AdminEmail: email, AdminPassword: secret}); err != nil {
-		return nil, err
-	}
-	defer b.lab.Down() //nolint:errcheck // the bench is over
+	defer r.close()
+	b := &forwardBench{bench: r}
 	server, err := b.serve()
 	if err != nil {
 		return nil, err
 	}
 	defer server.Close() //nolint:errcheck // the bench is over
-	b.api = newClient(b.lab.Path("/run/gateway/control.sock"), "http://gateway/api/v1", "")
-	if err := b.api.waitReady(); err != nil {
-		return nil, err
-	}
-	if err := b.change(http.MethodPut, "/forward-proxy/settings", map[string]any{"enabled": true}, nil); err != nil {
+	if err := b.change("forward-proxy", http.MethodPut, "/forward-proxy/settings", map[string]any{"enabled": true}, nil); err != nil {
 		return nil, err
 	}
 	var row struct{ ID string }
-	if err := b.change(http.MethodPost, "/forward-proxy/acls", map[string]any{"name": "flip", "type": "url_regex", "value": "^" + forwardTarget, "action": "deny"}, &row); err != nil {
+	if err := b.change("forward-proxy", http.MethodPost, "/forward-proxy/acls", map[string]any{"name": "flip", "type": "url_regex", "value": "^" + forwardTarget, "action": "deny"}, &row); err != nil {
 		return nil, err
 	}
 	b.flip = row.ID
@@ -94,24 +81,6 @@ func (b *forwardBench) serve() (*http.Server, error) {
 	return server, nil
 }
 
-// change makes a change through the API that has to be live.
-func (b *forwardBench) change(method, path string, body, into any) error {
-	in, err := json.Marshal(body)
-	if err != nil {
-		return err
-	}
-	res, out, err := b.api.do(method, path, in)
-	switch {
-	case err != nil:
-		return err
-	case res.StatusCode >= 300 || !strings.Contains(res.Header.Get("Gateway-Apply"), "forward-proxy=live"):
-		return fmt.Errorf("%s %s answers %d, %s: %.300s", method, path, res.StatusCode, res.Header.Get("Gateway-Apply"), out)
-	case into == nil:
-		return nil
-	}
-	return json.Unmarshal(out, &struct{ Data any }{into})
-}
-
 // fill brings the gateway's list to a number of entries.
 func (b *forwardBench) fill(entries int) error {
 	var operations []map[string]any
@@ -121,7 +90,7 @@ func (b *forwardBench) fill(entries int) error {
 		}})
 	}
 	for some := range slices.Chunk(operations, 1000) {
-		if err := b.change(http.MethodPost, "/change-sets", map[string]any{"operations": some}, nil); err != nil {
+		if err := b.change("forward-proxy", http.MethodPost, "/change-sets", map[string]any{"operations": some}, nil); err != nil {
 			return err
 		}
 	}
@@ -144,7 +113,7 @@ func (b *forwardBench) measure(ctx context.Context, s settings, entries int) ([]
 		deny := i%2 == 1
 		action := map[bool]string{true: "deny", false: "allow"}[deny]
 		k, took, err := b.during(ctx, forwardOurs, deny, func() error {
-			return b.change(http.MethodPut, "/forward-proxy/acls/"+b.flip, map[string]any{"action": action}, nil)
+			return b.change("forward-proxy", http.MethodPut, "/forward-proxy/acls/"+b.flip, map[string]any{"action": action}, nil)
 		})
 		if err != nil {
 			return nil, err

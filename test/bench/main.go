@@ -59,6 +59,10 @@ func main() {
 		fail(filterAgent())
 		return
 	}
+	if len(os.Args) > 1 && os.Args[1] == "tunnel-agent" {
+		fail(tunnelAgent())
+		return
+	}
 	if len(os.Args) > 1 && os.Args[1] == "packetlog" {
 		fail(logPackets())
 		return

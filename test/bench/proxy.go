@@ -15,9 +15,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5/pgxpool"
 
-	"edge.internal/gateway/internal/kit/db/private"
 	"edge.internal/gateway/internal/lab"
 )
 
@@ -49,34 +47,18 @@ func measureProxy(ctx context.Context, s settings) ([]goal, error) {
 
 // proxyBench is a lab with an origin on its lan side.
 type proxyBench struct {
-	lab    *lab.Lab
-	pool   *pgxpool.Pool
-	dir    string
-	api    *client
+	*bench
 	origin net.Listener
 	// peers are the nginx that were asked for, by their number of sites.
 	peers map[int]*nginx
 }
 
 func newProxyBench(ctx context.Context, s settings) (*proxyBench, error) {
-	dir, err := os.MkdirTemp("", "gateway-bench-")
+	r, err := newBench(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	p := &proxyBench{dir: dir, peers: map[int]*nginx{}}
-	if err := os.Chmod(dir, 0o755); err != nil {
-		return nil, err
-	}
-	if p.lab, err = lab.Up(ctx, lab.Options{Dir: dir, UI: "127.0.0.1:0", Programs: s.programs, AdminEmail: email, AdminPassword: secret}); err != nil {
-		return nil, err
-	}
-	if p.pool, err = pgxpool.New(ctx, private.URL(p.lab.Path("/run/postgresql"), "gateway")); err != nil {
-		return nil, err
-	}
-	p.api = newClient(p.lab.Path("/run/gateway/control.sock"), "http://gateway/api/v1", "")
-	if err := p.api.waitReady(); err != nil {
-		return nil, err
-	}
+	p := &proxyBench{bench: r, peers: map[int]*nginx{}}
 	if err := p.lab.Within(lab.Lan, func() (err error) {
 		p.origin, err = net.Listen("tcp", fmt.Sprintf("%s:%d", originTarget, originPort))
 		return err
@@ -94,9 +76,7 @@ func (p *proxyBench) close() {
 		n.stop()
 	}
 	p.origin.Close()
-	p.pool.Close()
-	_ = p.lab.Down()
-	os.RemoveAll(p.dir)
+	p.bench.close()
 }
 
 // rowID is the id of a row that fill has stored.
@@ -219,18 +199,7 @@ func (p *proxyBench) counts() (reloads, changes int, err error) {
 
 // change sends a change, which has to be live when that is answered.
 func (p *proxyBench) change(method, path string, body any) error {
-	content, err := json.Marshal(body)
-	if err != nil {
-		return err
-	}
-	res, said, err := p.api.do(method, path, content)
-	if err != nil {
-		return err
-	}
-	if live := res.Header.Get("Gateway-Apply"); res.StatusCode >= 300 || live != "reverse-proxy=live" {
-		return fmt.Errorf("%s %s answers %d, %s: %s", method, path, res.StatusCode, live, said)
-	}
-	return nil
+	return p.bench.change("reverse-proxy", method, path, body, nil)
 }
 
 // Where HAProxy answers in the lab.

@@ -129,18 +129,7 @@ func bareName(i int) string { return fmt.Sprintf("bare-%d.example.net", i) }
 
 // bareChange is the commit of the same row with its audit entry, and the bare orders to HAProxy.
 func (p *proxyBench) bareChange(ctx context.Context, sql string, args []any, orders func() error) error {
-	tx, err := p.pool.Begin(ctx)
-	if err != nil {
-		return err
-	}
-	defer tx.Rollback(ctx) //nolint:errcheck // does nothing after the commit
-	if _, err := tx.Exec(ctx, sql, args...); err != nil {
-		return err
-	}
-	if _, err := tx.Exec(ctx, `INSERT INTO audit_entries VALUES (gen_random_uuid(), now(), 'bench', 'bench', '', '', '{}')`); err != nil {
-		return err
-	}
-	if err := tx.Commit(ctx); err != nil {
+	if err := bareTransaction(ctx, p.pool, sql, args...); err != nil {
 		return err
 	}
 	return orders()

@@ -4,7 +4,7 @@ import "context"
 
 // measureServices runs what is measured of the services beside the proxies and the packet filter.
 func measureServices(ctx context.Context, s settings) (goals []goal, err error) {
-	for _, measure := range []func(context.Context, settings) ([]goal, error){measureDNS, measureForwardProxy, measureDHCP} {
+	for _, measure := range []func(context.Context, settings) ([]goal, error){measureDNS, measureForwardProxy, measureDHCP, measureTunnel} {
 		got, err := measure(ctx, s)
 		if err != nil {
 			return nil, err
