@@ -81,6 +81,7 @@ func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, 
 		ZoneUsers:  h.Network.ZoneUsers,
 		Openings:   []policy.Source{h.NTP.Openings, h.DNS.Openings, h.ForwardProxy.Openings, h.DHCP.Openings, h.RADIUS.Openings, h.Tunnel.Openings},
 		Tunnels:    h.Tunnel.Tunnels,
+		Defaults:   h.Tunnel.Defaults,
 		Peers:      func(context.Context, db.Querier) ([]netip.Addr, error) { return nil, nil },
 		Resolve:    resolve,
 		Way: func(ctx context.Context, source, destination netip.Addr, in string) (firewall.Way, error) {

@@ -22,6 +22,8 @@ type Config struct {
 	// What other rooms ask for.
 	Openings []policy.Opening
 	Tunnels  []policy.Tunnel
+	// Defaults are tunnels that take everything, whatever it came in by.
+	Defaults []value.IfName
 	// Peers are the addresses of the other nodes of the cluster.
 	Peers []netip.Addr
 }
@@ -47,6 +49,7 @@ func (r *Room) load(ctx context.Context, q db.Querier) (c Config, err error) {
 		})
 	}
 	read(func() error { c.Tunnels, err = r.deps.Tunnels(ctx, q); return err })
+	read(func() error { c.Defaults, err = r.deps.Defaults(ctx, q); return err })
 	read(func() error { c.Peers, err = r.deps.Peers(ctx, q); return err })
 	return c, err
 }

@@ -54,6 +54,7 @@ func newOfficeAt(t *testing.T, now clock.Clock) *office {
 		},
 		ZoneUsers: func(context.Context, db.Querier, value.Zone) ([]resource.User, error) { return nil, nil },
 		Tunnels:   func(context.Context, db.Querier) ([]policy.Tunnel, error) { return nil, nil },
+		Defaults:  func(context.Context, db.Querier) ([]value.IfName, error) { return nil, nil },
 		Peers:     func(context.Context, db.Querier) ([]netip.Addr, error) { return nil, nil },
 		Resolve:   func(context.Context, string) ([]netip.Addr, error) { return nil, nil },
 		Way: func(_ context.Context, _, destination netip.Addr, _ string) (firewall.Way, error) {

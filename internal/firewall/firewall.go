@@ -46,6 +46,8 @@ type Deps struct {
 	Openings []policy.Source
 	// Tunnels are the active tunnels that serve peers.
 	Tunnels func(ctx context.Context, q db.Querier) ([]policy.Tunnel, error)
+	// Defaults are tunnels that take everything, whatever it came in by.
+	Defaults func(ctx context.Context, q db.Querier) ([]value.IfName, error)
 	// Peers are the addresses of the other nodes of the cluster.
 	Peers func(ctx context.Context, q db.Querier) ([]netip.Addr, error)
 	// Resolve asks the DNS for the addresses of a name.

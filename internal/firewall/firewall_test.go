@@ -34,6 +34,7 @@ type house struct {
 	interfaces map[string][]string
 	openings   []policy.Opening
 	tunnels    []policy.Tunnel
+	defaults   []value.IfName
 	peers      []netip.Addr
 
 	mu      sync.Mutex
@@ -74,6 +75,7 @@ func newHouse(t *testing.T) *house {
 		ZoneUsers: func(context.Context, db.Querier, value.Zone) ([]resource.User, error) { return nil, nil },
 		Openings:  []policy.Source{func(context.Context, db.Querier) ([]policy.Opening, error) { return h.openings, nil }},
 		Tunnels:   func(context.Context, db.Querier) ([]policy.Tunnel, error) { return h.tunnels, nil },
+		Defaults:  func(context.Context, db.Querier) ([]value.IfName, error) { return h.defaults, nil },
 		Peers:     func(context.Context, db.Querier) ([]netip.Addr, error) { return h.peers, nil },
 		Resolve: func(_ context.Context, name string) ([]netip.Addr, error) {
 			h.mu.Lock()
@@ -421,6 +423,16 @@ func TestFW16Tunnels(t *testing.T) {
 	if auto := readTable(t).with("auto:tunnel"); len(auto) != 0 {
 		t.Errorf("%+v", auto)
 	}
+	// A client that takes everything: answers to others are kept out of it.
+	h.defaults = []value.IfName{value.Must[value.IfName]("wg1")}
+	h.rule(t, map[string]any{})
+	auto = readTable(t).with("auto:answers")
+	if len(auto) != 3 {
+		t.Fatalf("%+v", auto)
+	}
+	auto[0].has(t, `"iifname"`, `"wg1"`, `"accept"`)
+	auto[1].has(t, `"new"`, `"mangle"`, `51251`)
+	auto[2].has(t, `"reply"`, `51251`, `"mangle"`)
 }
 
 func TestFW17OpeningsAndPeers(t *testing.T) {

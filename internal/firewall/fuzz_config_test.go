@@ -165,6 +165,9 @@ func (m *maker) config() Config {
 	for range m.IntN(3) {
 		m.c.Tunnels = append(m.c.Tunnels, m.tunnel())
 	}
+	if m.IntN(2) == 0 {
+		m.c.Defaults = append(m.c.Defaults, m.tunnel().Interface)
+	}
 	for range m.IntN(4) {
 		m.c.Peers = append(m.c.Peers, m.address(m.family()))
 	}

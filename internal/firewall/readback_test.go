@@ -79,7 +79,7 @@ func understand(t testing.TB, exprs []any) (m meant) {
 				m.counter = true
 			case "log":
 				m.log = fmt.Sprintf("%v %v", arg.(object)["prefix"], arg.(object)["group"])
-			case "accept", "drop", "masquerade", "limit":
+			case "accept", "drop", "masquerade", "limit", "mangle":
 				m.do = strings.TrimSpace(m.do + " " + kind)
 			case "reject":
 				m.do = "reject"
@@ -424,6 +424,9 @@ func (k told) checkRest(t *testing.T, i int, rs *Ruleset) {
 		if len(tun.Networks) > 0 {
 			want["postrouting"]["auto:tunnel"] += len(tun.Networks)
 		}
+	}
+	if len(rs.Defaults) > 0 {
+		want["answers"] = map[string]int{"auto:answers": 3}
 	}
 	for chain, counts := range k.counts {
 		automatic := map[string]int{}

@@ -23,6 +23,9 @@ func table(rs Ruleset) nft.Table {
 	d := newDispatch(rs)
 	t.Chains = append(t.Chains, d.chains...)
 	t.Chains = append(t.Chains, input(rs, d), forward(rs, d), prerouting(rs), postrouting(rs))
+	if len(rs.Defaults) > 0 {
+		t.Chains = append(t.Chains, answers(rs))
+	}
 	return t
 }
 

@@ -2,6 +2,7 @@ package firewall
 
 import (
 	"edge.internal/gateway/internal/kit/conf/nft"
+	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/policy"
 	"edge.internal/gateway/internal/kit/value"
 )
@@ -95,6 +96,17 @@ func postrouting(rs Ruleset) nft.Chain {
 		}
 	}
 	return c
+}
+
+// answers keeps the answers to who did not come through a tunnel out of those that take everything: what a machine inside
+// answers on a redirected connection goes back to where it came from.
+func answers(rs Ruleset) nft.Chain {
+	const tag = "auto:answers"
+	return nft.Chain{Name: nft.Named("answers"), Hook: "type filter hook prerouting priority mangle; policy accept;", Rules: []nft.Rule{
+		rule(nft.Auto(tag), nft.Link(nft.From, rs.Defaults), nft.Accept),
+		rule(nft.Auto(tag), nft.Do("ct state new"), nft.MarkConnection(host.DirectMark)),
+		rule(nft.Auto(tag), nft.Do("ct direction reply"), nft.OfConnection(host.DirectMark), nft.Mark(host.DirectMark)),
+	}}
 }
 
 // translation is what a NAT rule asks about a packet; not ok when it can match none, because its zone has no interface.

@@ -23,6 +23,7 @@ type Ruleset struct {
 	Destination, Source []Translation
 	Openings            []policy.Opening
 	Tunnels             []policy.Tunnel
+	Defaults            []value.IfName
 	Peers               []nft.Span
 	// Sets are the address sets that rules refer to by name.
 	Sets []nft.Set
@@ -123,7 +124,7 @@ type Translation struct {
 
 // compile resolves every reference.
 func compile(c Config) Ruleset {
-	rs := Ruleset{Openings: c.Openings, Tunnels: c.Tunnels}
+	rs := Ruleset{Openings: c.Openings, Tunnels: c.Tunnels, Defaults: c.Defaults}
 	for zone, links := range c.Interfaces {
 		rs.Zones = append(rs.Zones, ZoneLinks{zone, links})
 	}

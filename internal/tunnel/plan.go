@@ -13,10 +13,8 @@ import (
 )
 
 const (
-	// mark is what the packets of tunnels carry on their way out, so that they are not sent into a tunnel again.
-	mark = 51251
-	// table holds default routes that lead into a tunnel. Everything but the tunnels' own packets looks there after the main
-	// table has been asked for anything better.
+	// table holds default routes that lead into a tunnel. Everything but what has the mark looks there after the main table has
+	// been asked for anything better.
 	table     = 51251
 	mainTable = 254
 
@@ -155,7 +153,7 @@ func (p *planner) tunnel(t *Wanted) {
 // what its key says, or if it is a bare one without any key.
 func (p *planner) take(t *Wanted, link host.Link) bool {
 	d := p.devices[link.Name]
-	same := d != nil && (d.Mark == 0 || d.Mark == mark) && (d.PublicKey == host.TunnelKey(t.PublicKey.Bytes()) || d.PublicKey == host.TunnelKey{} && len(d.Peers) == 0)
+	same := d != nil && (d.Mark == 0 || d.Mark == host.DirectMark) && (d.PublicKey == host.TunnelKey(t.PublicKey.Bytes()) || d.PublicKey == host.TunnelKey{} && len(d.Peers) == 0)
 	switch {
 	case link.Alias == alias(t):
 	case strings.HasPrefix(link.Alias, host.OwnTunnel), link.Alias == "" && same:
@@ -187,8 +185,8 @@ func (p *planner) change(t *Wanted, d *host.TunnelDevice) (c host.TunnelChange, 
 		c.ListenPort = &t.ListenPort
 		what = append(what, fmt.Sprintf("the port %d", t.ListenPort))
 	}
-	if d.Mark != mark {
-		m := mark
+	if d.Mark != host.DirectMark {
+		m := host.DirectMark
 		c.Mark = &m
 		what = append(what, "the mark")
 	}
@@ -370,7 +368,7 @@ func (p *planner) rules(c Config) {
 			wanted = append(wanted, host.Rule{Family: family, Priority: answersFirst, From: netip.PrefixFrom(a, a.BitLen()), Table: mainTable})
 		}
 		wanted = append(wanted, host.Rule{Family: family, Priority: specificFirst, Table: mainTable, Specific: true},
-			host.Rule{Family: family, Priority: thenTunnel, NotMark: mark, Table: table})
+			host.Rule{Family: family, Priority: thenTunnel, NotMark: host.DirectMark, Table: table})
 	}
 	// What protects the gateway comes first and goes last.
 	for _, r := range wanted {

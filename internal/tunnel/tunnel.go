@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -81,6 +82,17 @@ func (r *Room) Openings(ctx context.Context, q db.Querier) ([]policy.Opening, er
 		list = append(list, policy.Opening{Service: "tunnel", Proto: policy.UDP, Port: i.ListenPort})
 	}
 	return list, err
+}
+
+// Defaults are the active clients whose upstream has everything of a family.
+func (r *Room) Defaults(ctx context.Context, q db.Querier) (links []value.IfName, err error) {
+	all, err := r.interfaces.All(ctx, q)
+	for _, i := range all {
+		if i.Active && i.Mode == client && slices.ContainsFunc(i.UpstreamAllowedIPs.List(), func(n value.Prefix) bool { return n.Netip().Bits() == 0 }) {
+			links = append(links, i.Name)
+		}
+	}
+	return links, err
 }
 
 // Addresses are those of the gateway in its active tunnels.

@@ -33,9 +33,10 @@ func TestTunnelSites(t *testing.T) {
 
 // The addresses of the branch, and those in the tunnel.
 const (
-	branchWan4, branchLan4, branchLan6 = "203.0.113.1", "10.20.0.2", "fd00:20::2"
-	hubTunnel4                         = "10.88.0.1"
-	branchTunnel4, branchTunnel6       = "10.88.0.100", "fd00:88::100"
+	branchWan4, branchWan6       = "203.0.113.1", "2001:db8:2::1"
+	branchLan4, branchLan6       = "10.20.0.2", "fd00:20::2"
+	hubTunnel4                   = "10.88.0.1"
+	branchTunnel4, branchTunnel6 = "10.88.0.100", "fd00:88::100"
 
 	hubLink, branchLink = "gwhub", "gwbranch"
 	sitePort            = 7001
@@ -224,6 +225,12 @@ func everythingThroughTheTunnel(t *testing.T, s *twoSites) {
 	// The tunnel becomes the branch's internet: what leaves by it has one address, as with any provider.
 	s.branch.put(t, s.branchZone, fields{"role": "wan"})
 	s.branch.put(t, s.client, fields{"upstream_allowed_ips": "0.0.0.0/0,::/0"})
+	// What the branch publishes is still answered where it is asked.
+	for _, x := range []struct{ wan, lan string }{{branchWan4, branchLan4}, {branchWan6, branchLan6}} {
+		s.branch.nat(t, fields{"kind": "dnat", "in_zone": "wan", "protocol": "tcp", "dst_cidr": x.wan, "dst_port": sitePort, "target_address": x.lan, "target_port": sitePort})
+	}
+	s.reaches(t, s.main, lab.Wan, branchWan4, "lan")
+	s.reaches(t, s.main, lab.Wan, branchWan6, "lan")
 	// The main gateway hides its own lan alone.
 	var rules []struct{ ID string }
 	s.main.Must(t, http.MethodGet, "/nat-rules", nil, 200, &rules)

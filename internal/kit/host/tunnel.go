@@ -15,6 +15,10 @@ const TunnelProtocol = 251
 // OwnTunnel begins the alias of every link of a tunnel that the gateway made; the id of the interface comes behind it.
 const OwnTunnel = "gateway-tunnel:"
 
+// DirectMark is on packets that keep to the main routing table where a tunnel has everything else: those of the tunnels
+// themselves, and answers to who did not come through one.
+const DirectMark = 51251
+
 // Tunnels makes, changes and reads WireGuard links. It is the same whether the kernel does the work or, where that knows no
 // WireGuard, the program wireguard-go. Addresses and routes are Network's.
 type Tunnels interface {

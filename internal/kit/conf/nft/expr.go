@@ -46,6 +46,15 @@ func LogID(prefix constant, id uuid.UUID) Expr {
 // Only restricts a rule to one family.
 func Only(f Family) Expr { return text("meta nfproto " + f.String()) }
 
+// Mark puts a number on the packet, which routing rules can ask for.
+func Mark(n uint32) Expr { return text(fmt.Sprintf("meta mark set %d", n)) }
+
+// MarkConnection notes a number with the connection of the packet.
+func MarkConnection(n uint32) Expr { return text(fmt.Sprintf("ct mark set %d", n)) }
+
+// OfConnection matches packets of connections that have the number.
+func OfConnection(n uint32) Expr { return text(fmt.Sprintf("ct mark %d", n)) }
+
 // Side is an end of a packet's way: the source or the destination, the interface it came by or leaves by.
 type Side int
 
