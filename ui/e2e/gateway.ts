@@ -15,7 +15,7 @@ export const admin = {
 /** The gateway's own name, under which the browser finds it too. */
 export const name = 'gw.example.com'
 export const launch = {
-  executablePath: '/usr/bin/chromium',
+  executablePath: '/usr/bin/chromium-headless-shell',
   args: [
     '--no-sandbox',
     '--disable-gpu',
