@@ -8,7 +8,7 @@ declare -A packages=(
 		unbound dns-root-data squid kea-dhcp4-server freeradius wireguard-go"
 	[test]="postgresql-15 chrony haproxy iproute2 nftables util-linux ca-certificates
 		unbound dns-root-data squid kea-dhcp4-server freeradius wireguard-go wireguard-tools
-		procps curl chromium fonts-dejavu-core
+		procps curl chromium-headless-shell fonts-dejavu-core
 		qemu-system-x86 busybox-static cpio kmod mmdebstrap patchelf nginx-light pebble bind9-dnsutils freeradius-utils"
 )
 wanted=${packages[${1:?run or test}]}

@@ -41,7 +41,7 @@ test.describe('accounts', () => {
 
   test('a short password is refused at its field', async ({ page }) => {
     await page.goto('/system/users')
-    await page.getByRole('link', { name: viewer.email }).click()
+    await page.getByRole('link', { name: viewer.email, exact: true }).click()
     await page.getByLabel('New password').fill('short')
     await page.getByRole('button', { name: 'Set the password' }).click()
     await expect(page.getByLabel('New password')).toHaveAttribute('aria-invalid', 'true')
