@@ -16,11 +16,15 @@ import (
 
 func system(t *testing.T) *host.System {
 	t.Helper()
-	s, err := host.New(host.Options{Units: host.NoUnits{Reason: "a test"}})
+	s, err := newSystem()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s
+}
+
+func newSystem() (*host.System, error) {
+	return host.New(host.Options{Units: host.NoUnits{Reason: "a test"}})
 }
 
 // apply brings the kernel to the configuration, and finds nothing left to do after that.

@@ -3,9 +3,12 @@
 package guest
 
 import (
+	"context"
 	"crypto/ecdh"
 	"crypto/rand"
 	"encoding/base64"
+	"errors"
+	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
@@ -32,29 +35,35 @@ func pair(t *testing.T) (private, public tunnel.Key) {
 // follow brings the kernel's tunnels to the configuration, and finds nothing left to do after that.
 func follow(t *testing.T, s *host.System, c tunnel.Config) {
 	t.Helper()
+	if err := followTo(t.Context(), s, c); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func followTo(ctx context.Context, s *host.System, c tunnel.Config) error {
 	dial := func(_ *tunnel.Wanted, p *tunnel.WantedPeer) netip.AddrPort {
 		at, _ := netip.ParseAddrPort(p.Endpoint.String())
 		return at
 	}
 	for range 3 {
-		live, err := tunnel.ReadLive(t.Context(), s)
+		live, err := tunnel.ReadLive(ctx, s)
 		if err != nil {
-			t.Fatal(err)
+			return err
 		}
 		plan := tunnel.MakePlan(live, c, dial)
 		if len(plan.Problems) > 0 {
-			t.Fatal(plan.Problems)
+			return fmt.Errorf("%v", plan.Problems)
 		}
 		if len(plan.Steps) == 0 {
-			return
+			return nil
 		}
 		for _, step := range plan.Steps {
-			if err := step.Do(t.Context(), s); err != nil {
-				t.Fatal(step.Text, err)
+			if err := step.Do(ctx, s); err != nil {
+				return fmt.Errorf("%s: %w", step.Text, err)
 			}
 		}
 	}
-	t.Fatal("there is always something left to do")
+	return errors.New("there is always something left to do")
 }
 
 // Two tunnels of the kernel's own shake hands, change and go.
