@@ -1,11 +1,8 @@
-import { Button } from '@mantine/core'
-import { IconPencil } from '@tabler/icons-react'
 import { useQuery } from '@tanstack/react-query'
 import { Link, Outlet, useNavigate, useParams } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
 import type { DnsRecord, DnsZone } from '../../api/types'
 import { paths } from '../../app/paths'
-import { useCanEdit } from '../../app/session'
 import type { Column } from '../../kit/DataTable'
 import { DetailDrawer } from '../../kit/DetailDrawer'
 import { duration } from '../../kit/format'
@@ -13,6 +10,7 @@ import { Loaded } from '../../kit/Loaded'
 import { Notice } from '../../kit/Notice'
 import { EditForm } from '../../kit/ResourceForm'
 import { ResourceList } from '../../kit/ResourceList'
+import { RowHead } from '../../kit/RowHead'
 import { Badge } from '../../kit/StateBadge'
 import classes from './Dns.module.css'
 import { answerOf, fullName, recordTypes, splitName } from './record'
@@ -48,28 +46,17 @@ export default function Zone() {
 
 function Head({ zone }: { zone: DnsZone }) {
   const { t } = useTranslation('dns')
-  const canEdit = useCanEdit()
   return (
-    <div className={classes.head}>
-      <h2>
-        <Link to={paths.dns}>{t('zone.all')}</Link> / <span className="mono">{zone.name}</span>
-      </h2>
+    <RowHead
+      list={{ to: paths.dns, title: t('zone.all') }}
+      name={zone.name}
+      edit={{ to: paths.dnsZoneEdit(zone.id), title: t('zone.change') }}
+    >
       {!zone.active && <Badge tone="off">{t('zone.isOff')}</Badge>}
       <span className="soft">
         {zone.forward_to.length > 0 ? t('zone.forwarded', { to: zone.forward_to.join(', ') }) : t('zone.notForwarded')}
       </span>
-      {canEdit && (
-        <Button
-          component={Link}
-          to={paths.dnsZoneEdit(zone.id)}
-          variant="default"
-          size="compact-sm"
-          leftSection={<IconPencil size={14} aria-hidden />}
-        >
-          {t('zone.change')}
-        </Button>
-      )}
-    </div>
+    </RowHead>
   )
 }
 

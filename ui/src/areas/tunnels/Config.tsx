@@ -1,5 +1,5 @@
 import { Button, Skeleton } from '@mantine/core'
-import { IconDownload, IconKey } from '@tabler/icons-react'
+import { IconDownload } from '@tabler/icons-react'
 import { useQuery } from '@tanstack/react-query'
 import { useParams } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
@@ -11,9 +11,9 @@ import { DetailDrawer } from '../../kit/DetailDrawer'
 import { FaultNotice, Loaded } from '../../kit/Loaded'
 import { Notice } from '../../kit/Notice'
 import { FullTunnel } from './FullTunnel'
+import { NewPeerPair } from './NewPair'
 import { configQuery, peersQuery, qrQuery } from './resources'
 import classes from './Tunnels.module.css'
-import { useNewPair } from './useNewPair'
 import { useTunnel, useTunnelId } from './useTunnel'
 
 /** The configuration of the peer that the address names, again. */
@@ -90,23 +90,9 @@ function Known({ peer: { id, name } }: { peer: TunnelPeer }) {
 /** Why there is no configuration, what the device needs instead, and how there could be one. */
 function Unknown({ tunnel, peer }: { tunnel: Tunnel; peer: TunnelPeer }) {
   const { t } = useTranslation('tunnels')
-  const newPair = useNewPair()
   return (
     <>
-      <Notice
-        tone="off"
-        title={t('config.unknownTitle')}
-        action={
-          <Button
-            size="compact-sm"
-            variant="default"
-            leftSection={<IconKey size={14} aria-hidden />}
-            onClick={() => newPair.ofPeer(peer)}
-          >
-            {t('pair.verb')}
-          </Button>
-        }
-      >
+      <Notice tone="off" title={t('config.unknownTitle')} action={<NewPeerPair peer={peer} />}>
         {t('config.unknown')}
       </Notice>
       <p>{t('config.needs', { port: tunnel.listen_port })}</p>

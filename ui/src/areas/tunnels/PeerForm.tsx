@@ -1,5 +1,5 @@
 import { Button } from '@mantine/core'
-import { IconKey, IconQrcode } from '@tabler/icons-react'
+import { IconQrcode } from '@tabler/icons-react'
 import { Link } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
 import type { TunnelPeer } from '../../api/types'
@@ -9,10 +9,10 @@ import type { FieldSpec } from '../../kit/fields'
 import { Notice } from '../../kit/Notice'
 import { ownConnection } from '../../kit/own-connection'
 import { EditDrawer } from '../../kit/ResourceDrawers'
+import { NewPeerPair } from './NewPair'
 import { peers } from './resources'
 import classes from './Tunnels.module.css'
 import { peerShape, randomKey } from './tunnel'
-import { useNewPair } from './useNewPair'
 import { useTunnelId } from './useTunnel'
 
 export const further: FieldSpec[] = [
@@ -50,7 +50,6 @@ export function Edit() {
 function Above({ peer }: { peer: TunnelPeer }) {
   const { t } = useTranslation('tunnels')
   const canEdit = useCanEdit()
-  const newPair = useNewPair()
   return (
     <div className={classes.above}>
       {peer.warnings.map((warning) => (
@@ -69,14 +68,7 @@ function Above({ peer }: { peer: TunnelPeer }) {
           >
             {t('config.title')}
           </Button>
-          <Button
-            size="compact-sm"
-            variant="default"
-            leftSection={<IconKey size={14} aria-hidden />}
-            onClick={() => newPair.ofPeer(peer)}
-          >
-            {t('pair.verb')}
-          </Button>
+          <NewPeerPair peer={peer} />
         </div>
       )}
     </div>

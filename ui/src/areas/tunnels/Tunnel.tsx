@@ -1,24 +1,21 @@
-import { Button } from '@mantine/core'
-import { IconKey, IconPencil } from '@tabler/icons-react'
 import { useQuery } from '@tanstack/react-query'
 import { Link, Outlet, useNavigate } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
 import type { Tunnel as TunnelRow } from '../../api/types'
 import { paths } from '../../app/paths'
-import { useCanEdit } from '../../app/session'
 import { DetailDrawer } from '../../kit/DetailDrawer'
 import { FaultNotice, Loaded } from '../../kit/Loaded'
 import { Notice } from '../../kit/Notice'
 import { ownConnection } from '../../kit/own-connection'
 import { EditForm } from '../../kit/ResourceForm'
+import { RowHead } from '../../kit/RowHead'
 import { About } from './About'
 import { FullTunnel } from './FullTunnel'
+import { NewTunnelPair } from './NewPair'
 import { Peers } from './Peers'
 import { liveQuery, peersQuery, tunnels, tunnelsQuery } from './resources'
 import { useTunnelFields } from './TunnelForm'
-import classes from './Tunnels.module.css'
 import { tunnelShape } from './tunnel'
-import { useNewPair } from './useNewPair'
 import { useTunnel, useTunnelId } from './useTunnel'
 
 export { Config } from './Config'
@@ -53,35 +50,13 @@ export default function Tunnel() {
 
 function Head({ tunnel }: { tunnel: TunnelRow }) {
   const { t } = useTranslation('tunnels')
-  const canEdit = useCanEdit()
-  const newPair = useNewPair()
   return (
-    <div className={classes.head}>
-      <h2>
-        <Link to={paths.tunnels}>{t('tunnel.title')}</Link> / <span className="mono">{tunnel.name}</span>
-      </h2>
-      {canEdit && (
-        <div className={classes.buttons}>
-          <Button
-            variant="default"
-            size="compact-sm"
-            leftSection={<IconKey size={14} aria-hidden />}
-            onClick={() => newPair.ofTunnel(tunnel)}
-          >
-            {t('pair.verb')}
-          </Button>
-          <Button
-            component={Link}
-            to={paths.tunnelEdit(tunnel.id)}
-            variant="default"
-            size="compact-sm"
-            leftSection={<IconPencil size={14} aria-hidden />}
-          >
-            {t('tunnel.change')}
-          </Button>
-        </div>
-      )}
-    </div>
+    <RowHead
+      list={{ to: paths.tunnels, title: t('tunnel.title') }}
+      name={tunnel.name}
+      edit={{ to: paths.tunnelEdit(tunnel.id), title: t('tunnel.change') }}
+      actions={<NewTunnelPair tunnel={tunnel} />}
+    />
   )
 }
 
