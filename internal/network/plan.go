@@ -292,7 +292,11 @@ func (p *planner) settings() {
 		if p.doomed[w.Name] {
 			live = host.Link{}
 		}
-		if w.MTU != 0 && live.MTU != w.MTU {
+		switch other := w.MTU != 0 && live.MTU != w.MTU; {
+		case other && strings.HasPrefix(live.Alias, host.OwnTunnel):
+			// Two rooms that set it would do so in turns.
+			p.problem("%s is a tunnel of the gateway and has an mtu of %d: change it there, or take the %d from the interface", w.Name, live.MTU, w.MTU)
+		case other:
 			p.step(Step{Verb: setMTU, Link: w.Name, MTU: w.MTU})
 		}
 		if w.Type != wireguard && !live.Up() {

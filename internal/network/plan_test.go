@@ -97,6 +97,9 @@ func TestPlan(t *testing.T) {
 		{name: "a tunnel is looked after elsewhere", live: Live{Links: []host.Link{up("wg1", "wireguard", down)}}, config: Config{Links: []WantedLink{
 			{Name: "wg0", Type: wireguard}, {Name: "wg1", Type: wireguard}, {Name: "wg2", Type: wireguard, Addresses: want("10.0.0.1/24")},
 		}}, problems: []string{"the tunnel wg2 is not there, so it has no addresses"}},
+		{name: "the mtu of a tunnel of the gateway is the tunnel's", live: Live{Links: []host.Link{up("wg0", "tun", aliased(host.OwnTunnel+"x")), up("wg1", "tun", aliased(host.OwnTunnel+"y")), up("wg2", "wireguard")}}, config: Config{Links: []WantedLink{
+			{Name: "wg0", Type: wireguard, MTU: 1280}, {Name: "wg1", Type: wireguard, MTU: 1500}, {Name: "wg2", Type: wireguard, MTU: 1280},
+		}}, steps: []string{"set the mtu of wg2 to 1280"}, problems: []string{"wg0 is a tunnel of the gateway and has an mtu of 1500: change it there, or take the 1280 from the interface"}},
 		{name: "parents before vlans, whatever their names; bond before its vlan, members at last", live: Live{Links: []host.Link{up("eth0", "device"), up("eth1", "device")}}, config: Config{Links: []WantedLink{
 			{ID: id(1), Name: "a.7", Type: vlan, Parent: "b.6", VLANID: 7, MTU: 1400}, {ID: id(2), Name: "b.6", Type: vlan, Parent: "c0", VLANID: 6},
 			{ID: id(3), Name: "c0", Type: bond, BondMode: "802.3ad", Members: []string{"eth0", "eth1"}, MTU: 9000},
