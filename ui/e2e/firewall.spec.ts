@@ -1,6 +1,6 @@
 import { connect } from 'node:net'
 import type { APIRequestContext } from '@playwright/test'
-import { baseURL, byAPI, choose, expect, expectAccessible, onGateway, settled, test } from './gateway'
+import { baseURL, byAPI, choose, expect, expectAccessible, moveUp, onGateway, settled, test } from './gateway'
 
 const gateway = new URL(baseURL).hostname
 
@@ -75,12 +75,7 @@ test('rules are put into order by the keyboard', async ({ page }) => {
   await page.goto('/firewall/rules')
   const names = () => page.getByRole('row').getByRole('link').allTextContents()
   await expect.poll(async () => (await names()).slice(-2)).toEqual(['First', 'Second'])
-  await page.getByRole('button', { name: 'Move Second' }).focus()
-  await page.keyboard.press('Space')
-  await expect(page.locator('[data-dragging]')).toBeVisible()
-  await page.keyboard.press('ArrowUp')
-  await expect(page.getByText(/^Second over place/)).toBeAttached()
-  await page.keyboard.press('Space')
+  await moveUp(page, 'Second')
   await expect(page.getByText('The order is stored')).toBeVisible()
   expect((await names()).slice(-2)).toEqual(['Second', 'First'])
   const stored = await byAPI((api) => list(api, '/firewall/rules'))

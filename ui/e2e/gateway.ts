@@ -193,6 +193,18 @@ export async function logIn(page: Page, who: typeof admin) {
   await page.waitForURL((url) => url.pathname !== '/login')
 }
 
+/** Moves a row up by one place with the keyboard, as somebody does who hears what the page says. */
+export async function moveUp(page: Page, name: string) {
+  await page.getByRole('button', { name: `Move ${name}`, exact: true }).focus()
+  await page.keyboard.press('Space')
+  await expect(page.locator('[data-dragging]')).toBeVisible()
+  const said = page.getByRole('status').filter({ hasText: /place \d/ })
+  const place = Number(/place (\d+)/.exec((await said.textContent()) ?? '')?.[1])
+  await page.keyboard.press('ArrowUp')
+  await expect(said).toContainText(`${name} over place ${place - 1} of`)
+  await page.keyboard.press('Space')
+}
+
 /** A page is settled when its content has come: nothing is grey any more and its dialog has stopped moving. */
 export async function settled(page: Page) {
   await expect(page.getByRole('heading', { level: 1 })).toBeVisible()

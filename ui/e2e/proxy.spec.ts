@@ -1,5 +1,5 @@
 import type { Locator, Page } from '@playwright/test'
-import { byAPI, choose, expect, expectAccessible, selfMade, test } from './gateway'
+import { byAPI, choose, expect, expectAccessible, moveUp, selfMade, test } from './gateway'
 
 // Each test goes on where the one before it stopped. A reload of the proxy may take away the connection under a poll; the
 // console asks again.
@@ -122,12 +122,7 @@ test('rules of a domain are put into order, and one that never matches says so',
   await expect.poll(paths).toEqual(['/api/v2', '/api'])
   await expect(page.getByText('Never matches')).toHaveCount(0)
 
-  await page.getByRole('button', { name: 'Move /api', exact: true }).focus()
-  await page.keyboard.press('Space')
-  await expect(page.locator('[data-dragging]')).toBeVisible()
-  await page.keyboard.press('ArrowUp')
-  await expect(page.getByText(/^\/api over place/)).toBeAttached()
-  await page.keyboard.press('Space')
+  await moveUp(page, '/api')
   await expect.poll(paths).toEqual(['/api', '/api/v2'])
   await expect(row(page, '/api/v2')).toContainText('Never matches: /api stands before it')
 })

@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process'
 import type { Locator, Page } from '@playwright/test'
-import { byAPI, choose, expect, expectAccessible, onGateway, test } from './gateway'
+import { byAPI, choose, expect, expectAccessible, moveUp, onGateway, test } from './gateway'
 
 // Each test goes on where the one before it stopped.
 test.describe.configure({ mode: 'serial' })
@@ -117,12 +117,7 @@ test('entries of the access list are put into order', async ({ page }) => {
   }
   await make('News', '.news.example')
   await make('Games', '.games.example')
-  await page.getByRole('button', { name: 'Move Games' }).focus()
-  await page.keyboard.press('Space')
-  await expect(page.locator('[data-dragging]')).toBeVisible()
-  await page.keyboard.press('ArrowUp')
-  await expect(page.getByText(/^Games over place 1/)).toBeAttached()
-  await page.keyboard.press('Space')
+  await moveUp(page, 'Games')
   const names = async () => (await stored('/forward-proxy/acls')).map(({ name }) => name)
   await expect.poll(names).toEqual(['Games', 'News'])
   await row(page, 'Games').getByRole('switch').click()

@@ -18,6 +18,9 @@ const idOf = async (path: string, name: string) => (await stored(path)).find((on
 /** Where the tunnel of these tests is shown. */
 const tunnelPath = async () => `/vpn/tunnels/${await idOf('/tunnel/interfaces', 'wg0')}`
 
+// The device that connects here is a new link of the machine that the browser is on.
+test.use({ expected: ['net::ERR_NETWORK_CHANGED'] })
+
 test('a server is made, and its peer in one dialog, which connects and is switched off', async ({ page, browser }) => {
   await page.goto('/vpn/tunnels')
   await expect(page.getByRole('heading', { name: 'No tunnel yet' })).toBeVisible()
