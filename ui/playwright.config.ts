@@ -14,7 +14,8 @@ export default defineConfig({
     viewport: { width: 1280, height: 800 },
     // A trace is dear: it takes half as much again. Who needs one asks for it: GATEWAY_PLAYWRIGHT="e2e --trace on".
     screenshot: 'only-on-failure',
-    launchOptions: launch,
+    // As a person does: nobody acts on what he sees in the very millisecond in which it appears.
+    launchOptions: { ...launch, slowMo: 30 },
   },
   projects: [
     { name: 'door', testMatch: 'door.setup.ts' },

@@ -49,10 +49,10 @@ test('a rule between zones goes from the browser to the kernel', async ({ page }
   expect(onGateway('nft', 'list', 'table', 'inet', 'gateway')).toContain(`gid:${id}`)
 
   await test.step('and off and on again in the list', async () => {
-    await row.getByRole('switch').click({ force: true })
+    await row.getByRole('switch').click()
     await expect(page.getByText('Web for all is off')).toBeVisible()
     expect(onGateway('nft', 'list', 'table', 'inet', 'gateway')).not.toContain(`gid:${id}`)
-    await row.getByRole('switch').click({ force: true })
+    await row.getByRole('switch').click()
     await expect(page.getByText('Web for all is on')).toBeVisible()
   })
 

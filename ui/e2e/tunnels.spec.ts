@@ -32,6 +32,10 @@ test('a server is made, and its peer in one dialog, which connects and is switch
   await save(form(page))
   await expect(page.getByRole('heading', { name: 'wg0' })).toBeVisible()
   await expect(page.getByText('up', { exact: true })).toBeVisible()
+  await page.getByRole('link', { name: 'Give it a zone' }).click()
+  await expect(form(page).getByRole('combobox', { name: 'Name' })).toHaveValue('wg0')
+  await expect(form(page).getByRole('radio', { name: 'WireGuard: a tunnel' })).toBeChecked()
+  await page.goto(await tunnelPath())
 
   await page.getByRole('link', { name: 'Add a peer' }).click()
   await form(page).getByLabel('Name').fill("Anna's phone")

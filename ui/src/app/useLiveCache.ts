@@ -1,17 +1,9 @@
 import { useQueryClient } from '@tanstack/react-query'
 import { useEffect, useRef } from 'react'
 import { auditStream, componentStream } from '../api/streams'
+import { renew } from '../kit/renew'
 import { useStream } from '../kit/useStream'
 import { meQuery } from './session'
-
-/** What is read again besides: servers are part of their backend, and what belongs to something goes with it. */
-const besides: Record<string, string> = {
-  'proxy.server': 'proxy.backend',
-  'proxy.domain': 'proxy.routing-rule',
-  'dns.zone': 'dns.record',
-  'dhcp.subnet': 'dhcp.reservation',
-  'tunnel.interface': 'tunnel.peer',
-}
 
 /**
  * Every mutation leaves an audit entry, so the audit stream says which lists are out of date, whoever
@@ -34,7 +26,7 @@ export function useLiveCache() {
         const words = action.split('.')
         for (const end of words.keys()) {
           const kind = words.slice(0, end + 1).join('.')
-          for (const key of [kind, besides[kind]]) if (key) void queries.invalidateQueries({ queryKey: [key] })
+          void renew(queries, kind)
         }
       }),
     [queries],

@@ -15,6 +15,7 @@ import { Loaded } from './Loaded'
 import { Notice } from './Notice'
 import classes from './ResourceForm.module.css'
 import { askToRemove, type Guard, objectionTo } from './remove'
+import { renew } from './renew'
 import { toast, toastApplied } from './toast'
 
 const ChangePreview = lazy(() => import('./ChangePreview'))
@@ -246,6 +247,8 @@ function FormBody({
   const [shown, setShown] = useState<Operation[] | null>(null)
   const names = fields.map((field) => field.name)
   const [objection, setObjection] = useState<{ to: string; text: ReactNode } | null>(null)
+  /** Where the cursor was when the form was sent. */
+  const left = useRef<HTMLElement | null>(null)
   const start = { ...pick(shape?.read(initial) ?? initial, names), ...emptySecrets(fields) }
   const form = useForm<Values>({ defaultValues: start })
   const { isDirty, isSubmitting } = form.formState
@@ -263,6 +266,7 @@ function FormBody({
   }
 
   const store = async (all: Values, agreed: boolean) => {
+    left.current = document.activeElement as HTMLElement | null
     setProblem('')
     setShown(null)
     const body = bodyOf(all)
@@ -274,11 +278,11 @@ function FormBody({
       const { applied } = await save(body, changed)
       form.reset(all)
       toastApplied(t('form.saved'), applied)
-      await queries.invalidateQueries({ queryKey: [kind] })
+      await renew(queries, kind)
       onDone?.()
     } catch (cause) {
       const fault = toFault(cause)
-      if (fault.code === 'stale') await queries.invalidateQueries({ queryKey: [kind] })
+      if (fault.code === 'stale') await renew(queries, kind)
       else
         setProblem(
           placeFault(
@@ -292,6 +296,17 @@ function FormBody({
     }
   }
   const submit = form.handleSubmit((all) => store(all, false))
+
+  // The fields are closed while they are stored, or what is typed meanwhile would be lost. After that the cursor is where it was,
+  // or where something is wrong.
+  const { errors } = form.formState
+  useEffect(() => {
+    if (isSubmitting || !left.current) return
+    const wrong = names.find((name) => errors[name])
+    if (wrong) form.setFocus(wrong)
+    else if (document.activeElement === document.body) left.current.focus()
+    left.current = null
+  }, [isSubmitting, errors, form, names])
 
   useBlocker({
     disabled: !isDirty,
@@ -311,7 +326,7 @@ function FormBody({
     <form onSubmit={submit} onKeyDown={saveByKey} noValidate className={classes.form}>
       {!canEdit && <Notice tone="off">{t('form.readOnly')}</Notice>}
       {problem && <Notice tone="bad">{problem}</Notice>}
-      <fieldset disabled={!canEdit} className={classes.fields}>
+      <fieldset disabled={!canEdit || isSubmitting} className={classes.fields}>
         {shownFields.map((field) => (
           <Fragment key={field.name}>
             {field.section && <h3 className={classes.section}>{t(`${text}.sections.${field.section}`)}</h3>}

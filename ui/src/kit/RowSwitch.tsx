@@ -4,6 +4,7 @@ import { useTranslation } from 'react-i18next'
 import type { Resource } from '../api/resource'
 import { useCanEdit } from '../app/session'
 import { agreedTo } from './own-connection'
+import { renew } from './renew'
 import { toastApplied, toastFault } from './toast'
 
 interface RowSwitchProps<F extends string> {
@@ -37,7 +38,7 @@ export function RowSwitch<F extends string>({ resource, row, field, name, harmle
       put(!on)
       toastFault(cause)
     }
-    await queries.invalidateQueries({ queryKey: [kind] })
+    await renew(queries, kind)
   }
   return (
     <Switch

@@ -3,6 +3,7 @@ import type { ReactNode } from 'react'
 import type { Operation, Resource } from '../api/resource'
 import i18n from '../i18n/i18n'
 import { confirm } from './confirm'
+import { renew } from './renew'
 import { toastApplied } from './toast'
 
 /** Asked before something is stored: what it would break, or null. */
@@ -44,7 +45,7 @@ export async function askToRemove<T>(removal: Removal<T>): Promise<boolean> {
       try {
         const { applied } = await resource.remove(id, etag)
         toastApplied(i18n.t('delete.done', { name }), applied)
-        await queries.invalidateQueries({ queryKey: [resource.kind] })
+        await renew(queries, resource.kind)
       } catch (cause) {
         onBusy?.(false)
         throw cause

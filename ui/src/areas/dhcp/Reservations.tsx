@@ -1,5 +1,5 @@
 import { useQuery } from '@tanstack/react-query'
-import { Outlet, useLocation } from '@tanstack/react-router'
+import { Outlet } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
 import type { DhcpReservation } from '../../api/types'
 import { paths } from '../../app/paths'
@@ -7,6 +7,7 @@ import type { Column } from '../../kit/DataTable'
 import type { FieldSpec } from '../../kit/fields'
 import { CreateDrawer, EditDrawer } from '../../kit/ResourceDrawers'
 import { ResourceList } from '../../kit/ResourceList'
+import { useDraft } from '../../kit/useDraft'
 import { dhcpReservations, dhcpSubnets } from './resources'
 import { rank, spellings } from './subnet'
 
@@ -82,7 +83,7 @@ function useForm() {
 
 /** A new reservation; a draft comes along from the lease that it is made of. */
 export function Create() {
-  const draft = (useLocation().state as { draft?: object }).draft
+  const draft = useDraft<object>()
   return <CreateDrawer {...useForm()} defaults={{ subnet_id: null, mac: '', ip: '', hostname: '', ...draft }} />
 }
 

@@ -1,11 +1,11 @@
 import { useQuery } from '@tanstack/react-query'
-import { useLocation } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
 import type { NatRule } from '../../api/types'
 import { paths } from '../../app/paths'
 import type { FieldSpec, Values } from '../../kit/fields'
 import { ownConnection } from '../../kit/own-connection'
 import { CreateDrawer, EditDrawer } from '../../kit/ResourceDrawers'
+import { useDraft } from '../../kit/useDraft'
 import { useBook } from './book'
 import { hasPorts, isKind, natShape } from './nat-text'
 import { natRules } from './resources'
@@ -63,7 +63,7 @@ function useNatForm() {
 /** A new NAT rule; a draft comes along when it is a copy. */
 export function Create() {
   const form = useNatForm()
-  const draft = (useLocation().state as { draft?: NatRule }).draft
+  const draft = useDraft<NatRule>()
   const write = (values: Values) => ({ ...natShape.write(values), ...(draft && { priority: draft.priority }) })
   return <CreateDrawer {...form} defaults={{ ...blank, ...draft }} shape={{ ...natShape, write }} />
 }

@@ -1,10 +1,10 @@
 import { useQuery } from '@tanstack/react-query'
-import { useLocation } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
 import { paths } from '../../app/paths'
 import type { Values } from '../../kit/fields'
 import { ownConnection } from '../../kit/own-connection'
 import { CreateDrawer, EditDrawer } from '../../kit/ResourceDrawers'
+import { useDraft } from '../../kit/useDraft'
 import { useBook } from './book'
 import { rules } from './resources'
 import { type Draft, ruleFields, ruleShape, startOf } from './rule-form'
@@ -27,7 +27,7 @@ function useRuleForm() {
 /** A new rule; a draft comes along when it is a copy, or made from an event of the log. */
 export function Create() {
   const form = useRuleForm()
-  const draft = (useLocation().state as { draft?: Draft }).draft
+  const draft = useDraft<Draft>()
   const place = draft?.priority === undefined ? {} : { priority: draft.priority }
   const write = (values: Values) => ({ ...form.shape.write(values), ...place })
   return <CreateDrawer {...form} defaults={startOf(draft)} shape={{ ...form.shape, write }} />

@@ -7,6 +7,7 @@ import { ownConnection } from '../../kit/own-connection'
 import { Facts } from '../../kit/Page'
 import { CreateDrawer, EditDrawer } from '../../kit/ResourceDrawers'
 import { Badge } from '../../kit/StateBadge'
+import { useDraft } from '../../kit/useDraft'
 import { bondModes, interfaceShape, types } from './interface-shape'
 import { linkNames, toneOf } from './links'
 import classes from './Network.module.css'
@@ -60,8 +61,10 @@ function useForm() {
   }
 }
 
+/** A new interface; a draft comes along for a tunnel that has no zone. */
 export function Create() {
-  return <CreateDrawer {...useForm()} defaults={defaults} />
+  const draft = useDraft()
+  return <CreateDrawer {...useForm()} defaults={{ ...defaults, ...draft }} />
 }
 
 export function Edit() {

@@ -10,7 +10,7 @@ import { CopyButton, CopyText } from '../../kit/CopyText'
 import { DetailDrawer } from '../../kit/DetailDrawer'
 import { FaultNotice, Loaded } from '../../kit/Loaded'
 import { Notice } from '../../kit/Notice'
-import { FullTunnel } from './FullTunnel'
+import { Advice } from './Advice'
 import { NewPeerPair } from './NewPair'
 import { configQuery, peersQuery, qrQuery } from './resources'
 import classes from './Tunnels.module.css'
@@ -48,7 +48,7 @@ export function PeerConfig({ tunnel, peer }: { tunnel: Tunnel; peer: TunnelPeer 
   return (
     <>
       {peer.has_private_key ? <Known peer={peer} /> : <Unknown tunnel={tunnel} peer={peer} />}
-      <FullTunnel tunnel={tunnel} />
+      <Advice tunnel={tunnel} />
     </>
   )
 }

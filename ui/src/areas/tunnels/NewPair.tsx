@@ -8,6 +8,7 @@ import type { Tunnel, TunnelPeer } from '../../api/types'
 import { confirm } from '../../kit/confirm'
 import { ownConnection } from '../../kit/own-connection'
 import { objectionTo } from '../../kit/remove'
+import { renew } from '../../kit/renew'
 import { toastApplied } from '../../kit/toast'
 import { peers, tunnels } from './resources'
 import { randomKey } from './tunnel'
@@ -54,8 +55,7 @@ function NewPair({ resource: { kind }, row: { id, name }, text, make }: NewPairP
       act: async () => {
         const { applied } = await make()
         toastApplied(t('pair.done', { name }), applied)
-        await queries.invalidateQueries({ queryKey: [tunnels.kind] })
-        await queries.invalidateQueries({ queryKey: [peers.kind] })
+        await renew(queries, kind)
       },
     })
   }

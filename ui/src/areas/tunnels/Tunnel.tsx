@@ -10,7 +10,7 @@ import { ownConnection } from '../../kit/own-connection'
 import { EditForm } from '../../kit/ResourceForm'
 import { RowHead } from '../../kit/RowHead'
 import { About } from './About'
-import { FullTunnel } from './FullTunnel'
+import { Advice } from './Advice'
 import { NewTunnelPair } from './NewPair'
 import { Peers } from './Peers'
 import { liveQuery, peersQuery, tunnels, tunnelsQuery } from './resources'
@@ -35,7 +35,7 @@ export default function Tunnel() {
           <>
             <Head tunnel={tunnel} />
             {live.isError && <FaultNotice fault={live.error} />}
-            <FullTunnel tunnel={tunnel} />
+            <Advice tunnel={tunnel} />
             <About tunnel={tunnel} />
             {tunnel.mode === 'server' && <Peers tunnel={tunnel} />}
             <Outlet />

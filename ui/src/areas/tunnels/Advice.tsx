@@ -1,0 +1,63 @@
+import { Button } from '@mantine/core'
+import { useQuery } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
+import { useTranslation } from 'react-i18next'
+import type { Tunnel } from '../../api/types'
+import { paths } from '../../app/paths'
+import { useCanEdit } from '../../app/session'
+import { Notice } from '../../kit/Notice'
+import { natRules } from '../firewall/resources'
+import { interfacesQuery } from '../network/useLinks'
+import { unmasked } from './tunnel'
+
+/** What a tunnel needs elsewhere before it does all that it is meant for, with the form for it filled in. */
+export function Advice({ tunnel }: { tunnel: Tunnel }) {
+  const { t } = useTranslation('tunnels')
+  const { data: rules } = useQuery({ queryKey: [natRules.kind], queryFn: natRules.list })
+  const { data: links } = useQuery(interfacesQuery)
+  if (!tunnel.active || !rules || !links) return null
+  const { name, mode } = tunnel
+  const zone = links.find((link) => link.name === name)?.role
+  const network = unmasked(tunnel, rules, zone)
+  return (
+    <>
+      {!zone && (
+        <Advised of="zone" text={t(`zone.${mode}Text`)} to={paths.interfaceNew} draft={{ type: 'wireguard', name }} />
+      )}
+      {network && (
+        <Advised
+          of="full"
+          text={t('full.text', { network })}
+          to={paths.natRuleNew}
+          draft={{
+            name: t('full.rule', { name }),
+            kind: 'masquerade',
+            out_zone: 'wan',
+            src_cidr: network,
+            protocol: 'any',
+          }}
+        />
+      )}
+    </>
+  )
+}
+
+function Advised({ of, text, to, draft }: { of: 'zone' | 'full'; text: string; to: string; draft: object }) {
+  const { t } = useTranslation('tunnels')
+  const canEdit = useCanEdit()
+  return (
+    <Notice
+      tone="warn"
+      title={t(`${of}.title`)}
+      action={
+        canEdit && (
+          <Button component={Link} to={to} state={{ draft } as never} size="compact-sm" variant="default">
+            {t(`${of}.verb`)}
+          </Button>
+        )
+      }
+    >
+      {text}
+    </Notice>
+  )
+}
