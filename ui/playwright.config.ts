@@ -12,6 +12,8 @@ export default defineConfig({
     baseURL,
     ignoreHTTPSErrors: true,
     viewport: { width: 1280, height: 800 },
+    // What goes away is gone: nothing has to wait for it.
+    contextOptions: { reducedMotion: 'reduce' },
     // A trace is dear: it takes half as much again. Who needs one asks for it: GATEWAY_PLAYWRIGHT="e2e --trace on".
     screenshot: 'only-on-failure',
     // As a person does: nobody acts on what he sees in the very millisecond in which it appears.

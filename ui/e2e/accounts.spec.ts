@@ -169,7 +169,7 @@ test.describe('an administrator', () => {
     await expect(page.getByRole('region', { name: 'Second factor' })).toContainText('none')
     // One's own change is no reason to warn of somebody else's.
     await expect(page.getByText('Somebody else changed this')).toHaveCount(0)
-    await page.getByRole('dialog').getByRole('button', { name: 'Close' }).click()
+    await page.getByRole('dialog', { name: 'User', exact: true }).getByRole('button', { name: 'Close' }).click()
     await logOut(page)
     await logIn(page, loser)
   })

@@ -9,6 +9,7 @@ const theme = createTheme({
   primaryShade: { light: 7, dark: 6 },
   defaultRadius: 4,
   cursorType: 'pointer',
+  respectReducedMotion: true,
   colors: {
     accent: [
       '#eef2ff',
