@@ -195,7 +195,8 @@ func Fault(err error) error {
 		}
 		switch pg.Code {
 		case "23505":
-			f := fault.Wrap(fault.Conflict, err, "there is one like this already")
+			f := fault.Taken(nil)
+			f.Cause = err
 			if name := field(uniqueName); name != "" {
 				f.Fields = map[string]string{name: "is taken already"}
 			}

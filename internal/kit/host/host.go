@@ -50,6 +50,8 @@ type Files interface {
 	Remove(p Place) error
 	// Path tells where a place is, for people: previews, messages.
 	Path(p Place) string
+	// Sweep removes what a process that died has left staged for a check. Only the process that applies may ask for it.
+	Sweep() error
 }
 
 // Units starts and stops daemons: systemd in production, the lab's supervisor in a lab.
