@@ -509,6 +509,12 @@ func TestLeases(t *testing.T) {
 		t.Fatalf("%+v", list)
 	}
 	r.enable(t)
+	r.Machine.Hang(true)
+	r.Get(t, "/dhcp/leases").Want(t, 200).Into(t, &list)
+	r.Machine.Hang(false)
+	if list.Error != "no answer within two seconds" {
+		t.Fatalf("of a Kea that hangs: %+v", list)
+	}
 	id := r.post(t, "/dhcp/subnets", fields{"interface": "lan0", "cidr": "10.10.0.0/16", "range_start": "10.10.1.0", "range_end": "10.10.255.254"})
 	reservation := r.post(t, "/dhcp/reservations", fields{"subnet_id": id, "mac": "52:54:00:00:00:01", "ip": "10.10.0.9", "hostname": "printer"})
 

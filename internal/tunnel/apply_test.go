@@ -424,3 +424,22 @@ func TestOtherMasterKey(t *testing.T) {
 		t.Fatalf("with all keys entered again: %s", a.Header.Get("Gateway-Apply"))
 	}
 }
+
+// A WireGuard that does not answer is no error of the request: what is stored is told, and why there is no more.
+func TestStatusOfAHangingWireGuard(t *testing.T) {
+	b, _ := bench(t)
+	i := serverOf(t, b, "wg0", "10.8.0.1/24")
+	p := post[tunnel.Peer](t, b, peersOf(i), `{"name":"phone"}`)
+	b.Machine.Hang(true)
+	defer b.Machine.Hang(false)
+	var peers map[string]tunnel.PeerStatus
+	b.Get(t, "/tunnel/status").Want(t, 200).Into(t, &peers)
+	if s, ok := peers[p.PublicKey.String()]; !ok || s.Interface != "wg0" || s.Online || !strings.Contains(s.Error, "no answer within two seconds") {
+		t.Errorf("%+v", peers)
+	}
+	var devices []tunnel.Device
+	b.Get(t, "/tunnel/devices").Want(t, 200).Into(t, &devices)
+	if len(devices) != 1 || devices[0].Name != "wg0" || !strings.Contains(devices[0].Error, "no answer within two seconds") {
+		t.Errorf("%+v", devices)
+	}
+}
