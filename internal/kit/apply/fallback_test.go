@@ -71,8 +71,8 @@ func TestLastGoodIsLookedAfter(t *testing.T) {
 	if n := x.Machine.Restarts(host.Chrony); n != restarts {
 		t.Fatalf("%d restarts for a file that the daemon had not read", n-restarts)
 	}
-	dislikes, first := x.sick, true
 	x.set(func() {
+		dislikes, first := x.sick, true
 		x.sick = func(lines string) error {
 			if first && lines == "a\n" {
 				first = false
