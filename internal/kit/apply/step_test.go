@@ -39,6 +39,9 @@ func newStepping(t *testing.T) *stepping {
 				return func(context.Context) error {
 					s.mu.Lock()
 					defer s.mu.Unlock()
+					if line == s.fails && line == "panics" {
+						panic(line)
+					}
 					if line == s.fails {
 						return errors.New("not while it runs")
 					}
