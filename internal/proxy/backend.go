@@ -173,8 +173,11 @@ func word(name string) string {
 	}, name)
 }
 
-// Word is the name as HAProxy and its statistics have it.
-func (n ServerName) Word() ServerName { return value.Must[ServerName](word(n.String())) }
+// Word is the name as HAProxy and its statistics have it. There is none when the row is older than the form of names.
+func (n ServerName) Word() ServerName {
+	parsed, _ := value.Parse[ServerName](word(n.String()))
+	return parsed
+}
 
 // Server is one machine of a backend.
 type Server struct {
