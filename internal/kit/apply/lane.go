@@ -38,6 +38,8 @@ type lane struct {
 	signal chan struct{}
 	// writers counts the changes that are in their transaction or wait for it.
 	writers atomic.Int32
+	// turn is who may change what the component depends on.
+	turn turn
 
 	// work is held by a pass, and by a change from its atomic apply until it is committed or not.
 	work sync.Mutex
@@ -545,13 +547,13 @@ func (l *lane) consider(ctx context.Context, tx *db.Tx, revision int64, rows []R
 	return x, l.judge(x.files, err)
 }
 
-// preview looks at a change that will not be committed.
-func (l *lane) preview(ctx context.Context, tx *db.Tx) error {
-	x, err := l.imagine(ctx, tx, 0)
-	if err != nil || sameFiles(l.agreed(), x.files) || l.onDisk(x.files) {
-		return err
+// preview asks the daemon's checker about a change that will not be committed. With always, it is asked even where the
+// answer is known.
+func (l *lane) preview(ctx context.Context, files []host.File, always bool) error {
+	if !always && (sameFiles(l.agreed(), files) || l.onDisk(files)) {
+		return nil
 	}
-	return l.judge(x.files, l.check(ctx, x.files))
+	return l.judge(files, l.check(ctx, files))
 }
 
 // imagine loads and renders what a change would store.

@@ -86,6 +86,7 @@ type Change struct {
 type handler interface {
 	table() Table
 	adminOnly() bool
+	setsSecret(op Operation) bool
 	feeds() []apply.ID
 	prepare(ctx context.Context, op *Operation) error
 	run(ctx context.Context, r *Registry, tx *db.Tx, op Operation) (Change, error)
@@ -121,8 +122,19 @@ func (r *Registry) Preview(ctx context.Context, set Set) ([]Change, []apply.File
 	if err != nil {
 		return nil, nil, err
 	}
-	files, err := r.Engine.Preview(ctx, feeds, r.write(ctx, set, &changes))
+	files, err := r.Engine.Preview(ctx, feeds, r.secrets(set), r.write(ctx, set, &changes))
 	return changes, files, err
+}
+
+// secrets are the components that depend on the secrets that a set sets.
+func (r *Registry) secrets(set Set) []apply.ID {
+	var fed []apply.ID
+	for _, op := range set.Operations {
+		if h := r.kinds[op.Kind]; h.setsSecret(op) {
+			fed = append(fed, h.feeds()...)
+		}
+	}
+	return fed
 }
 
 // write is a change set as the engine runs it.
@@ -145,22 +157,13 @@ func (r *Registry) Suppose(ctx context.Context, set Set, look func(tx *db.Tx) er
 	if _, err := r.feeds(set); err != nil {
 		return err
 	}
-	err := r.DB.Write(ctx, func(tx *db.Tx) error {
+	return r.DB.Suppose(ctx, func(tx *db.Tx) error {
 		if _, err := r.run(ctx, tx, set); err != nil {
 			return err
 		}
-		if err := look(tx); err != nil {
-			return err
-		}
-		return errSupposed
-	})
-	if errors.Is(err, errSupposed) {
-		return nil
-	}
-	return err
+		return look(tx)
+	}, func(context.Context) error { return nil })
 }
-
-var errSupposed = errors.New("supposed")
 
 func (r *Registry) feeds(set Set) ([]apply.ID, error) {
 	var feeds []apply.ID
@@ -210,11 +213,26 @@ func at(set Set, i int, err error) error {
 
 var errAdmin = fault.New(fault.Forbidden, "only an admin may do this")
 
-// MaySuppose refuses to tell a viewer what a set would do to rows that are secret to viewers.
+// viewerOperations is how many operations a viewer may suppose at once.
+const viewerOperations = 100
+
+// MaySuppose refuses to tell a viewer what a set would do to rows that are secret to viewers, and what a secret does: whoever
+// may try one could find the stored one by trying.
 func (r *Registry) MaySuppose(a actor.Actor, set Set) error {
-	secret := func(op Operation) bool { h := r.kinds[op.Kind]; return h != nil && h.adminOnly() }
-	if a.Role != actor.Admin && slices.ContainsFunc(set.Operations, secret) {
-		return errAdmin
+	if a.Role == actor.Admin {
+		return nil
+	}
+	for _, op := range set.Operations {
+		switch h := r.kinds[op.Kind]; {
+		case h == nil: // the set complains itself
+		case h.adminOnly():
+			return errAdmin
+		case h.setsSecret(op):
+			return fault.New(fault.Forbidden, "Only an admin may preview a change that sets a secret.")
+		}
+	}
+	if len(set.Operations) > viewerOperations {
+		return fault.Field("operations", "must have at most %d items unless an admin asks", viewerOperations)
 	}
 	return nil
 }
@@ -467,6 +485,12 @@ var metaFields = reflect.TypeFor[Meta]().NumField()
 func (k *Kind[T]) feeds() []apply.ID { return k.Feeds }
 
 func (k *Kind[T]) adminOnly() bool { return k.AdminOnly }
+
+// setsSecret tells whether an operation gives a field that no answer shows.
+func (k *Kind[T]) setsSecret(op Operation) bool {
+	given := wire.Given(op.Body)
+	return slices.ContainsFunc(wire.Fields(reflect.TypeFor[T]()), func(f wire.Field) bool { return f.Secret && given[f.Name] })
+}
 
 func (k *Kind[T]) table() Table {
 	t := Table{Kind: k.Name, Name: k.Table, Local: k.Local}
