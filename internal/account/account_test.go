@@ -252,5 +252,13 @@ func breakDatabase(t *testing.T, h *house) (back func()) {
 	}
 	exec("ALTER DATABASE " + name + " ALLOW_CONNECTIONS false")
 	exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '" + name + "'")
-	return func() { exec("ALTER DATABASE " + name + " ALLOW_CONNECTIONS true") }
+	return func() {
+		t.Helper()
+		exec("ALTER DATABASE " + name + " ALLOW_CONNECTIONS true")
+		for end := time.Now().Add(time.Minute); !h.DB.Attached(); time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatal("the database does not come back")
+			}
+		}
+	}
 }

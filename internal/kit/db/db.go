@@ -52,7 +52,7 @@ func Open(url string) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("database URL: %w", err)
 	}
-	cfg.MaxConns = max(cfg.MaxConns, 16)
+	cfg.MaxConns = 16
 	cfg.ConnConfig.ConnectTimeout = 3 * time.Second
 	cfg.HealthCheckPeriod = 5 * time.Second
 	cfg.AfterConnect = func(_ context.Context, c *pgx.Conn) error {
