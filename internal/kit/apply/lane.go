@@ -330,8 +330,8 @@ func (l *lane) report(start time.Time, early int, revision int64, touched bool, 
 	var rest []waiter
 	for i, w := range l.waiters {
 		// A revision is served by any pass that has seen it. Without one, and to learn of a failure, it takes a pass that
-		// began after the question.
-		if w.revision > 0 && w.revision <= revision || i < early && (w.revision == 0 || err != nil) {
+		// began after the question. While the database keeps a pass waiting in vain, another one would wait as long.
+		if w.revision > 0 && w.revision <= revision || i < early && (w.revision == 0 || err != nil) || err != nil && db.Away(err) {
 			w.done <- l.status
 			continue
 		}

@@ -68,6 +68,8 @@ type Operation struct {
 	notes []string
 	// prepared is a row of the kind, whose Prepared fields are those of the body.
 	prepared any
+	// give is what Kind.Prepare has answered.
+	give any
 }
 
 // Change is what one operation did to a row.
@@ -88,7 +90,7 @@ type handler interface {
 	adminOnly() bool
 	setsSecret(op Operation) bool
 	feeds() []apply.ID
-	prepare(ctx context.Context, op *Operation) error
+	prepare(ctx context.Context, r *Registry, op *Operation) error
 	run(ctx context.Context, r *Registry, tx *db.Tx, op Operation) (Change, error)
 }
 
@@ -107,7 +109,7 @@ func (r *Registry) Commit(ctx context.Context, set Set) ([]Change, apply.Outcome
 		return nil, nil, err
 	}
 	for i := range set.Operations {
-		if err := r.kinds[set.Operations[i].Kind].prepare(ctx, &set.Operations[i]); err != nil {
+		if err := r.kinds[set.Operations[i].Kind].prepare(ctx, r, &set.Operations[i]); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -253,14 +255,38 @@ func (r *Registry) record(ctx context.Context, tx *db.Tx, c Change, set Set) err
 	return r.Audit.Write(ctx, tx, c.Kind+"."+c.Verb, c.label, d)
 }
 
-// prepare does what the fields of an operation need before its transaction. Complaints are left to the transaction,
-// where an update knows the fields that it does not give.
-func (k *Kind[T]) prepare(ctx context.Context, op *Operation) error {
+// prepare does what an operation needs before its transaction. Complaints are left to the transaction, where an update knows
+// the fields that it does not give.
+func (k *Kind[T]) prepare(ctx context.Context, r *Registry, op *Operation) error {
+	if err := context.Cause(ctx); err != nil || op.Verb == "delete" {
+		return err
+	}
+	if err := k.prepareFields(ctx, op); err != nil || k.Prepare == nil {
+		return err
+	}
+	var was *T
+	now := k.fresh()
+	if op.Verb == "update" && op.ID != nil {
+		stored, err := k.Get(ctx, r.DB, *op.ID)
+		if err != nil {
+			return nil
+		}
+		was, *now = stored, *stored
+	}
+	if _, err := wire.Decode(op.Body, now); err != nil {
+		return nil
+	}
+	give, err := k.Prepare(ctx, was, now)
+	op.give = give
+	return err
+}
+
+func (k *Kind[T]) prepareFields(ctx context.Context, op *Operation) error {
 	// Most bodies do not name such a field. One with an escape might name it in disguise.
 	named := func(f wire.Field) bool {
 		return bytes.Contains(op.Body, []byte(`"`+f.Name+`"`)) || bytes.ContainsRune(op.Body, '\\')
 	}
-	if op.Verb == "delete" || !slices.ContainsFunc(k.codec.prepared, named) {
+	if !slices.ContainsFunc(k.codec.prepared, named) {
 		return nil
 	}
 	row := k.fresh()
@@ -286,6 +312,9 @@ func (k *Kind[T]) decode(op Operation, row *T) (given map[string]bool, err error
 				to.FieldByIndex(f.Index).Set(v)
 			}
 		}
+	}
+	if give, ok := op.give.(func(*T)); ok && give != nil {
+		give(row)
 	}
 	return given, err
 }
