@@ -360,9 +360,11 @@ func TestRealRefusalTellsNoSecret(t *testing.T) {
 
 func TestPreviewTellsNoSecret(t *testing.T) {
 	b, _ := enabled(t)
-	a := b.Do(t, "viewer", http.MethodPost, "/change-sets", `{"preview":true,"operations":[
+	set := `{"preview":true,"operations":[
 		{"kind":"radius.user","verb":"create","body":{"name":"ada","password":"canary","reply_attributes":{"Session-Timeout":60}}},
-		{"kind":"radius.client","verb":"create","body":{"name":"switch","address":"10.0.0.1","secret":"canary"}}]}`).Want(t, 200)
+		{"kind":"radius.client","verb":"create","body":{"name":"switch","address":"10.0.0.1","secret":"canary"}}]}`
+	b.Do(t, "viewer", http.MethodPost, "/change-sets", set).Want(t, 403)
+	a := b.Do(t, "admin", http.MethodPost, "/change-sets", set).Want(t, 200)
 	for _, want := range []string{`+ada Cleartext-Password := \u003credacted\u003e`, `Session-Timeout := 60`, `shortname = 'switch'`} {
 		if !strings.Contains(string(a.Data), want) && !strings.Contains(string(a.Data), strings.NewReplacer(`\u003c`, "<", `\u003e`, ">").Replace(want)) {
 			t.Errorf("no %q in %s", want, a.Data)

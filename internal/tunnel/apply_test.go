@@ -297,7 +297,9 @@ func TestARouteOfOthersIsNotTaken(t *testing.T) {
 func TestPreviewHasNoKeys(t *testing.T) {
 	b, _ := bench(t)
 	up := fmt.Sprintf(`{"name":"wg1","mode":"client","address_cidr":"10.7.0.2/32","private_key":%q,"upstream_public_key":%q,"upstream_endpoint":"198.51.100.1:51820","upstream_preshared_key":%q}`, privateA, publicB, shared)
-	a := b.Do(t, "viewer", http.MethodPost, "/change-sets", fmt.Sprintf(`{"preview":true,"operations":[{"kind":"tunnel.interface","verb":"create","body":%s}]}`, up)).Want(t, 200)
+	set := fmt.Sprintf(`{"preview":true,"operations":[{"kind":"tunnel.interface","verb":"create","body":%s}]}`, up)
+	b.Do(t, "viewer", http.MethodPost, "/change-sets", set).Want(t, 403)
+	a := b.Do(t, "admin", http.MethodPost, "/change-sets", set).Want(t, 200)
 	post[tunnel.Interface](t, b, "/tunnel/interfaces", up)
 	i := serverOf(t, b, "wg0", "10.8.0.1/24")
 	post[tunnel.Peer](t, b, peersOf(i), fmt.Sprintf(`{"name":"laptop","preshared_key":%q}`, shared))
