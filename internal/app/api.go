@@ -49,7 +49,7 @@ func RunAPI(ctx context.Context, cfg Config) error {
 		return err
 	}
 	defer k.DB.Close()
-	release, err := holdEngine(k.Paths)
+	release, err := holdEngine(k)
 	if err != nil {
 		return err
 	}
@@ -180,18 +180,22 @@ func (m componentMetrics) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// holdEngine makes sure that one process alone applies: gateway-api while it runs, gateway-ctl when it does not.
-func holdEngine(paths kit.Paths) (release func(), err error) {
-	if err := os.MkdirAll(paths.Run(""), 0o755); err != nil {
+// holdEngine makes sure that one process alone applies: gateway-api while it runs, gateway-ctl when it does not. It removes what
+// the last one left behind.
+func holdEngine(k *kit.Kit) (release func(), err error) {
+	if err := os.MkdirAll(k.Paths.Run(""), 0o755); err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(paths.Run("engine.lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	f, err := os.OpenFile(k.Paths.Run("engine.lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		f.Close()
 		return nil, fmt.Errorf("another gateway program applies configuration here: %w", err)
+	}
+	if err := k.Host.Sweep(); err != nil {
+		k.Log.Warn("files that were staged for a check are left behind", "err", err)
 	}
 	return func() { f.Close() }, nil
 }

@@ -428,7 +428,7 @@ func TestDaemonThatMayBeOff(t *testing.T) {
 func TestPreviewLeavesNothing(t *testing.T) {
 	x := newToy(t, nil)
 	x.want(t, "a", apply.Live)
-	diffs, err := x.Engine.Preview(t.Context(), []apply.ID{apply.NTP}, func(tx *db.Tx) ([]apply.Row, error) {
+	diffs, err := x.Engine.Preview(t.Context(), []apply.ID{apply.NTP}, nil, func(tx *db.Tx) ([]apply.Row, error) {
 		_, err := tx.Exec(t.Context(), `INSERT INTO toy_lines VALUES ('b')`)
 		return nil, err
 	})

@@ -171,7 +171,7 @@ func TestAtomicChangesAtOnce(t *testing.T) {
 func TestPreviewAppliesNothingAhead(t *testing.T) {
 	x := newSwitchboard(t)
 	_, applied, _ := x.counts()
-	diffs, err := x.Engine.Preview(t.Context(), []apply.ID{apply.PacketFilter}, func(tx *db.Tx) ([]apply.Row, error) {
+	diffs, err := x.Engine.Preview(t.Context(), []apply.ID{apply.PacketFilter}, nil, func(tx *db.Tx) ([]apply.Row, error) {
 		_, err := tx.Exec(t.Context(), `INSERT INTO toy_lines VALUES ('a')`)
 		return nil, err
 	})

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"edge.internal/gateway/internal/kit/db"
@@ -43,8 +42,8 @@ type lane struct {
 	erased
 	engine *Engine
 	signal chan struct{}
-	// writers counts the changes that are in their transaction or wait for it.
-	writers atomic.Int32
+	// turn is who may change what the component depends on.
+	turn turn
 
 	// work is held by a pass, and by a change from its atomic apply until it is committed or not.
 	work sync.Mutex
@@ -183,7 +182,7 @@ func (l *lane) gather(ctx context.Context) {
 	}
 	timer := time.NewTimer(gatherWithin)
 	defer timer.Stop()
-	for l.writers.Load() > 0 {
+	for l.turn.busy() {
 		select {
 		case <-ctx.Done():
 			return
@@ -460,8 +459,8 @@ func (l *lane) report(start time.Time, early int, revision int64, touched bool, 
 	var rest []waiter
 	for i, w := range l.waiters {
 		// A revision is served by any pass that has seen it. Without one, and to learn of a failure, it takes a pass that
-		// began after the question.
-		if w.revision > 0 && w.revision <= revision || i < early && (w.revision == 0 || err != nil) {
+		// began after the question. While the database keeps a pass waiting in vain, another one would wait as long.
+		if w.revision > 0 && w.revision <= revision || i < early && (w.revision == 0 || err != nil) || err != nil && db.Away(err) {
 			w.done <- l.status
 			continue
 		}
@@ -730,13 +729,13 @@ func (l *lane) consider(ctx context.Context, tx *db.Tx, revision int64, rows []R
 	return x, l.judge(ctx, x, err)
 }
 
-// preview looks at a change that will not be committed.
-func (l *lane) preview(ctx context.Context, tx *db.Tx) error {
-	x, err := l.imagine(ctx, tx, 0)
-	if err != nil || sameFiles(l.agreed(), x.files) || l.onDisk(x.files) {
-		return err
+// preview asks the daemon's checker about a change that will not be committed. With always, it is asked even where the
+// answer is known.
+func (l *lane) preview(ctx context.Context, files []host.File, always bool) error {
+	if !always && (sameFiles(l.agreed(), files) || l.onDisk(files)) {
+		return nil
 	}
-	return l.judge(ctx, x, l.check(ctx, x.files))
+	return l.judge(ctx, &imagined{files: files}, l.check(ctx, files))
 }
 
 // imagine loads and renders what a change would store.
