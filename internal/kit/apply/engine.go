@@ -137,6 +137,9 @@ func (e *Engine) store(ctx context.Context, lanes []*lane, revisions []int64, wr
 		defer func() {
 			l.decided(imagined[i], err == nil)
 			l.turn.end(err)
+			if !l.turn.busy() {
+				l.wake() // a pass may wait for that
+			}
 		}()
 	}
 	err = e.db.Write(ctx, func(tx *db.Tx) error {

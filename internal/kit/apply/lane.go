@@ -30,6 +30,8 @@ const (
 	applyWithin = 60 * time.Second
 	// stepWithin bounds one step of a running daemon.
 	stepWithin = 5 * time.Second
+	// gatherWithin is how long a pass waits for changes that are under way, so that they share it.
+	gatherWithin = time.Second
 	// settleAfter is how long the files may be behind a daemon that was changed while it runs.
 	settleAfter = 500 * time.Millisecond
 )
@@ -131,6 +133,7 @@ func (l *lane) run(ctx context.Context) {
 			if l.proceed(ctx) {
 				continue
 			}
+			l.gather(ctx)
 		case waited:
 			if settle {
 				// Noted before it runs, or the next turn would start another one.
@@ -155,7 +158,7 @@ const (
 	ended
 )
 
-// wait waits for a signal, but no longer than that. When the time is over already, a signal keeps for the next turn.
+// wait waits for a signal, but no longer than d. When d is over already, a signal is left for the next turn.
 func (l *lane) wait(ctx context.Context, d time.Duration) int {
 	if d <= 0 {
 		return waited
@@ -169,6 +172,24 @@ func (l *lane) wait(ctx context.Context, d time.Duration) int {
 		return signalled
 	case <-timer.C:
 		return waited
+	}
+}
+
+// gather waits for the changes that are under way: each is checked on its own, and one reload does for all of them.
+func (l *lane) gather(ctx context.Context) {
+	if l.atomic {
+		return // they are applied already
+	}
+	timer := time.NewTimer(gatherWithin)
+	defer timer.Stop()
+	for l.turn.busy() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+			return
+		case <-l.signal:
+		}
 	}
 }
 
@@ -733,7 +754,7 @@ func (l *lane) imagine(ctx context.Context, tx *db.Tx, revision int64) (*imagine
 // judge says whether a change is refused because of what the checker said. A preview has no revision.
 func (l *lane) judge(ctx context.Context, x *imagined, err error) error {
 	if err != nil && ctx.Err() != nil {
-		return context.Cause(ctx) // the checker was not heard out
+		return context.Cause(ctx) // the caller has gone, and the checker was stopped before it had an opinion
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -811,8 +832,8 @@ func (l *lane) links(ctx context.Context) string {
 	return b.String()
 }
 
-// fallBack puts the last known good configuration back, and tells whether it runs, and why. A daemon that was not told of
-// the state that failed is left alone, as long as it runs with the good one.
+// fallBack puts the last known good configuration back, and tells whether it runs; its error adds that to the cause. A
+// daemon that was not told of the state that failed is left alone, as long as it runs with the good one.
 func (l *lane) fallBack(ctx context.Context, now *imagined, told bool, cause error) (back bool, err error) {
 	good, config := l.lastGood()
 	if partial(cause) || errors.Is(cause, host.ErrNotInstalled) || len(good) == 0 || sameFiles(good, now.files) {
@@ -837,7 +858,7 @@ func (l *lane) fallBack(ctx context.Context, now *imagined, told bool, cause err
 	case err == nil:
 		return true, fmt.Errorf("%w; the last known good configuration runs", cause)
 	case err.Error() == cause.Error():
-		return false, fmt.Errorf("%w (and so it is with the last known good configuration)", cause)
+		return false, fmt.Errorf("%w; the last known good configuration fails with the same error", cause)
 	}
 	return false, fmt.Errorf("%w; and the daemon did not take the last known good configuration back: %w", cause, err)
 }
