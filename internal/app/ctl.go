@@ -25,6 +25,7 @@ import (
 	"edge.internal/gateway/internal/kit/clock"
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/password"
+	"edge.internal/gateway/internal/kit/secret"
 	"edge.internal/gateway/internal/schema"
 	"edge.internal/gateway/internal/setup"
 	"edge.internal/gateway/internal/system"
@@ -176,7 +177,7 @@ func askAPI[T any](ctx context.Context, paths kit.Paths, path string, body []byt
 
 // renderHere does what gateway-api would do, under the lock that keeps it from starting meanwhile.
 func renderHere(ctx context.Context, cfg Config) (system.Rendered, error) {
-	k, err := newKit(cfg, slog.LevelError)
+	k, err := newKit(cfg, slog.LevelError, secret.Open)
 	if err != nil {
 		return system.Rendered{}, err
 	}
