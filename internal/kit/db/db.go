@@ -156,7 +156,11 @@ func (d *DB) transact(ctx context.Context, begin string, f func(tx *Tx) error) (
 	defer conn.Release()
 	tx := &Tx{conn: conn.Conn()}
 	tx.Queue(begin)
-	if err := f(tx); err != nil {
+	err = f(tx)
+	if err == nil {
+		err = tx.prepare(ctx)
+	}
+	if err != nil {
 		tx.rollback(context.WithoutCancel(ctx))
 		return nil, err
 	}
