@@ -315,7 +315,7 @@ func TestAU14StoreAdminIsAdopted(t *testing.T) {
 	if len(users) != 1 || users[0]["email"] != admin || users[0]["role"] != "admin" || users[0]["active"] != true || users[0]["last_login_at"] == nil {
 		t.Errorf("users %v", users)
 	}
-	if h.hashOf(t, admin) != string(h.store.hash) {
+	if h.hashOf(t, admin) != string(h.store.get().Hash) {
 		t.Error("the hash is another one")
 	}
 	// A second login uses the row.
@@ -329,7 +329,7 @@ func TestAU14StoreAdminIsAdopted(t *testing.T) {
 	// With a row that another password protects, it does not.
 	dbtest.Exec(t, h.DB, "UPDATE account_users SET password = ''")
 	h.login(t, admin, plain, here).Want(t, http.StatusUnauthorized)
-	dbtest.Exec(t, h.DB, "UPDATE account_users SET password = $1, active = false", string(h.store.hash))
+	dbtest.Exec(t, h.DB, "UPDATE account_users SET password = $1, active = false", string(h.store.get().Hash))
 	h.login(t, admin, plain, here).Want(t, http.StatusForbidden)
 }
 
@@ -424,7 +424,7 @@ func TestDatabaseGoesAwayAndReturns(t *testing.T) {
 	offline := h.enter(t, admin, plain)
 	h.do(t, offline, http.MethodGet, "/system/toys", nil).Want(t, http.StatusOK)
 	h.do(t, offline, http.MethodGet, "/toys", nil).Want(t, http.StatusServiceUnavailable)
-	token, err := CreateResetToken(h.Paths, h.clock)
+	token, err := CreateResetToken(h.Paths, h.clock, false)
 	if err != nil {
 		t.Fatal(err)
 	}

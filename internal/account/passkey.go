@@ -41,7 +41,7 @@ func (r *Room) mountPasskeys() {
 		httpd.Doc{ID: "auth.passkey.list", Tag: "auth", Summary: "List one's own passkeys"},
 		func(c *httpd.Call, _ struct{}) ([]Passkey, error) { return r.ownPasskeys(c) })
 	httpd.Handle(r.Router, http.MethodPost, "/auth/passkeys/register/begin", own.BySession(),
-		httpd.Doc{ID: "auth.passkey.begin", Tag: "auth", Summary: "Begin to add a passkey"},
+		httpd.Doc{ID: "auth.passkey.begin", Tag: "auth", Summary: "Begin to add a passkey", Audit: "auth.passkey.begin"},
 		func(c *httpd.Call, _ struct{}) (PasskeyOptions, error) { return r.beginPasskey(c) })
 	httpd.Handle(r.Router, http.MethodPost, "/auth/passkeys/register/finish", own.BySession(),
 		httpd.Doc{ID: "auth.passkey.add", Tag: "auth", Summary: "Add the passkey that the browser has made", Audit: "auth.passkey.add", Creates: true},
@@ -90,6 +90,7 @@ func (r *Room) deletePasskey(c *httpd.Call, id uuid.UUID) (resource.Deleted, err
 			return fault.New(fault.NotFound, "there is no such passkey")
 		}
 		r.countPasskeys(tx, c.Actor.UserID)
+		r.mirror(c, tx, c.Actor.Name, c.Actor.UserID)
 		return r.Audit.Write(c, tx, "auth.passkey.delete", c.Actor.Name, map[string]any{"id": id})
 	})
 	return resource.Deleted{ID: id.String()}, err
@@ -107,6 +108,7 @@ func (r *Room) deletePasskeysOf(ctx context.Context, user uuid.UUID) (resource.D
 			return err
 		}
 		r.countPasskeys(tx, user)
+		r.mirror(ctx, tx, u.Email.String(), user)
 		return r.Audit.Write(ctx, tx, "user.passkeys.delete", u.Email.String(), map[string]any{"id": user, "passkeys": tag.RowsAffected()})
 	})
 	return resource.Deleted{ID: user.String()}, err

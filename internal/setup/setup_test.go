@@ -305,7 +305,7 @@ func TestSetupWithoutDatabase(t *testing.T) {
 	h := start(t, kittest.NewOn(t, d))
 	h.post(t, onTheBox, "/setup/complete", gateway()).Want(t, http.StatusOK)
 	if a := h.store.View().Admin; a.Email.String() != "admin@example.net" || a.Hash == "" {
-		t.Errorf("admin %s", email)
+		t.Errorf("admin %s", a.Email)
 	}
 }
 

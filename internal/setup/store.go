@@ -22,18 +22,18 @@ import (
 
 // State is what the setup has decided, and what must be known while the database is away.
 type State struct {
-	Completed         bool             `json:"completed"`
-	Admin             Admin            `json:",inline"`
-	FQDN              value.DomainName `json:"fqdn"`
-	ACMEEmail         value.Email      `json:"acme_email"`
-	ACMEDirectoryURL  value.URL        `json:"acme_directory_url"`
-	ACMEEnabled       bool             `json:"acme_enabled"`
-	IsClusterNode     bool             `json:"is_cluster_node"`
-	PrimaryFQDN       value.DomainName `json:"primary_fqdn"`
-	IPv6Enabled       bool             `json:"ipv6_enabled"`
-	Maintenance       bool             `json:"maintenance"`
-	AutoUpdate        bool             `json:"auto_update"`
-	Retention         Retention        `json:"retention"`
+	Completed        bool             `json:"completed"`
+	Admin            Admin            `json:",embed"`
+	FQDN             value.DomainName `json:"fqdn"`
+	ACMEEmail        value.Email      `json:"acme_email"`
+	ACMEDirectoryURL value.URL        `json:"acme_directory_url"`
+	ACMEEnabled      bool             `json:"acme_enabled"`
+	IsClusterNode    bool             `json:"is_cluster_node"`
+	PrimaryFQDN      value.DomainName `json:"primary_fqdn"`
+	IPv6Enabled      bool             `json:"ipv6_enabled"`
+	Maintenance      bool             `json:"maintenance"`
+	AutoUpdate       bool             `json:"auto_update"`
+	Retention        Retention        `json:"retention"`
 }
 
 // Admin is the admin whom the setup made. While the database has no user with that address, or is away, the admin logs
