@@ -35,7 +35,8 @@ const (
 type setupStore struct {
 	mu     sync.Mutex
 	admin  StoreAdmin
-	broken bool // the disk cannot be written
+	breaks bool // the disk cannot be written after some more writes
+	writes int
 }
 
 func (s *setupStore) get() StoreAdmin {
@@ -51,17 +52,25 @@ func (s *setupStore) update(change func(*StoreAdmin) error) error {
 	if err := change(&next); err != nil {
 		return err
 	}
-	if s.broken {
+	if s.breaks && s.writes == 0 {
 		return errors.New("read-only file system")
 	}
+	s.writes--
 	s.admin = next
 	return nil
 }
 
-func (s *setupStore) setBroken(broken bool) {
+// breakAfter lets the disk fail after some writes.
+func (s *setupStore) breakAfter(writes int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.broken = broken
+	s.breaks, s.writes = true, writes
+}
+
+func (s *setupStore) mend() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.breaks = false
 }
 
 // house is the accounts on a kit, and a setup store with an admin.

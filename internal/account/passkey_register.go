@@ -99,7 +99,8 @@ func (r *Room) addPasskey(c *httpd.Call, in NewPasskey) (Passkey, error) {
 	if err != nil {
 		return Passkey{}, err
 	}
-	p := Passkey{Name: in.Name.String(), Host: party.Config.RPID, CreatedAt: r.Clock.Now()}
+	now := r.Clock.Now()
+	p := Passkey{Name: in.Name.String(), Host: party.Config.RPID, CreatedAt: now, UpdatedAt: now}
 	if p.ID, err = uuid.NewV7(); err != nil {
 		return Passkey{}, err
 	}

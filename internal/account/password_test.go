@@ -1,6 +1,7 @@
 package account
 
 import (
+	"fmt"
 	"net/http"
 	"os"
 	"regexp"
@@ -105,6 +106,42 @@ func TestPR01Reset(t *testing.T) {
 	}
 	if n := h.Audited(t, "auth.password.reset"); n != 1 {
 		t.Errorf("%d audit entries", n)
+	}
+}
+
+// Whoever had the account may have left keys in it: the reset takes them away, unless the operator keeps them.
+func TestResetRevokesTokensAndPasskeys(t *testing.T) {
+	for name, keeps := range map[string]bool{"revoked": false, "kept": true} {
+		t.Run(name, func(t *testing.T) {
+			h := newHouse(t)
+			session := h.enter(t, admin, plain)
+			mine, _ := h.token(t, session, "ci", "admin")
+			h.add(t, session, "b@example.net", "viewer")
+			theirs, _ := h.token(t, h.enter(t, "b@example.net", plain), "ci", "viewer")
+			h.register(t, session, newDevice(fqdn)).Want(t, http.StatusCreated)
+			token, err := CreateResetToken(h.Paths, h.clock, keeps)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var out ResetAccount
+			h.reset(t, token, other).Want(t, http.StatusOK).Into(t, &out)
+			want, status, methods := Ended{Sessions: 1, APITokens: 1, Passkeys: 1}, http.StatusUnauthorized, ""
+			if keeps {
+				want, status, methods = Ended{Sessions: 1}, http.StatusOK, `"methods":["passkey"]`
+			}
+			if out.Ended != want || out.Pending {
+				t.Errorf("answer %+v", out)
+			}
+			h.me(t, session).Want(t, http.StatusUnauthorized)
+			h.by(t, mine, http.MethodGet, "/auth/me", nil).Want(t, status)
+			h.by(t, theirs, http.MethodGet, "/auth/me", nil).Want(t, http.StatusOK)
+			if a := h.login(t, admin, other, here).Want(t, http.StatusOK); !strings.Contains(string(a.Body), methods) || keeps == strings.Contains(string(a.Body), `"user"`) {
+				t.Errorf("login %s", a.Body)
+			}
+			if e := h.entries(t, "auth.password.reset"); len(e) != 1 || !strings.Contains(string(e[0].Details), fmt.Sprintf(`"api_tokens": %d`, want.APITokens)) {
+				t.Errorf("audit %+v", e)
+			}
+		})
 	}
 }
 
