@@ -214,6 +214,11 @@ func (r *Room) beginAway(c *httpd.Call, who *candidate, method string) (session,
 		return session{}, err
 	}
 	r.offline.begin(offlineSession{session: s, email: who.Email, method: method, hash: who.hash, address: c.Client().String(), agent: userAgent(c.Request)})
+	// The password that was right a moment ago may have been reset, with all sessions ended, since.
+	if r.deps.StoreAdmin().Hash != who.hash {
+		r.offline.end(s.id)
+		return session{}, errCredentials
+	}
 	r.Log.Info("the setup's admin has logged in while the database is away", "actor", who.Email)
 	return s, nil
 }

@@ -201,12 +201,8 @@ func TestAU09SigningSecretIsInNoAnswer(t *testing.T) {
 	asked := 0
 	for _, route := range h.Router.Routes() {
 		path := strings.ReplaceAll(route.Path, "{id}", uuid.NewString())
-		for _, body := range []any{nil, map[string]any{}, `{"bad": `} {
-			req := httptest.NewRequest(route.Method, httpd.Prefix+path, nil)
-			if body != nil {
-				b, _ := json.Marshal(body)
-				req = httptest.NewRequest(route.Method, httpd.Prefix+path, bytes.NewReader(b))
-			}
+		for _, body := range []string{"", `{}`, `{"bad": `} {
+			req := httptest.NewRequest(route.Method, httpd.Prefix+path, strings.NewReader(body))
 			req.Header.Set("Cookie", session)
 			w := httptest.NewRecorder()
 			h.Handler().ServeHTTP(w, req)

@@ -16,7 +16,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/clock"
@@ -207,17 +206,18 @@ func (r *Room) resetUser(ctx context.Context, admin value.Email, hash password.H
 func (r *Room) replacePassword(ctx context.Context, tx *db.Tx, id uuid.UUID, hash password.Hash, keeps bool) (ended Ended, err error) {
 	tx.Queue("UPDATE account_users SET password = $2, updated_at = $3 WHERE id = $1", id, hash, r.Clock.Now())
 	tx.Queue("DELETE FROM account_challenges WHERE user_id = $1", id)
-	remove := func(n *int64, sql string) {
-		if err == nil {
-			var tag pgconn.CommandTag
-			tag, err = tx.Exec(ctx, sql, id)
-			*n = tag.RowsAffected()
+	remove := func(sql string) int64 {
+		if err != nil {
+			return 0
 		}
+		tag, failed := tx.Exec(ctx, sql, id)
+		err = failed
+		return tag.RowsAffected()
 	}
-	remove(&ended.Sessions, "DELETE FROM account_sessions WHERE user_id = $1")
+	ended.Sessions = remove("DELETE FROM account_sessions WHERE user_id = $1")
 	if !keeps {
-		remove(&ended.APITokens, "DELETE FROM account_api_tokens WHERE user_id = $1")
-		remove(&ended.Passkeys, "DELETE FROM account_passkeys WHERE user_id = $1")
+		ended.APITokens = remove("DELETE FROM account_api_tokens WHERE user_id = $1")
+		ended.Passkeys = remove("DELETE FROM account_passkeys WHERE user_id = $1")
 		tx.Queue("DELETE FROM account_passkey_registrations WHERE user_id = $1", id)
 		r.countPasskeys(tx, id)
 	}
