@@ -137,6 +137,11 @@ func (r *Room) judge(c *httpd.Call, email string, typed password.Typed) (candida
 		return candidate{}, err
 	}
 	r.awaitDatabase(c)
+	// Before the turn: others do not wait for theirs until the database has answered this caller.
+	who, err := r.find(c, email)
+	if err != nil {
+		return candidate{}, err
+	}
 	turn, err := r.deps.Passwords.Turn(c, place)
 	if err != nil {
 		return candidate{}, err
@@ -144,11 +149,6 @@ func (r *Room) judge(c *httpd.Call, email string, typed password.Typed) (candida
 	defer turn.End()
 	attempt, err := r.guesses.Begin(email, from)
 	if err != nil {
-		return candidate{}, err
-	}
-	who, err := r.find(c, email)
-	if err != nil {
-		attempt.Withdraw()
 		return candidate{}, err
 	}
 	switch matches := turn.Matches(who.hash, typed); {

@@ -6806,7 +6806,7 @@ export interface components {
             /** @description Id, made by the service. */
             readonly id: string;
             /**
-             * @description Name of the server. In the proxy, blanks and dots of it are underscores.
+             * @description Name of the server. In the proxy, its whitespace and dots are underscores.
              * @example web-1
              */
             name: string;
@@ -6839,7 +6839,7 @@ export interface components {
             /** @description Only used while every other server is down. */
             backup?: boolean;
             /**
-             * @description Name of the server. In the proxy, blanks and dots of it are underscores.
+             * @description Name of the server. In the proxy, its whitespace and dots are underscores.
              * @example web-1
              */
             name: string;
@@ -6867,7 +6867,7 @@ export interface components {
             /** @description Only used while every other server is down. */
             backup?: boolean;
             /**
-             * @description Name of the server. In the proxy, blanks and dots of it are underscores.
+             * @description Name of the server. In the proxy, its whitespace and dots are underscores.
              * @example web-1
              */
             name?: string;
@@ -6993,6 +6993,8 @@ export interface components {
              * @example switch-1
              */
             name: string;
+            /** @description Drop requests without a Message-Authenticator. Turn it off only for equipment that cannot sign: without it, an attacker on the path can forge a login (CVE-2024-3596). */
+            require_message_authenticator: boolean;
             /** @description Whether there is a secret. */
             readonly secret_configured: boolean;
             /**
@@ -7012,6 +7014,8 @@ export interface components {
              * @example switch-1
              */
             name: string;
+            /** @description Drop requests without a Message-Authenticator. Turn it off only for equipment that cannot sign: without it, an attacker on the path can forge a login (CVE-2024-3596). */
+            require_message_authenticator?: boolean;
             /** @description What it shares with the server: 1 to 128 bytes without control characters and backslashes. */
             secret: string;
         };
@@ -7026,6 +7030,8 @@ export interface components {
              * @example switch-1
              */
             name?: string;
+            /** @description Drop requests without a Message-Authenticator. Turn it off only for equipment that cannot sign: without it, an attacker on the path can forge a login (CVE-2024-3596). */
+            require_message_authenticator?: boolean;
             /** @description What it shares with the server: 1 to 128 bytes without control characters and backslashes. */
             secret?: string;
         };
@@ -7931,6 +7937,8 @@ export interface components {
             allowed_ips: string[];
             /** @description Where it was last heard from or is dialled, address:port; empty when that is not known. */
             endpoint: string;
+            /** @description Why WireGuard could not be asked about it; empty when it could. */
+            error: string;
             /** @description Name of the interface. */
             interface: string;
             /**
@@ -8210,14 +8218,17 @@ export interface operations {
     };
     "audit.live": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Send a frame {"heartbeat": time} every so many seconds (1 to 60), beside the events. Without it there are no such frames. */
+                heartbeat?: number;
+            };
             header?: never;
             path?: never;
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description A WebSocket; each text frame is one of these. */
+            /** @description A WebSocket; each text frame is one of these, or the heartbeat that was asked for. */
             101: {
                 headers: {
                     [name: string]: unknown;
@@ -12309,6 +12320,8 @@ export interface operations {
                 action?: string;
                 /** @description How many events of the history at the most, 1 to 1000; 1000 when absent. */
                 limit?: number;
+                /** @description Send a frame {"heartbeat": time} every so many seconds (1 to 60), beside the events. Without it there are no such frames. */
+                heartbeat?: number;
             };
             header?: never;
             path?: never;
@@ -12316,7 +12329,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A WebSocket; each text frame is one of these. */
+            /** @description A WebSocket; each text frame is one of these, or the heartbeat that was asked for. */
             101: {
                 headers: {
                     [name: string]: unknown;
@@ -16544,14 +16557,17 @@ export interface operations {
     };
     "system.components.live": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Send a frame {"heartbeat": time} every so many seconds (1 to 60), beside the events. Without it there are no such frames. */
+                heartbeat?: number;
+            };
             header?: never;
             path?: never;
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description A WebSocket; each text frame is one of these. */
+            /** @description A WebSocket; each text frame is one of these, or the heartbeat that was asked for. */
             101: {
                 headers: {
                     [name: string]: unknown;
