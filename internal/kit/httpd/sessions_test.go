@@ -109,6 +109,7 @@ func TestUnjudgedStreamEnds(t *testing.T) {
 		r, d := doors()
 		x := r.opens(t, "a", Read)
 		defer x.leave()
+		time.Sleep(time.Millisecond) // between the questions
 		for range 3 {
 			d.says("", fault.New(fault.Unavailable, "away"))
 			time.Sleep(unjudgedFor - sessionEvery)
