@@ -131,8 +131,6 @@ func (e *Engine) Commit(ctx context.Context, feeds []ID, write Write) (Outcome, 
 func (e *Engine) store(ctx context.Context, lanes []*lane, revisions []int64, write Write) (err error) {
 	imagined := make([]*imagined, len(lanes))
 	for i, l := range lanes {
-		l.writers.Add(1)
-		defer l.writers.Add(-1)
 		if err := l.turn.take(ctx); err != nil {
 			return err
 		}
@@ -341,6 +339,7 @@ func (e *Engine) Refresh(ctx context.Context, id ID, anew bool) Status {
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
+	l.setFailed(nil) // what was given up is tried again
 	select {
 	case s := <-l.kick(0, anew):
 		return s

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"maps"
-	"net"
 	"regexp"
 	"slices"
 	"strings"
@@ -55,6 +54,7 @@ func Open(url string) (*DB, error) {
 	cfg.MaxConns = 16
 	cfg.ConnConfig.ConnectTimeout = 3 * time.Second
 	cfg.HealthCheckPeriod = 5 * time.Second
+	cfg.ConnConfig.DialFunc = marked(cfg.ConnConfig.DialFunc)
 	cfg.AfterConnect = func(_ context.Context, c *pgx.Conn) error {
 		pgxuuid.Register(c.TypeMap()) // or each id would travel as text, by way of two refused attempts
 		c.TypeMap().RegisterType(&pgtype.Type{Name: "timestamptz", OID: pgtype.TimestamptzOID, Codec: &pgtype.TimestamptzCodec{ScanLocation: time.UTC}})
@@ -252,7 +252,8 @@ func Fault(err error) error {
 		}
 		switch pg.Code {
 		case "23505":
-			f := fault.Wrap(fault.Conflict, err, "there is one like this already")
+			f := fault.Taken(nil)
+			f.Cause = err
 			if name := field(uniqueName); name != "" {
 				f.Fields = map[string]string{name: "is taken already"}
 			}
@@ -288,8 +289,8 @@ func Away(err error) bool {
 	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
 		return true
 	}
-	if _, ok := errors.AsType[*net.OpError](err); ok {
+	if _, ok := errors.AsType[*linkError](err); ok {
 		return true
 	}
-	return pgconn.SafeToRetry(err) || strings.Contains(err.Error(), "conn closed") || strings.Contains(err.Error(), "unexpected EOF")
+	return pgconn.SafeToRetry(err)
 }

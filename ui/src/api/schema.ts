@@ -6768,7 +6768,7 @@ export interface components {
             /** @description Id, made by the service. */
             readonly id: string;
             /**
-             * @description Name of the server. In the proxy, blanks and dots of it are underscores.
+             * @description Name of the server. In the proxy, its whitespace and dots are underscores.
              * @example web-1
              */
             name: string;
@@ -6801,7 +6801,7 @@ export interface components {
             /** @description Only used while every other server is down. */
             backup?: boolean;
             /**
-             * @description Name of the server. In the proxy, blanks and dots of it are underscores.
+             * @description Name of the server. In the proxy, its whitespace and dots are underscores.
              * @example web-1
              */
             name: string;
@@ -6829,7 +6829,7 @@ export interface components {
             /** @description Only used while every other server is down. */
             backup?: boolean;
             /**
-             * @description Name of the server. In the proxy, blanks and dots of it are underscores.
+             * @description Name of the server. In the proxy, its whitespace and dots are underscores.
              * @example web-1
              */
             name?: string;
@@ -6955,6 +6955,8 @@ export interface components {
              * @example switch-1
              */
             name: string;
+            /** @description Drop requests without a Message-Authenticator. Turn it off only for equipment that cannot sign: without it, an attacker on the path can forge a login (CVE-2024-3596). */
+            require_message_authenticator: boolean;
             /** @description Whether there is a secret. */
             readonly secret_configured: boolean;
             /**
@@ -6974,6 +6976,8 @@ export interface components {
              * @example switch-1
              */
             name: string;
+            /** @description Drop requests without a Message-Authenticator. Turn it off only for equipment that cannot sign: without it, an attacker on the path can forge a login (CVE-2024-3596). */
+            require_message_authenticator?: boolean;
             /** @description What it shares with the server: 1 to 128 bytes without control characters and backslashes. */
             secret: string;
         };
@@ -6988,6 +6992,8 @@ export interface components {
              * @example switch-1
              */
             name?: string;
+            /** @description Drop requests without a Message-Authenticator. Turn it off only for equipment that cannot sign: without it, an attacker on the path can forge a login (CVE-2024-3596). */
+            require_message_authenticator?: boolean;
             /** @description What it shares with the server: 1 to 128 bytes without control characters and backslashes. */
             secret?: string;
         };
@@ -7893,6 +7899,8 @@ export interface components {
             allowed_ips: string[];
             /** @description Where it was last heard from or is dialled, address:port; empty when that is not known. */
             endpoint: string;
+            /** @description Why WireGuard could not be asked about it; empty when it could. */
+            error: string;
             /** @description Name of the interface. */
             interface: string;
             /**
