@@ -93,6 +93,24 @@ func TestLeavingTheQueue(t *testing.T) {
 	x.want(t, "b", apply.Live)
 }
 
+// A change that panics gives its turn back, and counts as not stored.
+func TestPanicGivesTheTurnBack(t *testing.T) {
+	x := newToy(t, nil)
+	x.want(t, "a", apply.Live)
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("nothing panicked")
+			}
+		}()
+		_, _ = x.Engine.Commit(t.Context(), []apply.ID{apply.NTP}, func(*db.Tx) ([]apply.Row, error) { panic("a bug") })
+	}()
+	x.want(t, "b", apply.Live)
+	if x.file(t) != "a\nb\n" || x.status().Revision != 2 {
+		t.Errorf("%q, %+v", x.file(t), x.status())
+	}
+}
+
 // A lock that somebody holds in the database is waited for once, and not by each writer of a queue after the other.
 func TestQueueBehindALock(t *testing.T) {
 	x := newToy(t, nil)
