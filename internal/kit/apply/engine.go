@@ -130,12 +130,13 @@ func (e *Engine) Commit(ctx context.Context, feeds []ID, write Write) (Outcome, 
 // before they take a connection, so that a queue of them keeps none from others.
 func (e *Engine) store(ctx context.Context, lanes []*lane, revisions []int64, write Write) (err error) {
 	imagined := make([]*imagined, len(lanes))
+	stored := false
 	for i, l := range lanes {
 		if err := l.turn.take(ctx); err != nil {
 			return err
 		}
 		defer func() {
-			l.decided(imagined[i], err == nil)
+			l.decided(imagined[i], stored)
 			l.turn.end(err)
 			if !l.turn.busy() {
 				l.wake() // a pass may wait for that
@@ -154,6 +155,7 @@ func (e *Engine) store(ctx context.Context, lanes []*lane, revisions []int64, wr
 		}
 		return failpoint.Hit(failpoint.TxChecked)
 	})
+	stored = err == nil
 	if db.Unknown(err) {
 		for _, l := range lanes {
 			l.kick(0, false)

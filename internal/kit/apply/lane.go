@@ -428,6 +428,7 @@ func (l *lane) report(start time.Time, early int, revision int64, touched bool, 
 	if revision > 0 {
 		l.status.Revision = max(l.status.Revision, revision)
 	}
+	away := unread(err) && db.Away(err)
 	switch {
 	case err == nil:
 		l.status.State, l.status.LastError = Live, ""
@@ -440,7 +441,7 @@ func (l *lane) report(start time.Time, early int, revision int64, touched bool, 
 	case errors.Is(err, host.ErrNotInstalled):
 		l.status.State, l.status.LastError = NotInstalled, err.Error()
 		l.running, l.at, l.retry = nil, 0, 0
-	case unread(err) && db.Away(err):
+	case away:
 		l.status.State, l.status.LastError = Pending, "the database is away"
 		l.retry = retryFirst
 	default:
@@ -460,7 +461,7 @@ func (l *lane) report(start time.Time, early int, revision int64, touched bool, 
 	for i, w := range l.waiters {
 		// A revision is served by any pass that has seen it. Without one, and to learn of a failure, it takes a pass that
 		// began after the question. While the database keeps a pass waiting in vain, another one would wait as long.
-		if w.revision > 0 && w.revision <= revision || i < early && (w.revision == 0 || err != nil) || err != nil && db.Away(err) {
+		if w.revision > 0 && w.revision <= revision || i < early && (w.revision == 0 || err != nil) || away {
 			w.done <- l.status
 			continue
 		}
