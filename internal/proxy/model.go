@@ -57,6 +57,10 @@ type shape struct {
 	strips []int
 }
 
+func (s *shape) equal(x *shape) bool {
+	return slices.Equal(s.slots, x.slots) && slices.Equal(s.periods, x.periods) && slices.Equal(s.strips, x.strips)
+}
+
 // slot is one header operation. Of those that add, a domain may have several for one name.
 type slot struct {
 	operation string

@@ -31,6 +31,7 @@ func TestHTTP3(t *testing.T) {
 		test func(*testing.T, *edge, *traffic)
 	}{
 		{"Get", http3Get},
+		{"ServerMovesUnderARequest", serverMoves},
 		{"AltSvc", http3AltSvc},
 		{"PX04BindsByFlag", http3Binds},
 		{"Behaviour", http3Behaviour},
