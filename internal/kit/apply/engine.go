@@ -130,12 +130,8 @@ func (e *Engine) Commit(ctx context.Context, feeds []ID, write Write) (Outcome, 
 func (e *Engine) store(ctx context.Context, lanes []*lane, revisions []int64, write Write) (err error) {
 	imagined := make([]*imagined, len(lanes))
 	stored := false
-	for _, l := range lanes {
-		l.writers.Add(1)
-	}
 	defer func() {
 		for i, l := range lanes {
-			l.writers.Add(-1)
 			l.decided(imagined[i], stored)
 		}
 	}()
@@ -328,6 +324,7 @@ func (e *Engine) Refresh(ctx context.Context, id ID, anew bool) Status {
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
+	l.setFailed(nil) // what was given up is tried again
 	select {
 	case s := <-l.kick(0, anew):
 		return s

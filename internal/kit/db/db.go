@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"net"
 	"regexp"
 	"slices"
 	"strings"
@@ -42,6 +41,7 @@ func Open(url string) (*DB, error) {
 	cfg.MaxConns = max(cfg.MaxConns, 16)
 	cfg.ConnConfig.ConnectTimeout = 3 * time.Second
 	cfg.HealthCheckPeriod = 5 * time.Second
+	cfg.ConnConfig.DialFunc = marked(cfg.ConnConfig.DialFunc)
 	cfg.AfterConnect = func(_ context.Context, c *pgx.Conn) error {
 		pgxuuid.Register(c.TypeMap()) // or each id would travel as text, by way of two refused attempts
 		c.TypeMap().RegisterType(&pgtype.Type{Name: "timestamptz", OID: pgtype.TimestamptzOID, Codec: &pgtype.TimestamptzCodec{ScanLocation: time.UTC}})
@@ -156,7 +156,11 @@ func (d *DB) transact(ctx context.Context, begin string, f func(tx *Tx) error) (
 	defer conn.Release()
 	tx := &Tx{conn: conn.Conn()}
 	tx.Queue(begin)
-	if err := f(tx); err != nil {
+	err = f(tx)
+	if err == nil {
+		err = context.Cause(ctx) // who has gone meanwhile wants nothing stored
+	}
+	if err != nil {
 		tx.rollback(context.WithoutCancel(ctx))
 		return nil, err
 	}
@@ -229,8 +233,8 @@ func Away(err error) bool {
 	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
 		return true
 	}
-	if _, ok := errors.AsType[*net.OpError](err); ok {
+	if _, ok := errors.AsType[*linkError](err); ok {
 		return true
 	}
-	return pgconn.SafeToRetry(err) || strings.Contains(err.Error(), "conn closed") || strings.Contains(err.Error(), "unexpected EOF")
+	return pgconn.SafeToRetry(err)
 }
