@@ -3,7 +3,6 @@ package system
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"time"
 
@@ -71,7 +70,7 @@ func (r *Room) mountServices() {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(c), restartWithin)
 			defer cancel()
 			done.Context = ctx
-			return r.act(&done, "system.service-restart", in.Body.Kind, func(u host.Unit) error { return r.restart(ctx, u) }, nil)
+			return r.act(&done, "system.service-restart", in.Body.Kind, func(u host.Unit) error { return r.Engine.Restart(ctx, u) }, nil)
 		})
 	httpd.Handle(r.Router, http.MethodPost, "/system/service-toggle", httpd.Write.Offline(), audited("system.service-toggle", "Switch a daemon on or off"),
 		func(c *httpd.Call, in struct{ Body Toggle }) (Outcome, error) {
@@ -85,14 +84,6 @@ func (r *Room) mountServices() {
 				return r.Host.Stop(c, u)
 			}, map[string]bool{"enabled": in.Body.Enabled})
 		})
-}
-
-// restart gives a daemon new processes.
-func (r *Room) restart(ctx context.Context, u host.Unit) error {
-	if !r.Engine.Settle(ctx, u) { // the files that it will read may be a moment behind it
-		return fmt.Errorf("%s is switched off: switch it on in its settings", u)
-	}
-	return r.Host.Restart(ctx, u)
 }
 
 func (r *Room) packetFilter(c *httpd.Call) Service {
