@@ -25,6 +25,7 @@ import (
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/password"
+	"edge.internal/gateway/internal/kit/rescue"
 	"edge.internal/gateway/internal/schema"
 	"edge.internal/gateway/internal/setup"
 	"edge.internal/gateway/ui"
@@ -96,14 +97,18 @@ func RunAPI(ctx context.Context, cfg Config) error {
 	group.Go(func() error {
 		return (&httpd.Server{Handler: house.Certificate.Challenges(), Log: k.Log}).Serve(ctx, challenges)
 	})
-	group.Go(func() error { house.Management.Run(ctx); return nil })
-	group.Go(func() error { k.Engine.Run(ctx); return nil })
-	group.Go(func() error { house.Firewall.Run(ctx); return nil })
-	group.Go(func() error { house.Proxy.Run(ctx); return nil })
-	group.Go(func() error { house.ForwardProxy.Run(ctx); return nil })
-	group.Go(func() error { house.DNS.Run(ctx); return nil })
-	group.Go(func() error { house.Certificate.Run(ctx); return nil })
-	group.Go(func() error { house.RADIUS.Run(ctx); return nil })
+	for name, run := range map[string]func(context.Context){
+		"management":    house.Management.Run,
+		"engine":        k.Engine.Run,
+		"packet-filter": house.Firewall.Run,
+		"reverse-proxy": house.Proxy.Run,
+		"forward-proxy": house.ForwardProxy.Run,
+		"dns":           house.DNS.Run,
+		"certificates":  house.Certificate.Run,
+		"radius":        house.RADIUS.Run,
+	} {
+		group.Go(func() error { rescue.Loop(ctx, k.Clock, k.Log, name, run); return nil })
+	}
 	group.Go(func() error { attach(ctx, k); return nil })
 	group.Go(func() error { serveMetrics(ctx, cfg.Metrics, metrics, k); return nil })
 	k.Log.Info("gateway-api is ready", "version", Version, "listen", cfg.Listen)

@@ -164,8 +164,11 @@ func (serverNameGrammar) Parse(s string) (string, error) {
 
 var blanks = strings.NewReplacer(" ", "_", ".", "_")
 
-// Word is the name as HAProxy and its statistics have it.
-func (n ServerName) Word() ServerName { return value.Must[ServerName](blanks.Replace(n.String())) }
+// Word is the name as HAProxy and its statistics have it. There is none when the row is older than the form of names.
+func (n ServerName) Word() ServerName {
+	word, _ := value.Parse[ServerName](blanks.Replace(n.String()))
+	return word
+}
 
 // Server is one machine of a backend.
 type Server struct {

@@ -131,9 +131,15 @@ func (e *Engine) Commit(ctx context.Context, feeds []ID, write Write) (Outcome, 
 func (e *Engine) store(ctx context.Context, lanes []*lane, revisions []int64, write Write) (err error) {
 	imagined := make([]*imagined, len(lanes))
 	stored := false
+	for _, l := range lanes {
+		l.writers.Add(1)
+	}
 	defer func() {
 		for i, l := range lanes {
 			l.decided(imagined[i], stored)
+			if l.writers.Add(-1) == 0 {
+				l.wake() // a pass may wait for them
+			}
 		}
 	}()
 	err = e.db.Write(ctx, func(tx *db.Tx) error {

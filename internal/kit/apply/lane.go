@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"edge.internal/gateway/internal/kit/db"
@@ -30,6 +31,8 @@ const (
 	applyWithin = 60 * time.Second
 	// stepWithin bounds one step of a running daemon.
 	stepWithin = 5 * time.Second
+	// gatherWithin is how long a pass waits for changes that are under way, so that they share it.
+	gatherWithin = time.Second
 	// settleAfter is how long the files may be behind a daemon that was changed while it runs.
 	settleAfter = 500 * time.Millisecond
 )
@@ -40,6 +43,8 @@ type lane struct {
 	erased
 	engine *Engine
 	signal chan struct{}
+	// writers counts the changes that are in their transaction or wait for it.
+	writers atomic.Int32
 
 	// work is held by a pass, and by a change from its atomic apply until it is committed or not.
 	work sync.Mutex
@@ -130,6 +135,7 @@ func (l *lane) run(ctx context.Context) {
 			if l.proceed(ctx) {
 				continue
 			}
+			l.gather(ctx)
 		case waited:
 			if settle {
 				// Noted before it runs, or the next turn would start another one.
@@ -168,6 +174,24 @@ func (l *lane) wait(ctx context.Context, d time.Duration) int {
 		return signalled
 	case <-timer.C:
 		return waited
+	}
+}
+
+// gather waits for the changes that are under way: each is checked on its own, and one reload does for all of them.
+func (l *lane) gather(ctx context.Context) {
+	if l.atomic {
+		return // they are applied already
+	}
+	timer := time.NewTimer(gatherWithin)
+	defer timer.Stop()
+	for l.writers.Load() > 0 {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+			return
+		case <-l.signal:
+		}
 	}
 }
 

@@ -22,7 +22,7 @@ func Into(err *error, log *slog.Logger, part string) {
 // Pause is how long a loop rests after a panic.
 const Pause = 10 * time.Second
 
-// Loop runs f until the context ends. After a panic it pauses and runs f again.
+// Loop runs f until it returns. After a panic it pauses and runs f again.
 func Loop(ctx context.Context, c clock.Clock, log *slog.Logger, part string, f func(context.Context)) {
 	for once(ctx, log, part, f) != nil {
 		select {
