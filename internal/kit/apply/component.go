@@ -199,5 +199,5 @@ func refused(err error) bool {
 }
 
 func refusal(id ID, err error) error {
-	return &fault.Error{Kind: fault.Invalid, Message: plain(fmt.Sprintf("%s refuses this configuration: %v", id, err)), Details: map[string]string{"component": string(id)}}
+	return &fault.Error{Kind: fault.Invalid, Message: fmt.Sprintf("%s refuses this configuration: %v", id, err), Details: map[string]string{"component": string(id)}}
 }

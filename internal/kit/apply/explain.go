@@ -42,6 +42,8 @@ func (l *lane) explain(err error) reason {
 	switch p, partial := errors.AsType[*Partial](err); {
 	case err == nil:
 		return reason{}
+	case errors.Is(err, host.ErrNotInstalled) && l.unit == "":
+		return reason{sentence: plain(err.Error())}
 	case errors.Is(err, host.ErrNotInstalled):
 		return reason{sentence: called(l.unit) + " is not installed."}
 	case unread(err) && db.Away(err):

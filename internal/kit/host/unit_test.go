@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coreos/go-systemd/v22/dbus"
+	godbus "github.com/godbus/dbus/v5"
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
@@ -93,12 +95,31 @@ func TestSystemdProperties(t *testing.T) {
 	}
 }
 
+// Of all that systemd tells, the states of our units are heard.
+func TestSystemdTellsOfUnits(t *testing.T) {
+	state := map[string]godbus.Variant{"ActiveState": godbus.MakeVariant("failed")}
+	for _, c := range []struct {
+		update dbus.PropertiesUpdate
+		want   Unit
+	}{
+		{dbus.PropertiesUpdate{UnitName: "unbound.service", Changed: state}, Unbound},
+		{dbus.PropertiesUpdate{UnitName: "unbound.service", Changed: map[string]godbus.Variant{"Job": godbus.MakeVariant(1)}}, ""},
+		{dbus.PropertiesUpdate{UnitName: "ssh.service", Changed: state}, ""},
+	} {
+		if u, ok := changedUnit(&c.update); u != c.want || ok != (c.want != "") {
+			t.Errorf("%+v: %q, %v", c.update, u, ok)
+		}
+	}
+}
+
 // recorder answers as a supervisor and notes what it was asked.
 type recorder struct {
 	NoUnits
 	mu    sync.Mutex
 	verbs []string
 	block chan struct{}
+	// watched is closed when a watch has ended.
+	watched chan struct{}
 }
 
 func (r *recorder) note(verb string, u Unit) error {
@@ -122,6 +143,13 @@ func (r *recorder) Enable(_ context.Context, u Unit, on bool) error {
 	}
 	return r.note("enable", u)
 }
+func (r *recorder) Watch(ctx context.Context, told func(Unit)) error {
+	told("one")
+	told("two")
+	<-ctx.Done()
+	close(r.watched)
+	return nil
+}
 func (r *recorder) States(ctx context.Context) ([]UnitState, error) {
 	return []UnitState{{Unit: "one", Since: time.Unix(1, 0).UTC()}, {Unit: "two", PID: 2}}, nil
 }
@@ -134,7 +162,7 @@ func TestSupervisorProtocol(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	served := make(chan error, 1)
-	r := &recorder{NoUnits: NoUnits{Reason: "a test"}, block: make(chan struct{})}
+	r := &recorder{NoUnits: NoUnits{Reason: "a test"}, block: make(chan struct{}), watched: make(chan struct{})}
 	go func() { served <- ServeUnits(ctx, l, r) }()
 
 	s := Supervisor{Socket: socket}
@@ -170,9 +198,30 @@ func TestSupervisorProtocol(t *testing.T) {
 	}
 	<-r.block
 
+	// So does giving up a watch, and a watch that is lost says so.
+	watching, enough := context.WithCancel(ctx)
+	var seen []Unit
+	if err := s.Watch(watching, func(u Unit) {
+		if seen = append(seen, u); len(seen) == 2 {
+			enough()
+		}
+	}); err != nil || !slices.Equal(seen, []Unit{"one", "two"}) {
+		t.Errorf("watch: %v, %v", seen, err)
+	}
+	<-r.watched
+	r.watched = make(chan struct{})
+	lost := make(chan error, 1)
+	begun := make(chan struct{}, 2)
+	go func() { lost <- s.Watch(context.Background(), func(Unit) { begun <- struct{}{} }) }()
+	<-begun
+	<-begun
+
 	cancel()
 	if err := <-served; err != nil {
 		t.Error(err)
+	}
+	if err := <-lost; err == nil {
+		t.Error("a watch without a supervisor goes on")
 	}
 	if _, err := s.State(context.Background(), Chrony); err == nil || !strings.HasPrefix(err.Error(), "reaching the supervisor") {
 		t.Errorf("without a supervisor: %v", err)
