@@ -114,16 +114,17 @@ func TestRestartIsOne(t *testing.T) {
 func TestReasons(t *testing.T) {
 	x := watching(t)
 	x.Machine.SetPortUsers(host.PortUser{Protocol: "UDP", Address: netip.MustParseAddr("10.10.0.1"), Port: 53, PID: 29958, Program: "python3"},
-		host.PortUser{Protocol: "TCP", Address: netip.MustParseAddr("0.0.0.0"), Port: 80, PID: 7, Program: "nginx"})
+		host.PortUser{Protocol: "TCP", Address: netip.MustParseAddr("0.0.0.0"), Port: 80, PID: 7, Program: "nginx"},
+		host.PortUser{Protocol: "UDP", Address: netip.MustParseAddr("::"), Port: 123, PID: 8, Program: "ntpd"})
 	for said, want := range map[string]string{
 		"exit status 1: [1794766446] unbound[495:0] error: can't bind socket: Address already in use for 10.10.0.1 port 53; [1794766446] unbound[495:0] fatal error: could not open ports": "UDP 53 on 10.10.0.1 is used by python3 (pid 29958).",
 		"exit status 1: [ALERT]    (8) : Starting frontend web: cannot bind socket (Address already in use) [0.0.0.0:80]":                                                                  "TCP 80 on all addresses is used by nginx (pid 7).",
 		"exit status 1: [1794766446] unbound[495:0] fatal error: could not open ports":                                                                                                     "chrony does not run: could not open ports.",
 		"chrony.service did not restart: job failed: result exit-code, status 1: Fatal error : Could not open /etc/chrony/chrony.conf":                                                     "chrony does not run: Could not open.",
+		"exit status 1: [1794778911] chronyd[159:0] error: bind: address already in use":                                                                                                   "UDP 123 on all addresses is used by ntpd (pid 8).",
 		"haproxy runs with another configuration (unmarked)":                                                                                                                               "HAProxy runs with another configuration (unmarked).",
 		"the address 192.0.2.7 is not one of this machine":                                                                                                                                 "The address 192.0.2.7 is not one of this machine.",
 		"parsing /etc/chrony/conf.d/gateway.conf:5: unknown directive":                                                                                                                     "Parsing unknown directive.",
-		"exit status 1: Address already in use, but nobody says which port it were":                                                                                                        "chrony does not run: Address already in use, but nobody says which port it were.",
 	} {
 		x.setSick(errors.New(said))
 		if s := x.Engine.Refresh(t.Context(), apply.NTP, true); s.LastError != want || s.Detail != said {

@@ -3,6 +3,7 @@ package apply
 import (
 	"errors"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -82,7 +83,7 @@ func (l *lane) sentence(err error, cause string) string {
 var (
 	taken = regexp.MustCompile(`(?i)address already in use|could not open ports`)
 	// port is how daemons name one: "port 53", or behind an address.
-	port = regexp.MustCompile(`(?i)(?:port |[0-9a-f*\]]:)(\d{1,5})\b`)
+	port = regexp.MustCompile(`(?i)(?:port |\d+\.\d+\.\d+\.\d+:|[*\]]:)([1-9]\d{0,4})\b`)
 )
 
 // inUse says who has the ports that a daemon wants, if that is what it complains about.
@@ -90,17 +91,20 @@ func (l *lane) inUse(cause string) string {
 	if !taken.MatchString(cause) {
 		return ""
 	}
-	var sentences []string
-	asked := map[string]bool{}
+	var ports []int
 	for _, m := range port.FindAllStringSubmatch(cause, -1) {
-		number, err := strconv.Atoi(m[1])
-		if err != nil || asked[m[1]] {
-			continue
+		if n, err := strconv.Atoi(m[1]); err == nil && !slices.Contains(ports, n) {
+			ports = append(ports, n)
 		}
-		asked[m[1]] = true
-		users, err := l.engine.host.PortUsers(number)
+	}
+	if spec, err := l.unit.Spec(); err == nil && len(ports) == 0 {
+		ports = spec.Ports
+	}
+	var sentences []string
+	for _, n := range ports {
+		users, err := l.engine.host.PortUsers(n)
 		if err != nil {
-			continue
+			l.engine.log.Warn("who uses a port cannot be found", "component", l.id, "err", err)
 		}
 		for _, u := range users {
 			sentences = append(sentences, u.String())

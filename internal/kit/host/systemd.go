@@ -73,7 +73,7 @@ func (Systemd) Watch(ctx context.Context, told func(Unit)) error {
 				return errors.New("watching the units: systemd's bus went away")
 			}
 		case update := <-updates:
-			if u, ok := changedUnit(update); ok {
+			if u, ok := changedUnit(update.UnitName, update.Changed); ok {
 				told(u)
 			}
 		}
@@ -81,12 +81,12 @@ func (Systemd) Watch(ctx context.Context, told func(Unit)) error {
 }
 
 // changedUnit is the unit of ours whose state a signal is about.
-func changedUnit(update *dbus.PropertiesUpdate) (Unit, bool) {
-	if _, state := update.Changed["ActiveState"]; !state {
+func changedUnit[V any](service string, changed map[string]V) (Unit, bool) {
+	if _, state := changed["ActiveState"]; !state {
 		return "", false
 	}
 	for _, spec := range units {
-		if spec.Service == update.UnitName {
+		if spec.Service == service {
 			return spec.Unit, true
 		}
 	}

@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/coreos/go-systemd/v22/dbus"
-	godbus "github.com/godbus/dbus/v5"
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
@@ -97,17 +95,12 @@ func TestSystemdProperties(t *testing.T) {
 
 // Of all that systemd tells, the states of our units are heard.
 func TestSystemdTellsOfUnits(t *testing.T) {
-	state := map[string]godbus.Variant{"ActiveState": godbus.MakeVariant("failed")}
 	for _, c := range []struct {
-		update dbus.PropertiesUpdate
-		want   Unit
-	}{
-		{dbus.PropertiesUpdate{UnitName: "unbound.service", Changed: state}, Unbound},
-		{dbus.PropertiesUpdate{UnitName: "unbound.service", Changed: map[string]godbus.Variant{"Job": godbus.MakeVariant(1)}}, ""},
-		{dbus.PropertiesUpdate{UnitName: "ssh.service", Changed: state}, ""},
-	} {
-		if u, ok := changedUnit(&c.update); u != c.want || ok != (c.want != "") {
-			t.Errorf("%+v: %q, %v", c.update, u, ok)
+		service, property string
+		want              Unit
+	}{{"unbound.service", "ActiveState", Unbound}, {"unbound.service", "Job", ""}, {"ssh.service", "ActiveState", ""}} {
+		if u, ok := changedUnit(c.service, map[string]string{c.property: "failed"}); u != c.want || ok != (c.want != "") {
+			t.Errorf("%s of %s: %q, %v", c.property, c.service, u, ok)
 		}
 	}
 }
