@@ -78,6 +78,7 @@ type lane struct {
 	// failed is the stored state that the daemon did not take, while the last known good configuration runs in its place.
 	failed *failure
 	retry  time.Duration
+	daemon
 
 	// good is the configuration that the daemon was last seen to run with, as it is kept on disk. What the files were
 	// rendered from is known for those of this process alone.
@@ -381,8 +382,13 @@ func (l *lane) pass(ctx context.Context) {
 	l.mu.Unlock()
 
 	start := l.engine.clock.Now()
+	l.atWork()
 	now, installed, err := l.converge(ctx, force)
+	died := l.look(ctx, now.config)
 	l.report(start, early, now.revision, installed, err)
+	if died && err == nil {
+		l.kick(0, false)
+	}
 	// Those who waited have their answer. A death before the file is kept costs a reload at the next start, no more.
 	if err == nil && installed {
 		if err := l.keep(now); err != nil {
@@ -422,16 +428,18 @@ func (l *lane) recognize(config any) {
 // report tells everybody how a pass ended.
 func (l *lane) report(start time.Time, early int, revision int64, touched bool, err error) {
 	now := l.engine.clock.Now()
+	why := l.explain(err)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	before := l.status
+	l.status.Daemon, l.status.LastError, l.status.Detail = l.does(), why.sentence, why.detail
 	if revision > 0 {
 		l.status.Revision = max(l.status.Revision, revision)
 	}
 	away := unread(err) && db.Away(err)
 	switch {
 	case err == nil:
-		l.status.State, l.status.LastError = Live, ""
+		l.status.State = Live
 		l.status.AppliedRevision = revision
 		if touched || l.status.LastAppliedAt == nil {
 			l.status.LastAppliedAt = &now
@@ -439,13 +447,13 @@ func (l *lane) report(start time.Time, early int, revision int64, touched bool, 
 		}
 		l.retry = 0
 	case errors.Is(err, host.ErrNotInstalled):
-		l.status.State, l.status.LastError = NotInstalled, err.Error()
+		l.status.State = NotInstalled
 		l.running, l.at, l.retry = nil, 0, 0
 	case away:
-		l.status.State, l.status.LastError = Pending, "the database is away"
+		l.status.State = Pending
 		l.retry = retryFirst
 	default:
-		l.status.State, l.status.LastError = Degraded, err.Error()
+		l.status.State = Degraded
 		l.running, l.at = nil, 0
 		if l.retry = min(max(2*l.retry, retryFirst), retryMost); l.failed != nil {
 			l.retry = 0 // what runs is looked after as ever
@@ -454,7 +462,7 @@ func (l *lane) report(start time.Time, early int, revision int64, touched bool, 
 	if l.status.State == Live && l.status.AppliedRevision < l.status.Revision {
 		l.status.State = Pending // another change came meanwhile
 	}
-	if before.State != l.status.State || before.LastError != l.status.LastError || before.AppliedRevision != l.status.AppliedRevision {
+	if before.State != l.status.State || before.LastError != l.status.LastError || before.Daemon != l.status.Daemon || before.AppliedRevision != l.status.AppliedRevision {
 		l.engine.changed(before, l.status)
 	}
 	var rest []waiter
