@@ -10,7 +10,7 @@ import (
 
 // Flag is one switch of the gateway.
 type Flag struct {
-	Enabled bool `json:"enabled" doc:"Whether it is on."`
+	Enabled bool `json:"enabled" given:"true" doc:"Whether it is on."`
 }
 
 // Retention says how long things are kept.

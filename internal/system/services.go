@@ -32,7 +32,7 @@ type Restart struct {
 // Toggle switches a daemon on or off.
 type Toggle struct {
 	Service string `json:"service" required:"true" enum:"ids-agent,ids-firewall-bouncer,waf" doc:"Which daemon."`
-	Enabled bool   `json:"enabled" doc:"Whether it runs, now and after the next boot."`
+	Enabled bool   `json:"enabled" given:"true" doc:"Whether it runs, now and after the next boot."`
 }
 
 // Outcome says what a restart or toggle did.

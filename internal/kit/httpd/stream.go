@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/url"
 	"reflect"
 	"time"
 
@@ -101,14 +100,4 @@ func (r *Router) watch(ctx context.Context, cancel context.CancelCauseFunc, conn
 			}
 		}
 	}
-}
-
-// sameOrigin tells whether a browser's page of ours, or no browser at all, opens the stream.
-func sameOrigin(req *http.Request) bool {
-	origin := req.Header.Get("Origin")
-	if origin == "" {
-		return req.Header.Get("Sec-Fetch-Site") == "" || req.Header.Get("Sec-Fetch-Site") == "same-origin"
-	}
-	u, err := url.Parse(origin)
-	return err == nil && u.Host == req.Host
 }

@@ -115,7 +115,7 @@ func (x route) create(path, home string, in reflect.Type, parent bool) {
 }
 
 func (x route) update(path string, in reflect.Type, find func(c *httpd.Call) (*uuid.UUID, error)) {
-	x.registry.Router.Add(httpd.Route{Doc: x.doc("update", "Change a "+x.title), Method: http.MethodPut, Path: path, Policy: httpd.Write, In: in,
+	x.registry.Router.Add(httpd.Route{Doc: x.doc("update", "Change a "+x.title), Method: http.MethodPut, Path: path, Policy: httpd.Write, In: in, Matches: true,
 		Body: &httpd.SchemaSource{Type: x.typ, Suffix: "Update"}, Out: &httpd.SchemaSource{Type: x.typ}}, x.change(find, nil))
 }
 
@@ -138,12 +138,12 @@ func (x route) change(find func(c *httpd.Call) (*uuid.UUID, error), notes []stri
 func (x route) annotate(path string, in reflect.Type, find func(c *httpd.Call) (*uuid.UUID, error), notes []string) {
 	doc := x.doc("update", "Change the notes of a "+x.title)
 	doc.ID, doc.Feeds = x.name+".annotate", nil
-	x.registry.Router.Add(httpd.Route{Doc: doc, Method: http.MethodPatch, Path: path, Policy: httpd.Write, In: in,
+	x.registry.Router.Add(httpd.Route{Doc: doc, Method: http.MethodPatch, Path: path, Policy: httpd.Write, In: in, Matches: true,
 		Body: &httpd.SchemaSource{Type: x.typ, Suffix: "Notes", Only: notes}, Out: &httpd.SchemaSource{Type: x.typ}}, x.change(find, notes))
 }
 
 func (x route) delete(path string, in reflect.Type, find func(c *httpd.Call) (*uuid.UUID, error)) {
-	x.registry.Router.Add(httpd.Route{Doc: x.doc("delete", "Delete a "+x.title), Method: http.MethodDelete, Path: path, Policy: httpd.Write, In: in,
+	x.registry.Router.Add(httpd.Route{Doc: x.doc("delete", "Delete a "+x.title), Method: http.MethodDelete, Path: path, Policy: httpd.Write, In: in, Matches: true,
 		Out: &httpd.SchemaSource{Type: reflect.TypeFor[Deleted]()}}, func(c *httpd.Call) error {
 		id, err := find(c)
 		if err != nil {

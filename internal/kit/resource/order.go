@@ -48,7 +48,9 @@ func (k *Kind[T]) mountOrder(r *Registry) {
 			}
 			return list, err
 		})
-	httpd.Handle(r.Router, http.MethodPost, k.Path+"/{id}/move", httpd.Write, x.doc("move", "Move a "+k.Title+" to another place in the order"),
+	doc := x.doc("move", "Move one "+k.Title+" to another place in the order")
+	doc.State = k.Path
+	httpd.Handle(r.Router, http.MethodPost, k.Path+"/{id}/move", httpd.Write, doc,
 		func(c *httpd.Call, in struct {
 			ID   uuid.UUID `path:"id" doc:"Id of the row."`
 			Body Place

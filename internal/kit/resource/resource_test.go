@@ -238,6 +238,33 @@ func TestETags(t *testing.T) {
 	b.Do(t, "admin", http.MethodGet, "/toys", nil, "If-None-Match", stale).Want(t, 200)
 }
 
+// A new row and a new place in the order depend on the whole list.
+func TestIfMatchOfTheList(t *testing.T) {
+	b := bench(t)
+	first, second := create(t, b, `{"name":"a"}`), create(t, b, `{"name":"b"}`)
+	tag := func(path string) string { return b.Get(t, path).Want(t, 200).Header.Get("ETag") }
+	stale := tag("/toys")
+	create(t, b, `{"name":"c"}`)
+	order := fmt.Sprintf(`{"ids":[%q,%q]}`, second.ID, first.ID)
+	move := "/toys/" + second.ID.String() + "/move"
+	for path, body := range map[string]string{"/toys": `{"name":"d"}`, "/toys/reorder": order, move: `{"after":null}`} {
+		b.Do(t, "admin", http.MethodPost, path, body, "If-Match", stale).Want(t, 412)
+	}
+	if names(t, b) != "abc" {
+		t.Fatal("a refused change was made")
+	}
+	b.Do(t, "admin", http.MethodPost, "/toys", `{"name":"d"}`, "If-Match", tag("/toys")).Want(t, 201)
+	b.Do(t, "admin", http.MethodPost, move, `{"after":null}`, "If-Match", tag("/toys/"+second.ID.String())).Want(t, 412)
+	b.Do(t, "admin", http.MethodPost, move, `{"after":null}`, "If-Match", tag("/toys")).Want(t, 200)
+	under := "/toys/" + first.ID.String() + "/parts"
+	b.Do(t, "admin", http.MethodPost, under, `{"name":"x"}`, "If-Match", tag("/toys")).Want(t, 412)
+	b.Do(t, "admin", http.MethodPost, under, `{"name":"x"}`, "If-Match", tag(under)).Want(t, 201)
+	b.Do(t, "admin", http.MethodPost, "/change-sets", `{"operations":[{"kind":"toy","verb":"create","body":{"name":"e"}}]}`, "If-Match", tag("/toys")).Want(t, 412)
+	if names(t, b) != "bacd" {
+		t.Errorf("the order is %s", names(t, b))
+	}
+}
+
 // A list that is kept must never be an old one, whoever wrote.
 func TestKeptListFollowsEveryWriter(t *testing.T) {
 	b := bench(t)
@@ -314,7 +341,11 @@ func TestUnknownAndMalformedIDs(t *testing.T) {
 	b := bench(t)
 	for _, id := range []string{uuid.NewString(), "x", "..%2f..%2fetc%2fpasswd", "%00", "0", "urn:uuid:" + uuid.NewString(), strings.Repeat("9", 5000)} {
 		for _, method := range []string{http.MethodGet, http.MethodPut, http.MethodDelete} {
-			b.Do(t, "admin", method, "/toys/"+id, `{"count":1}`).Want(t, 404)
+			body := `{"count":1}`
+			if method == http.MethodDelete {
+				body = ""
+			}
+			b.Do(t, "admin", method, "/toys/"+id, body).Want(t, 404)
 		}
 	}
 }
