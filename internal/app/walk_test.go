@@ -319,8 +319,8 @@ func TestSY04DatabaseAwayAtStart(t *testing.T) {
 		if r.Policy.IsPublic() || r.Path == "/auth/logout" || r.WebSock {
 			continue
 		}
-		body := map[string]string{"/system/service-restart": `{"kind":"ntp"}`, "/system/service-toggle": `{"service":"waf"}`, "/system/retention": `{"audit_days":1}`}[r.Path]
-		if body == "" {
+		body := map[string]string{"/system/service-restart": `{"kind":"ntp"}`, "/system/service-toggle": `{"service":"waf","enabled":true}`, "/system/retention": `{"audit_days":1}`}[r.Path]
+		if body == "" && r.Body != nil {
 			body = `{"enabled":true}`
 		}
 		a := h.call(t, offline, r.Method, path(r), body)

@@ -393,7 +393,7 @@ type Result struct {
 func (r *Registry) MountChangeSets() {
 	doc := httpd.Doc{ID: "change-set.create", Tag: "system", Summary: "Run several changes as one, or preview them", Audit: "<kind>.<verb>"}
 	httpd.Handle(r.Router, http.MethodPost, "/change-sets", httpd.Own, doc, func(c *httpd.Call, in struct{ Body ChangeSet }) (Result, error) {
-		set := Set{Operations: in.Body.Operations, Reason: in.Body.Reason}
+		set := Set{Operations: in.Body.Operations, Reason: in.Body.Reason, Listed: true}
 		err := r.MaySuppose(c.Actor, set)
 		if c.Actor.Role != actor.Admin && !in.Body.Preview {
 			err = errAdmin

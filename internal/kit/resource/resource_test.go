@@ -566,7 +566,7 @@ func TestChangeSetIsAllOrNothing(t *testing.T) {
 			{"kind":"toy","verb":"create","body":` + last + `}]}`
 	}
 	a := b.Do(t, "admin", http.MethodPost, "/change-sets", set(`{"name":"forbidden"}`)).Want(t, 400)
-	if a.Error.Fields["operations.2.name"] == "" {
+	if a.Error.Fields["operations.2.body.name"] == "" {
 		t.Fatalf("%s", a.Body)
 	}
 	if b.Rows(t, "toys") != 0 || b.Rows(t, "audit_entries") != 0 {
@@ -577,7 +577,7 @@ func TestChangeSetIsAllOrNothing(t *testing.T) {
 		t.Fatal("not the whole change set")
 	}
 	b.Do(t, "admin", http.MethodPost, "/change-sets", `{"operations":[{"kind":"toy","verb":"explode"}]}`).Want(t, 400)
-	b.Do(t, "admin", http.MethodPost, "/change-sets", `{"operations":[{"kind":"nothing","verb":"create","body":{}}]}`).WantField(t, "operations")
+	b.Do(t, "admin", http.MethodPost, "/change-sets", `{"operations":[{"kind":"nothing","verb":"create","body":{}}]}`).WantField(t, "operations.0.kind")
 	b.Do(t, "admin", http.MethodPost, "/change-sets", `{"operations":[]}`).WantField(t, "operations")
 	if b.Rows(t, "toys") != 2 {
 		t.Fatal("a refused change set changed something")

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -345,10 +346,17 @@ func (f *Field) text(s string) error {
 	return nil
 }
 
+// timeForm is how times are written: in UTC, always with microseconds, so that as texts they sort as they do as times.
+const timeForm = "2006-01-02T15:04:05.000000Z"
+
+var form = json.JoinOptions(json.Deterministic(true), json.WithMarshalers(json.MarshalToFunc(func(e *jsontext.Encoder, t time.Time) error {
+	return e.WriteToken(jsontext.String(t.UTC().Format(timeForm)))
+})))
+
 // Encode writes a value as JSON. A nil list is an empty one. What is encoded already is neither copied nor read again.
 func Encode(v any) ([]byte, error) {
 	if done, ok := v.(interface{ encoded() []byte }); ok {
 		return done.encoded(), nil
 	}
-	return json.Marshal(v, json.Deterministic(true))
+	return json.Marshal(v, form)
 }

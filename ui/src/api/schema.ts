@@ -1267,7 +1267,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Move a firewall rule to another place in the order */
+        /** Move one firewall rule to another place in the order */
         post: operations["firewall.rule.move"];
         delete?: never;
         options?: never;
@@ -1466,7 +1466,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Move a access list entry to another place in the order */
+        /** Move one access list entry to another place in the order */
         post: operations["forward-proxy.acl.move"];
         delete?: never;
         options?: never;
@@ -1627,7 +1627,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Move a NAT rule to another place in the order */
+        /** Move one NAT rule to another place in the order */
         post: operations["firewall.nat-rule.move"];
         delete?: never;
         options?: never;
@@ -2247,7 +2247,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Move a routing rule to another place in the order */
+        /** Move one routing rule to another place in the order */
         post: operations["proxy.routing-rule.move"];
         delete?: never;
         options?: never;
@@ -4278,7 +4278,7 @@ export interface components {
              * @description Stable word for what went wrong.
              * @enum {string}
              */
-            code: "internal" | "validation_failed" | "unauthenticated" | "forbidden" | "not_found" | "method_not_allowed" | "conflict" | "stale" | "too_large" | "too_many_requests" | "not_supported" | "setup_required" | "unavailable";
+            code: "internal" | "validation_failed" | "unauthenticated" | "forbidden" | "not_found" | "method_not_allowed" | "conflict" | "stale" | "too_large" | "unsupported_media_type" | "too_many_requests" | "not_supported" | "setup_required" | "unavailable";
             /** @description Further data, such as what depends on a row. */
             details?: unknown;
             /** @description What is wrong with which field of the request. */
@@ -7362,7 +7362,7 @@ export interface components {
         };
         SystemFlagInput: {
             /** @description Whether it is on. */
-            enabled?: boolean;
+            enabled: boolean;
         };
         SystemHealth: {
             /**
@@ -7570,7 +7570,7 @@ export interface components {
         };
         SystemToggleInput: {
             /** @description Whether it runs, now and after the next boot. */
-            enabled?: boolean;
+            enabled: boolean;
             /**
              * @description Which daemon.
              * @enum {string}
