@@ -161,7 +161,7 @@ func (r *Room) resetPassword(c *httpd.Call, admin value.Email, chosen password.C
 		case !errors.Is(err, pgx.ErrNoRows):
 			return err
 		}
-		if err := r.Audit.WriteAs(tx, admin.String(), "auth.password.reset", admin.String(), map[string]any{"remote_ip": c.Client()}); err != nil {
+		if err := r.Audit.WriteAs(c, tx, admin.String(), "auth.password.reset", admin.String(), map[string]any{"remote_ip": c.Client()}); err != nil {
 			return err
 		}
 		return r.deps.ReplaceStoreAdmin(admin, admin, hash)

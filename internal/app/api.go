@@ -98,6 +98,7 @@ func RunAPI(ctx context.Context, cfg Config) error {
 	})
 	group.Go(func() error { house.Management.Run(ctx); return nil })
 	group.Go(func() error { k.Engine.Run(ctx); return nil })
+	group.Go(func() error { k.Audit.Run(ctx, k.Log); return nil })
 	group.Go(func() error { house.Firewall.Run(ctx); return nil })
 	group.Go(func() error { house.Proxy.Run(ctx); return nil })
 	group.Go(func() error { house.ForwardProxy.Run(ctx); return nil })

@@ -211,6 +211,9 @@ func (k *Kind[T]) register(r *Registry) {
 		panic(fmt.Sprintf("%s does not embed resource.Meta first", reflect.TypeFor[T]()))
 	}
 	r.kinds[k.Name] = k
+	if k.AdminOnly {
+		r.Audit.AdminOnly(k.Name)
+	}
 	if k.Path != "" && k.priority(new(T)).IsValid() {
 		k.mountOrder(r)
 	}
