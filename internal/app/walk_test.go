@@ -7,11 +7,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"golang.org/x/crypto/bcrypt"
 
 	"edge.internal/gateway/internal/app"
+	"edge.internal/gateway/internal/kit/audit"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/db/dbtest"
 	"edge.internal/gateway/internal/kit/httpd"
@@ -333,8 +335,21 @@ func TestSY04DatabaseAwayAtStart(t *testing.T) {
 	}
 	h.call(t, "", http.MethodPost, "/auth/login", map[string]any{"email": "somebody@example.net", "password": secretWord}).Want(t, 503)
 
+	away := time.Now()
 	if err := d.Attach(t.Context(), schema.Migrations); err != nil {
 		t.Fatal(err)
+	}
+	// What was done meanwhile is in the log now, as of when it was done.
+	if _, err := h.Audit.Deliver(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range h.routes {
+		if r.Policy.IsOffline() && r.Audit != "" && r.Path != "/auth/logout" && h.Audited(t, r.Audit) != 1 {
+			t.Errorf("%s %s, done without a database, has %d entries", r.Method, r.Path, h.Audited(t, r.Audit))
+		}
+	}
+	if list, err := h.Audit.Search(t.Context(), audit.Filter{Action: "system.", To: away, Limit: 100}); err != nil || len(list) == 0 || list[0].Actor != adminEmail {
+		t.Errorf("%+v %v", list, err)
 	}
 	h.call(t, offline, http.MethodGet, "/system/resources", nil).Want(t, 401)
 	admin := h.login(t, adminEmail)

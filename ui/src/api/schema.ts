@@ -3304,12 +3304,14 @@ export interface components {
              * @description When it was done.
              */
             created_at: string;
-            /** @description What changed, without secrets. */
+            /** @description What changed, without secrets. Only admins see the details of what only admins may read. */
             details?: unknown;
             /** @description Id of the entry; later entries have greater ids. */
             id: string;
             /** @description Machine id of the node that did it. */
             node_id: string;
+            /** @description Id of the request that did it, as its answer and the log have it; empty for what the gateway did on its own. */
+            request_id: string;
             /** @description What it was done to. */
             subject: string;
         };
