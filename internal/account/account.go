@@ -73,6 +73,7 @@ func (r *Room) Mount() {
 	r.mountSecondStep()
 	r.mountSessions()
 	r.mountAPITokens()
+	r.Audit.AdminOnly("api-token") // those of others are for admins
 	r.oidc.Mount(r.Resources)
 	r.mountOIDCLink()
 	r.mountOIDCTest()

@@ -250,7 +250,7 @@ func (r *Room) resume(ctx context.Context, s offlineSession) error {
 			return err
 		}
 		r.mirrorAfter(ctx, tx, s.email, who.ID)
-		return r.Audit.WriteAs(tx, s.email, "auth.login.success", s.email, map[string]any{
+		return r.Audit.WriteAs(ctx, tx, s.email, "auth.login.success", s.email, map[string]any{
 			"role": who.Role, "remote_ip": s.address, "method": s.method, "at": s.from, "database_away": true,
 		})
 	})

@@ -225,7 +225,7 @@ func (r *Room) begin(c *httpd.Call, who *candidate) (session, error) {
 func (r *Room) open(c *httpd.Call, tx *db.Tx, s session, who Identity) error {
 	tx.Queue("INSERT INTO account_sessions (id, user_id, created_at, expires_at, address, user_agent, method) VALUES ($1, $2, $3, $4, $5, $6, $7)",
 		s.id, s.user, s.from, s.to, c.Client().String(), userAgent(c.Request), who.AuthMethod)
-	return r.Audit.WriteAs(tx, who.Email, "auth.login.success", who.Email, map[string]any{"role": who.Role, "remote_ip": c.Client(), "method": who.AuthMethod})
+	return r.Audit.WriteAs(c, tx, who.Email, "auth.login.success", who.Email, map[string]any{"role": who.Role, "remote_ip": c.Client(), "method": who.AuthMethod})
 }
 
 // adopt makes the setup store's admin a user at the first login. A reset of the password waits until it is known whether
@@ -248,7 +248,7 @@ func (r *Room) adopt(ctx context.Context, tx *db.Tx, who *candidate) error {
 		return err
 	}
 	if tag.RowsAffected() > 0 {
-		if err := r.Audit.WriteAs(tx, who.Email, "user.create", who.Email, map[string]any{"id": id, "role": actor.Admin, "source": "setup"}); err != nil {
+		if err := r.Audit.WriteAs(ctx, tx, who.Email, "user.create", who.Email, map[string]any{"id": id, "role": actor.Admin, "source": "setup"}); err != nil {
 			return err
 		}
 	}
@@ -286,7 +286,7 @@ func (r *Room) loginFailed(c *httpd.Call, email, reason string) {
 }
 
 func (r *Room) writeFailure(c *httpd.Call, tx *db.Tx, email, reason string) error {
-	return r.Audit.WriteAs(tx, email, "auth.login.failed", email, map[string]any{"reason": reason, "remote_ip": c.Client()})
+	return r.Audit.WriteAs(c, tx, email, "auth.login.failed", email, map[string]any{"reason": reason, "remote_ip": c.Client()})
 }
 
 func (r *Room) logout(c *httpd.Call, _ struct{}) (resource.Deleted, error) {

@@ -196,7 +196,7 @@ func (r *Room) resetUser(ctx context.Context, admin value.Email, hash password.H
 			}
 			r.mirror(ctx, tx, admin.String(), id)
 		}
-		return r.Audit.WriteAs(tx, admin.String(), "auth.password.reset", admin.String(), map[string]any{"remote_ip": from, "ended": ended})
+		return r.Audit.WriteAs(ctx, tx, admin.String(), "auth.password.reset", admin.String(), map[string]any{"remote_ip": from, "ended": ended})
 	})
 	return ended, err
 }

@@ -190,7 +190,7 @@ func (r *Room) teach(ctx context.Context, tx *db.Tx, a *StoreAdmin) error {
 			}
 		}
 		details := map[string]any{"remote_ip": a.ResetFrom, "at": a.ResetAt, "ended": ended, "database_away": true}
-		if err := r.Audit.WriteAs(tx, a.Email.String(), "auth.password.reset", a.Email.String(), details); err != nil {
+		if err := r.Audit.WriteAs(ctx, tx, a.Email.String(), "auth.password.reset", a.Email.String(), details); err != nil {
 			return err
 		}
 	}

@@ -101,6 +101,7 @@ func RunAPI(ctx context.Context, cfg Config) error {
 	for name, run := range map[string]func(context.Context){
 		"management":    house.Management.Run,
 		"engine":        k.Engine.Run,
+		"audit":         func(ctx context.Context) { k.Audit.Run(ctx, k.Log) },
 		"packet-filter": house.Firewall.Run,
 		"reverse-proxy": house.Proxy.Run,
 		"forward-proxy": house.ForwardProxy.Run,

@@ -6,12 +6,14 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
 	"maps"
 	"math/big"
 	"net/http"
+	"os"
 	"reflect"
 	"strings"
 	"testing"
@@ -190,7 +192,13 @@ func TestCanary(t *testing.T) {
 		t.Fatal(err)
 	}
 	told.WriteString(dump)
-	for _, secret := range append([]string{mark, keyMark}, keyMarks...) {
+	// AU09: neither has it the secret that signs sessions, in whatever form.
+	signing, err := os.ReadFile(h.Paths.State("jwt-secret"))
+	if err != nil || len(signing) < 32 {
+		t.Fatal(len(signing), err)
+	}
+	signatures := []string{string(signing), hex.EncodeToString(signing), base64.RawStdEncoding.EncodeToString(signing), base64.RawURLEncoding.EncodeToString(signing)}
+	for _, secret := range append(append(signatures, mark, keyMark), keyMarks...) {
 		if i := strings.Index(told.String(), secret); i >= 0 {
 			t.Errorf("a secret was told: …%s…", told.String()[max(0, i-300):min(told.Len(), i+100)])
 		}

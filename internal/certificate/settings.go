@@ -31,11 +31,8 @@ func (r *Room) mountSettings() {
 			if err != nil {
 				return now, err
 			}
-			// The entry first: what the file holds is not undone when the database is away.
-			if err := r.Audit.Record(c, "certificate.acme", "ACME", now); err != nil {
-				return now, err
-			}
-			if err := r.deps.SetACME(now); err != nil {
+			err = r.Audit.Do(c, "certificate.acme", "ACME", func() (any, error) { return now, r.deps.SetACME(now) })
+			if err != nil {
 				return now, err
 			}
 			r.Wake()

@@ -184,7 +184,7 @@ func (r *Room) suppose(c *httpd.Call, q Question) (s supposed, err error) {
 	if len(q.Operations) == 0 {
 		return s, r.DB.Snapshot(c, look)
 	}
-	set := resource.Set{Operations: q.Operations}
+	set := resource.Set{Operations: q.Operations, Listed: true}
 	if err := r.Resources.MaySuppose(c.Actor, set); err != nil {
 		return s, err
 	}

@@ -285,9 +285,9 @@ func TestExplainRefusals(t *testing.T) {
 		{"out_interface", map[string]any{"mine": true, "out_interface": "wan0"}},
 		{"hops", question("hops", 3)},
 		{"operations.0.verb", question("operations", []any{map[string]any{"kind": "firewall.rule", "verb": "destroy"}})},
-		{"operations", question("operations", []any{map[string]any{"kind": "firewall.nothing", "verb": "create"}})},
-		{"action", question("operations", []any{map[string]any{"kind": "firewall.rule", "verb": "create", "body": map[string]any{"name": "x", "action": "allow"}}})},
-		{"operations.1.src_zone", question("operations", []any{
+		{"operations.0.kind", question("operations", []any{map[string]any{"kind": "firewall.nothing", "verb": "create"}})},
+		{"operations.0.body.action", question("operations", []any{map[string]any{"kind": "firewall.rule", "verb": "create", "body": map[string]any{"name": "x", "action": "allow"}}})},
+		{"operations.1.body.src_zone", question("operations", []any{
 			map[string]any{"kind": "firewall.zone", "verb": "create", "body": map[string]any{"name": "guest"}},
 			map[string]any{"kind": "firewall.rule", "verb": "create", "body": map[string]any{"name": "x", "action": "drop", "src_zone": "guests"}},
 		})},

@@ -35,7 +35,7 @@ type Kit struct {
 
 // New puts a kit together from its outer parts. It needs no database yet.
 func New(d *db.DB, m host.Machine, c clock.Clock, log *slog.Logger, box *secret.Box, paths Paths, version string) *Kit {
-	auditLog := audit.New(d, c, m.Facts().MachineID)
+	auditLog := audit.New(d, c, m.Facts().MachineID, paths.State("audit"))
 	engine := apply.New(d, m, c, log, paths.State("good"))
 	router := httpd.NewRouter(log)
 	return &Kit{

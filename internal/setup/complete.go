@@ -188,7 +188,7 @@ func (r *Room) record(c *httpd.Call, who string) {
 	defer cancel()
 	s := r.deps.Store.View()
 	err := r.DB.Write(ctx, func(tx *db.Tx) error {
-		return r.Audit.WriteAs(tx, who, "setup.complete", s.FQDN.String(), map[string]any{
+		return r.Audit.WriteAs(ctx, tx, who, "setup.complete", s.FQDN.String(), map[string]any{
 			"is_cluster_node": s.IsClusterNode, "acme_enabled": s.ACMEEnabled, "ipv6_enabled": s.IPv6Enabled, "remote_ip": c.Client(),
 		})
 	})

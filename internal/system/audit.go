@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"edge.internal/gateway/internal/kit/actor"
 	"edge.internal/gateway/internal/kit/audit"
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/httpd"
@@ -43,11 +44,13 @@ func (r *Room) mountAudit() {
 		func(c *httpd.Call, in struct {
 			ID uuid.UUID `path:"id" doc:"Id of the entry."`
 		}) (audit.Entry, error) {
-			return r.Audit.Get(c, in.ID)
+			e, err := r.Audit.Get(c, in.ID)
+			return r.Audit.Shown(c.Actor, e), err
 		})
 	httpd.Stream(r.Router, "/audit/live", httpd.Read, tagged("audit.live", "The newest audit entries, oldest first, and then each new one"),
 		func(ctx context.Context, _ struct{}, send func(audit.Entry) error) error {
-			return r.Audit.Follow(ctx, liveSnapshot, send)
+			reader := actor.From(ctx)
+			return r.Audit.Follow(ctx, liveSnapshot, func(e audit.Entry) error { return send(r.Audit.Shown(reader, e)) })
 		})
 }
 
@@ -58,5 +61,9 @@ func (r *Room) search(c *httpd.Call, f audit.Filter) ([]audit.Entry, error) {
 	if f.Limit < 1 || f.Limit > audit.MaxLimit {
 		return nil, fault.Field("limit", "must be between 1 and %d", audit.MaxLimit)
 	}
-	return r.Audit.Search(c, f)
+	entries, err := r.Audit.Search(c, f)
+	for i, e := range entries {
+		entries[i] = r.Audit.Shown(c.Actor, e)
+	}
+	return entries, err
 }

@@ -49,22 +49,30 @@ func (r *Room) mountComponents() {
 		func(c *httpd.Call, _ struct{}) (Rendered, error) {
 			ctx, cancel := context.WithTimeout(c, renderWithin)
 			defer cancel()
-			applied, failed := r.Engine.ApplyAll(ctx)
-			out := Rendered{OK: len(failed) == 0, Rendered: names(applied), Errors: map[string]string{}}
-			for id, why := range failed {
-				out.Errors[string(id)] = why
-			}
-			return out, r.record(c, "system.render-configs", strings.Join(out.Rendered, " "), out)
+			var out Rendered
+			err := r.Audit.Do(c, "system.render-configs", "every component", func() (any, error) {
+				applied, failed := r.Engine.ApplyAll(ctx)
+				out = Rendered{OK: len(failed) == 0, Rendered: names(applied), Errors: map[string]string{}}
+				for id, why := range failed {
+					out.Errors[string(id)] = why
+				}
+				return out, nil
+			})
+			return out, err
 		})
 	reload := audited("system.proxy-reload", "Make the reverse proxy read its files again")
 	reload.Feeds = []string{string(apply.ReverseProxy)}
 	httpd.Handle(r.Router, http.MethodPost, "/system/proxy-reload", httpd.Write.Offline(), reload,
 		func(c *httpd.Call, _ struct{}) (apply.Status, error) {
-			s := r.Engine.Refresh(c, apply.ReverseProxy, true)
+			var s apply.Status
+			err := r.Audit.Do(c, "system.proxy-reload", string(apply.ReverseProxy), func() (any, error) {
+				s = r.Engine.Refresh(c, apply.ReverseProxy, true)
+				about := s
+				about.Detail = "" // viewers read the audit log, too
+				return about, nil
+			})
 			resource.Applied(c, apply.Outcome{apply.ReverseProxy: s.State})
-			about := s
-			about.Detail = "" // viewers read the audit log, too
-			return s, r.record(c, "system.proxy-reload", string(apply.ReverseProxy), about)
+			return s, err
 		})
 	httpd.Handle(r.Router, http.MethodGet, "/system/config-preview", httpd.Read, doc("system.config-preview", "Render a component without writing anything"),
 		func(c *httpd.Call, in struct {

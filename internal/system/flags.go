@@ -10,7 +10,7 @@ import (
 
 // Flag is one switch of the gateway.
 type Flag struct {
-	Enabled bool `json:"enabled" doc:"Whether it is on."`
+	Enabled bool `json:"enabled" given:"true" doc:"Whether it is on."`
 }
 
 // Retention says how long things are kept.
@@ -32,10 +32,9 @@ func (r *Room) mountFlags() {
 			if err != nil {
 				return Retention{}, err
 			}
-			if err := r.deps.SetFlags(func(f *Flags) { f.Retention = now }); err != nil {
-				return Retention{}, err
-			}
-			return now, r.record(c, "system.retention", "retention", now)
+			return now, r.Audit.Do(c, "system.retention", "retention", func() (any, error) {
+				return now, r.deps.SetFlags(func(f *Flags) { f.Retention = now })
+			})
 		})
 }
 
@@ -53,7 +52,10 @@ func (r *Room) mountFlag(name, summary string, field func(*Flags) *bool, feeds .
 		})
 	httpd.Handle(r.Router, http.MethodPost, path, httpd.Write.Offline(), change,
 		func(c *httpd.Call, in struct{ Body Flag }) (Flag, error) {
-			if err := r.deps.SetFlags(func(f *Flags) { *field(f) = in.Body.Enabled }); err != nil {
+			err := r.Audit.Do(c, action, name, func() (any, error) {
+				return in.Body, r.deps.SetFlags(func(f *Flags) { *field(f) = in.Body.Enabled })
+			})
+			if err != nil {
 				return Flag{}, err
 			}
 			outcome := apply.Outcome{}
@@ -61,6 +63,6 @@ func (r *Room) mountFlag(name, summary string, field func(*Flags) *bool, feeds .
 				outcome[id] = r.Engine.Refresh(c, id, false).State
 			}
 			resource.Applied(c, outcome)
-			return in.Body, r.record(c, action, name, in.Body)
+			return in.Body, nil
 		})
 }

@@ -31,7 +31,7 @@ type Restart struct {
 // Toggle switches a daemon on or off.
 type Toggle struct {
 	Service string `json:"service" required:"true" enum:"ids-agent,ids-firewall-bouncer,waf" doc:"Which daemon."`
-	Enabled bool   `json:"enabled" doc:"Whether it runs, now and after the next boot."`
+	Enabled bool   `json:"enabled" given:"true" doc:"Whether it runs, now and after the next boot."`
 }
 
 // Outcome says what a restart or toggle did.
@@ -123,15 +123,18 @@ func (r *Room) service(ctx context.Context, u host.Unit) Service {
 // act does something to a daemon and says how it went; a daemon that is not there is no error of ours.
 func (r *Room) act(c *httpd.Call, action, name string, do func(host.Unit) error, details any) (Outcome, error) {
 	o := Outcome{Name: name, Active: "not_installed", Error: host.ErrNotInstalled.Error()}
-	if u, ok := units[name]; ok {
-		err := do(u)
-		o.Active, o.Error = r.service(c, u).Active, ""
-		if err != nil && !errors.Is(err, host.ErrNotInstalled) {
-			o.Error = err.Error()
+	err := r.Audit.Do(c, action, name, func() (any, error) {
+		if u, ok := units[name]; ok {
+			err := do(u)
+			o.Active, o.Error = r.service(c, u).Active, ""
+			if err != nil && !errors.Is(err, host.ErrNotInstalled) {
+				o.Error = err.Error()
+			}
+			if o.Active == "not_installed" {
+				o.Error = host.ErrNotInstalled.Error()
+			}
 		}
-		if o.Active == "not_installed" {
-			o.Error = host.ErrNotInstalled.Error()
-		}
-	}
-	return o, r.record(c, action, name, details)
+		return details, nil
+	})
+	return o, err
 }

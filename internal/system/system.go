@@ -50,15 +50,6 @@ func audited(id, summary string) httpd.Doc {
 	return httpd.Doc{ID: id, Tag: "system", Summary: summary, Audit: id}
 }
 
-// record writes an audit entry. While the database is away, an operator who repairs the machine is not held up by that.
-func (r *Room) record(c *httpd.Call, action, subject string, details any) error {
-	if c.Actor.Offline {
-		r.Log.Warn("not in the audit log: the database is away", "actor", c.Actor.Name, "action", action, "subject", subject)
-		return nil
-	}
-	return r.Audit.Record(c, action, subject, details)
-}
-
 // Health tells who the gateway is.
 type Health struct {
 	Version  string `json:"version" doc:"Version of the running program."`

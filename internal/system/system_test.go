@@ -5,13 +5,17 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/coder/websocket"
 
+	"edge.internal/gateway/internal/kit/actor"
 	"edge.internal/gateway/internal/kit/apply"
+	"edge.internal/gateway/internal/kit/audit"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/kittest"
@@ -20,11 +24,23 @@ import (
 
 func bench(t *testing.T) *kittest.Bench {
 	t.Helper()
+	return benchWith(t, func() error { return nil })
+}
+
+// benchWith is a bench whose setup store may refuse to keep flags.
+func benchWith(t *testing.T, keep func() error) *kittest.Bench {
+	t.Helper()
 	b := kittest.New(t)
 	flags := system.Flags{Retention: system.Retention{AuditDays: 90, BackupKeep: 14}}
 	system.New(b.Kit, system.Deps{
-		Flags:    func() system.Flags { return flags },
-		SetFlags: func(change func(*system.Flags)) error { change(&flags); return nil },
+		Flags: func() system.Flags { return flags },
+		SetFlags: func(change func(*system.Flags)) error {
+			if err := keep(); err != nil {
+				return err
+			}
+			change(&flags)
+			return nil
+		},
 	}).Mount()
 	apply.Register(b.Engine, apply.Component[string]{
 		ID: apply.NTP, Unit: host.Chrony,
@@ -120,6 +136,91 @@ func TestFlagsAndLG07(t *testing.T) {
 	b.Do(t, "admin", http.MethodPut, "/system/retention", `{"audit_days":-1,"backup_keep":0}`).WantField(t, "audit_days").WantField(t, "backup_keep")
 	if a := b.Get(t, "/system/retention"); string(a.Data) != `{"audit_days":30,"backup_keep":7}` {
 		t.Errorf("%s", a.Data)
+	}
+}
+
+// A flag and its entry belong together: neither is there without the other.
+func TestFlagAndEntryBelongTogether(t *testing.T) {
+	var refused error
+	b := benchWith(t, func() error { return refused })
+	refused = errors.New("the disk is full")
+	b.Do(t, "admin", http.MethodPost, "/system/maintenance", `{"enabled":true}`).Want(t, 500)
+	if b.Audited(t, "system.maintenance") != 0 {
+		t.Error("a flag that was not set has an entry")
+	}
+	refused = nil
+	if err := os.MkdirAll(filepath.Dir(b.Paths.State("audit")), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.RemoveAll(b.Paths.State("audit")), os.WriteFile(b.Paths.State("audit"), nil, 0o600)); err != nil { // no entry can be kept
+		t.Fatal(err)
+	}
+	b.Do(t, "admin", http.MethodPost, "/system/maintenance", `{"enabled":true}`).Want(t, 500)
+	b.Do(t, "admin", http.MethodPost, "/system/service-restart", `{"kind":"ntp"}`).Want(t, 500)
+	if a := b.Get(t, "/system/maintenance").Want(t, 200); string(a.Data) != `{"enabled":false}` || b.Machine.Restarts(host.Chrony) != 1 {
+		t.Errorf("something was done without an entry: %s", a.Data)
+	}
+}
+
+func TestSwitchNeedsItsValue(t *testing.T) {
+	b := bench(t)
+	b.Do(t, "admin", http.MethodPost, "/system/ipv6", `{"enabled":true}`).Want(t, 200)
+	b.Do(t, "admin", http.MethodPost, "/system/ipv6", `{}`).WantField(t, "enabled")
+	b.Do(t, "admin", http.MethodPost, "/system/service-toggle", `{"service":"waf"}`).WantField(t, "enabled")
+	if a := b.Get(t, "/system/ipv6"); string(a.Data) != `{"enabled":true}` {
+		t.Errorf("%s", a.Data)
+	}
+}
+
+func TestFlagsDependOnWhatWasRead(t *testing.T) {
+	b := bench(t)
+	for path, change := range map[string][2]string{
+		"/system/ipv6": {"POST", `{"enabled":true}`}, "/system/maintenance": {"POST", `{"enabled":true}`}, "/system/auto-update": {"POST", `{"enabled":true}`}, "/system/retention": {"PUT", `{"audit_days":7}`},
+	} {
+		tag := b.Get(t, path).Want(t, 200).Header.Get("ETag")
+		b.Do(t, "admin", change[0], path, change[1], "If-Match", tag).Want(t, 200)
+		b.Do(t, "admin", change[0], path, change[1], "If-Match", tag).Want(t, 412)
+	}
+}
+
+// What a viewer may not read is not told by the audit log either.
+func TestDetailsForAdmins(t *testing.T) {
+	b := bench(t)
+	b.Audit.AdminOnly("secret-kind")
+	ctx := actor.With(t.Context(), actor.System("test"))
+	for _, action := range []string{"secret-kind.update", "secret-kindness.update"} {
+		if err := b.Audit.Record(ctx, action, "x", map[string]string{"issuer": "canary"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	server := httptest.NewServer(b.Handler())
+	defer server.Close()
+	for role, want := range map[string]int{"admin": 2, "viewer": 1} {
+		var list []audit.Entry
+		a := b.Do(t, role, http.MethodGet, "/audit", nil).Want(t, 200)
+		a.Into(t, &list)
+		said := map[string]int{"list": strings.Count(string(a.Body), "canary")}
+		for _, e := range list {
+			said["one"] += strings.Count(string(b.Do(t, role, http.MethodGet, "/audit/"+e.ID.String(), nil).Want(t, 200).Body), "canary")
+		}
+		said["recent"] = strings.Count(string(b.Do(t, role, http.MethodGet, "/audit/recent", nil).Want(t, 200).Body), "canary")
+		conn, _, err := websocket.Dial(t.Context(), server.URL+"/api/v1/audit/live", &websocket.DialOptions{HTTPHeader: http.Header{"Authorization": {"Bearer " + role}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range list {
+			_, frame, err := conn.Read(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			said["live"] += strings.Count(string(frame), "canary")
+		}
+		conn.CloseNow()
+		for where, n := range said {
+			if n != want {
+				t.Errorf("%s, %s: %d entries with details instead of %d", role, where, n, want)
+			}
+		}
 	}
 }
 

@@ -1,4 +1,4 @@
-// Package actor says who does something.
+// Package actor says who does something, and in which request.
 package actor
 
 import (
@@ -36,7 +36,25 @@ type Actor struct {
 // System is the service itself.
 func System(program string) Actor { return Actor{Name: program, Role: Admin} }
 
-type key struct{}
+// ID tells actors apart in the log, where addresses of people have no place.
+func (a Actor) ID() string {
+	switch {
+	case a.Token != uuid.Nil:
+		return a.Token.String()
+	case a.UserID != uuid.Nil:
+		return a.UserID.String()
+	case a.Offline:
+		return "setup-admin"
+	case a.Role != "":
+		return a.Name
+	}
+	return ""
+}
+
+type (
+	key        struct{}
+	requestKey struct{}
+)
 
 // With puts the actor into a context.
 func With(ctx context.Context, a Actor) context.Context { return context.WithValue(ctx, key{}, a) }
@@ -45,4 +63,15 @@ func With(ctx context.Context, a Actor) context.Context { return context.WithVal
 func From(ctx context.Context) Actor {
 	a, _ := ctx.Value(key{}).(Actor)
 	return a
+}
+
+// WithRequest puts the id of a request into a context.
+func WithRequest(ctx context.Context, id string) context.Context {
+	return context.WithValue(ctx, requestKey{}, id)
+}
+
+// Request is the id of the request that something is done in; empty for what the service does on its own.
+func Request(ctx context.Context) string {
+	id, _ := ctx.Value(requestKey{}).(string)
+	return id
 }

@@ -1,18 +1,20 @@
-// Package audit owns the audit log: one entry for each mutation, written in the mutation's own transaction, and the
-// live stream of what was committed.
+// Package audit owns the audit log: one entry for each mutation, written in the mutation's own transaction or, for what
+// is not in the database, kept on the disk until the database has it; and the live stream of what was committed.
 package audit
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"edge.internal/gateway/internal/kit/actor"
-	"edge.internal/gateway/internal/kit/bus"
 	"edge.internal/gateway/internal/kit/clock"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/fault"
@@ -27,46 +29,89 @@ type Entry struct {
 	Action    string    `json:"action" doc:"What was done, such as ntp.pool.delete."`
 	Subject   string    `json:"subject" doc:"What it was done to."`
 	NodeID    string    `json:"node_id" doc:"Machine id of the node that did it."`
-	Details   wire.Raw  `json:"details,omitzero" doc:"What changed, without secrets."`
+	Details   wire.Raw  `json:"details,omitzero" doc:"What changed, without secrets. Only admins see the details of what only admins may read."`
+	RequestID string    `json:"request_id" doc:"Id of the request that did it, as its answer and the log have it; empty for what the gateway did on its own."`
 }
 
 // Log writes and reads the audit log.
 type Log struct {
-	db     *db.DB
-	clock  clock.Clock
-	nodeID string
-	live   bus.Topic[Entry]
+	db        *db.DB
+	clock     clock.Clock
+	nodeID    string
+	outbox    outbox
+	adminOnly []string
+	mu        sync.Mutex
+	heard     *hearing // nil while nobody follows
 }
 
-// New makes the log of the node with the machine id.
-func New(d *db.DB, c clock.Clock, nodeID string) *Log { return &Log{db: d, clock: c, nodeID: nodeID} }
+// New makes the log of the node with the machine id. In the folder it keeps what the database does not have yet.
+func New(d *db.DB, c clock.Clock, nodeID, folder string) *Log {
+	return &Log{db: d, clock: c, nodeID: nodeID, outbox: outbox{folder: folder, open: map[uuid.UUID]bool{}}}
+}
+
+// AdminOnly keeps the details of a kind's entries from viewers. Rooms say so when they are mounted.
+func (l *Log) AdminOnly(kind string) { l.adminOnly = append(l.adminOnly, kind) }
+
+// Shown is an entry as somebody may see it.
+func (l *Log) Shown(to actor.Actor, e Entry) Entry {
+	hidden := func(kind string) bool { return strings.HasPrefix(e.Action, kind+".") }
+	if to.Role != actor.Admin && slices.ContainsFunc(l.adminOnly, hidden) {
+		e.Details = nil
+	}
+	return e
+}
 
 // Write adds an entry by the context's actor to the transaction. It reaches the live stream after the commit.
 func (l *Log) Write(ctx context.Context, tx *db.Tx, action, subject string, details any) error {
-	return l.WriteAs(tx, actor.From(ctx).Name, action, subject, details)
+	return l.WriteAs(ctx, tx, actor.From(ctx).Name, action, subject, details)
 }
 
 // WriteAs is Write for somebody who is not (yet) the context's actor, as at a login.
-func (l *Log) WriteAs(tx *db.Tx, who, action, subject string, details any) error {
-	e := Entry{CreatedAt: l.clock.Now(), Actor: who, Action: action, Subject: subject, NodeID: l.nodeID}
-	var err error
-	if e.ID, err = uuid.NewV7(); err != nil {
+func (l *Log) WriteAs(ctx context.Context, tx *db.Tx, who, action, subject string, details any) error {
+	e, err := l.entry(ctx, who, action, subject, details)
+	if err != nil {
 		return err
 	}
-	if details != nil {
-		if e.Details, err = wire.Encode(details); err != nil {
-			return fmt.Errorf("encoding audit details: %w", err)
-		}
-	}
-	tx.Queue(`INSERT INTO audit_entries (id, created_at, actor, action, subject, node_id, details) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
-		e.ID, e.CreatedAt, e.Actor, e.Action, e.Subject, e.NodeID, []byte(e.Details))
-	tx.AfterCommit(func() { l.live.Publish(e) })
+	insert(tx, e)
 	return nil
 }
 
-// Record writes an entry in a transaction of its own, for an action that changes no row.
+func (l *Log) entry(ctx context.Context, who, action, subject string, details any) (Entry, error) {
+	e := Entry{CreatedAt: l.clock.Now(), Actor: who, Action: action, Subject: subject, NodeID: l.nodeID, RequestID: actor.Request(ctx)}
+	var err error
+	if e.ID, err = uuid.NewV7(); err != nil {
+		return e, err
+	}
+	return e, e.detail(details)
+}
+
+func (e *Entry) detail(details any) (err error) {
+	if details == nil {
+		return nil
+	}
+	if e.Details, err = wire.Encode(details); err != nil {
+		return fmt.Errorf("encoding audit details: %w", err)
+	}
+	return nil
+}
+
+// insert adds an entry, unless it is there already.
+func insert(tx *db.Tx, e Entry) {
+	tx.Queue(`INSERT INTO audit_entries (id, created_at, actor, action, subject, node_id, details, request_id) VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING`,
+		e.ID, e.CreatedAt, e.Actor, e.Action, e.Subject, e.NodeID, []byte(e.Details), e.RequestID)
+}
+
+// Record writes an entry in a transaction of its own, for an action that changes no row. While the database is away, the
+// entry is kept.
 func (l *Log) Record(ctx context.Context, action, subject string, details any) error {
-	return l.db.Write(ctx, func(tx *db.Tx) error { return l.Write(ctx, tx, action, subject, details) })
+	e, err := l.entry(ctx, actor.From(ctx).Name, action, subject, details)
+	if err != nil {
+		return err
+	}
+	if err := l.store(ctx, e); err != nil {
+		return l.outbox.keep(e)
+	}
+	return nil
 }
 
 // Filter says which entries to search for. Texts match anywhere and ignore case.
@@ -78,7 +123,7 @@ type Filter struct {
 }
 
 // selectEntries reads whole entries, in the order of their fields.
-const selectEntries = `SELECT id, created_at, actor, action, subject, node_id, details FROM audit_entries`
+const selectEntries = `SELECT id, created_at, actor, action, subject, node_id, details, request_id FROM audit_entries`
 
 // MaxLimit is how many entries one search returns at the most.
 const MaxLimit = 1000
@@ -134,42 +179,4 @@ func (l *Log) Prune(ctx context.Context, before time.Time) (n int64, err error) 
 		return l.Write(ctx, tx, "audit.prune", fmt.Sprintf("%d entries", n), map[string]any{"before": before})
 	})
 	return n, err
-}
-
-// Follow calls send with the newest n entries, oldest first, and then with each new one, until the context ends or send
-// fails. The subscription starts before the snapshot is read and what both have is sent once: no gap, no duplicate.
-func (l *Log) Follow(ctx context.Context, n int, send func(Entry) error) error {
-	reader := l.live.Subscribe()
-	defer func() { reader.Close() }()
-	snapshot, err := l.Search(ctx, Filter{Limit: n})
-	// Whatever was lost while the snapshot was read is not a slow client's fault: begin again.
-	for err == nil && reader.Dropped() > 0 {
-		reader.Close()
-		reader = l.live.Subscribe()
-		snapshot, err = l.Search(ctx, Filter{Limit: n})
-	}
-	if err != nil {
-		return err
-	}
-	sent := make(map[uuid.UUID]bool, len(snapshot))
-	for i := len(snapshot) - 1; i >= 0; i-- {
-		sent[snapshot[i].ID] = true
-		if err := send(snapshot[i]); err != nil {
-			return err
-		}
-	}
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case e := <-reader.C:
-			if sent[e.ID] {
-				delete(sent, e.ID)
-				continue
-			}
-			if err := send(e); err != nil {
-				return err
-			}
-		}
-	}
 }

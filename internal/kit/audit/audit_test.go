@@ -21,7 +21,8 @@ import (
 func newLog(t *testing.T) (*audit.Log, *db.DB, *clock.Fake, context.Context) {
 	t.Helper()
 	d, c := dbtest.New(t), clock.NewFake(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
-	return audit.New(d, c, "0123456789abcdef0123456789abcdef"), d, c, actor.With(t.Context(), actor.Actor{Name: "Ann@example.net"})
+	ctx := actor.WithRequest(actor.With(t.Context(), actor.Actor{Name: "Ann@example.net"}), "request-1")
+	return audit.New(d, c, "0123456789abcdef0123456789abcdef", t.TempDir()), d, c, ctx
 }
 
 func record(t *testing.T, l *audit.Log, ctx context.Context, action, subject string) {
@@ -39,7 +40,7 @@ func TestEntryCarriesEverything(t *testing.T) {
 		t.Fatal(list, err)
 	}
 	e := list[0]
-	if e.Actor != "Ann@example.net" || e.Action != "ntp.pool.create" || e.Subject != "a.example" || e.NodeID != "0123456789abcdef0123456789abcdef" || !e.CreatedAt.Equal(c.Now()) || string(e.Details) != `{"n": 1}` {
+	if e.Actor != "Ann@example.net" || e.Action != "ntp.pool.create" || e.Subject != "a.example" || e.NodeID != "0123456789abcdef0123456789abcdef" || !e.CreatedAt.Equal(c.Now()) || string(e.Details) != `{"n": 1}` || e.RequestID != "request-1" {
 		t.Fatalf("%+v", e)
 	}
 }

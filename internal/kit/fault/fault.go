@@ -23,6 +23,7 @@ const (
 	Conflict
 	Stale
 	TooLarge
+	UnsupportedMedia
 	TooMany
 	NotSupported
 	SetupRequired
@@ -42,6 +43,7 @@ var kinds = [...]struct {
 	Conflict:         {"conflict", http.StatusConflict},
 	Stale:            {"stale", http.StatusPreconditionFailed},
 	TooLarge:         {"too_large", http.StatusRequestEntityTooLarge},
+	UnsupportedMedia: {"unsupported_media_type", http.StatusUnsupportedMediaType},
 	TooMany:          {"too_many_requests", http.StatusTooManyRequests},
 	NotSupported:     {"not_supported", http.StatusNotImplemented},
 	SetupRequired:    {"setup_required", http.StatusServiceUnavailable},

@@ -24,6 +24,11 @@ func (c *Call) Header() http.Header { return c.response.Header() }
 // Status changes the status of a successful answer.
 func (c *Call) Status(code int) { c.status = code }
 
+// reads tells whether the request changes nothing.
+func (c *Call) reads() bool {
+	return c.Request.Method == http.MethodGet || c.Request.Method == http.MethodHead
+}
+
 // SetCookie adds a cookie to the answer.
 func (c *Call) SetCookie(cookie *http.Cookie) { http.SetCookie(c.response, cookie) }
 

@@ -22,12 +22,13 @@ type Encoded struct {
 }
 
 // Encode puts encoded data into the envelope.
-func Encode(data []byte) Encoded {
+func Encode(data []byte) Encoded { return Encoded{Tag: ETag(data), body: enclose(data)} }
+
+func enclose(data []byte) []byte {
 	body := make([]byte, 0, len(data)+24)
 	body = append(body, `{"data":`...)
 	body = append(body, data...)
-	body = append(body, `,"error":null}`...)
-	return Encoded{Tag: ETag(data), body: body}
+	return append(body, `,"error":null}`...)
 }
 
 // Size is how many bytes the body has.
@@ -38,7 +39,7 @@ func (c *Call) ReplyTagged(e Encoded) error {
 	c.Header().Set("ETag", e.Tag)
 	// The browser may keep the answer as long as it asks before each use.
 	c.Header().Set("Cache-Control", "private, no-cache")
-	if matches(c.Request.Header.Get("If-None-Match"), e.Tag) {
+	if c.reads() && matches(c.Request.Header.Get("If-None-Match"), e.Tag) {
 		c.response.WriteHeader(http.StatusNotModified)
 		return nil
 	}
@@ -48,10 +49,68 @@ func (c *Call) ReplyTagged(e Encoded) error {
 // Match refuses a mutation whose If-Match, if it has one, does not name the present state.
 func Match(ifMatch, tag string) error {
 	if ifMatch != "" && !matches(ifMatch, tag) {
-		return fault.New(fault.Stale, "somebody has changed this meanwhile: read it again")
+		return fault.New(fault.Stale, "This has changed since it was read. Read it again.")
 	}
 	return nil
 }
+
+// match refuses a mutation whose If-Match, if it has one, does not name the present state of what it changes: what the
+// nearest address shows that can be read. Where none can, nothing matches. A kind compares the rows that it changes
+// itself, in its transaction. Until release, no other mutation that depends on this state begins.
+func (r *Router) match(route *Route, c *Call) (release func(), err error) {
+	ifMatch := c.Request.Header.Get("If-Match")
+	if ifMatch == "" || route.Matches {
+		return func() {}, nil
+	}
+	state := r.stateOf(route)
+	if state == nil || route.Policy.public {
+		return nil, fault.New(fault.Stale, "Nothing can be read here that If-Match could name.")
+	}
+	state.changing.Lock()
+	tag, err := state.tag(c)
+	if err == nil {
+		err = Match(ifMatch, tag)
+	}
+	if err != nil {
+		state.changing.Unlock()
+		return nil, err
+	}
+	return state.changing.Unlock, nil
+}
+
+// stateOf is the route that shows what a mutation changes.
+func (r *Router) stateOf(route *Route) *Route {
+	at := route.Path
+	if route.State != "" {
+		at = route.State
+	}
+	for ; at != ""; at = at[:strings.LastIndexByte(at, '/')] {
+		if get := r.byPath[at][http.MethodGet]; get != nil && get.Enveloped() && !get.WebSock {
+			return get
+		}
+	}
+	return nil
+}
+
+// tag is the ETag that the caller would read now.
+func (r *Route) tag(c *Call) (string, error) {
+	if err := r.Policy.allow(c.Actor); err != nil {
+		return "", err
+	}
+	req := c.Request.Clone(c.Context)
+	req.Method, req.Body, req.URL.RawQuery = http.MethodGet, http.NoBody, ""
+	req.Header.Del("If-None-Match")
+	w := discard{}
+	err := r.handle(&Call{Context: c.Context, Request: req, Actor: c.Actor, response: w, status: r.Status})
+	return http.Header(w).Get("ETag"), err
+}
+
+// discard is an answer of which the header matters alone.
+type discard http.Header
+
+func (d discard) Header() http.Header         { return http.Header(d) }
+func (d discard) Write(b []byte) (int, error) { return len(b), nil }
+func (d discard) WriteHeader(int)             {}
 
 func matches(list, tag string) bool {
 	for item := range strings.SplitSeq(list, ",") {

@@ -123,6 +123,10 @@ func TestGA01EnvelopeEverywhere(t *testing.T) {
 		code               string
 	}{
 		{"GET", "/nothing", "", 404, "not_found"},
+		{"GET", "//hello", "", 404, "not_found"},
+		{"POST", "/./echo", `{"text":"a"}`, 404, "not_found"},
+		{"GET", "/../v1/hello", "", 404, "not_found"},
+		{"GET", "/../..", "", 404, "not_found"},
 		{"DELETE", "/hello", "", 405, "method_not_allowed"},
 		{"GET", "/panic", "", 500, "internal"},
 		{"GET", "/broken", "", 500, "internal"},
@@ -233,7 +237,7 @@ func TestPolicies(t *testing.T) {
 func TestAU21OtherSites(t *testing.T) {
 	r, _ := router(t)
 	h := r.Handler(r.App(app))
-	for _, header := range [][2]string{{"Origin", "https://evil.example"}, {"Sec-Fetch-Site", "cross-site"}, {"Origin", "null"}} {
+	for _, header := range [][2]string{{"Origin", "https://evil.example"}, {"Sec-Fetch-Site", "cross-site"}, {"Origin", "null"}, {"Origin", "http://example.com"}} {
 		kittest.Call(t, h, "POST", "/echo", `{"text":"a"}`, "Authorization", "Bearer admin", header[0], header[1]).Want(t, 403)
 	}
 	kittest.Call(t, h, "POST", "/echo", `{"text":"a"}`, "Authorization", "Bearer admin", "Origin", "https://example.com", "Sec-Fetch-Site", "same-origin").Want(t, 200)
@@ -260,7 +264,11 @@ func TestAU22Streams(t *testing.T) {
 	if _, status := dial("Authorization", "Bearer viewer", "Origin", "https://evil.example"); status != 403 {
 		t.Errorf("foreign origin: %d", status)
 	}
-	conn, status := dial("Authorization", "Bearer viewer", "Origin", server.URL)
+	host := server.Listener.Addr().String()
+	if _, status := dial("Authorization", "Bearer viewer", "Origin", "http://"+host); status != 403 {
+		t.Errorf("the same host without TLS: %d", status)
+	}
+	conn, status := dial("Authorization", "Bearer viewer", "Origin", "https://"+host)
 	if status != 101 {
 		t.Fatalf("same origin: %d", status)
 	}

@@ -1,10 +1,12 @@
 package httpd
 
 import (
+	"bytes"
 	"encoding"
 	"errors"
 	"fmt"
 	"io"
+	"mime"
 	"net/http"
 	"reflect"
 	"strconv"
@@ -123,6 +125,29 @@ func (o Onto[T]) Given() bool { return len(o.body) > 0 }
 func (o Onto[T]) Decode(stored T) (T, error) {
 	_, err := wire.Decode(o.body, &stored)
 	return stored, err
+}
+
+// checkBody refuses a body that is not announced as JSON, and one where none is taken, unless it says nothing.
+func checkBody(route *Route, req *http.Request) error {
+	if req.ContentLength == 0 {
+		return nil
+	}
+	if announced := req.Header.Get("Content-Type"); announced != "" {
+		if media, _, err := mime.ParseMediaType(announced); err != nil || media != "application/json" {
+			return fault.New(fault.UnsupportedMedia, "The body must be JSON, announced as application/json.")
+		}
+	}
+	if route.Body != nil {
+		return nil
+	}
+	body, err := ReadBody(req)
+	if err != nil {
+		return err
+	}
+	if _, err := wire.Decode(body, new(struct{})); err != nil && len(bytes.TrimSpace(body)) > 0 {
+		return fault.New(fault.Invalid, "This route takes no body.")
+	}
+	return nil
 }
 
 // ReadBody reads the whole body, which the router has limited.

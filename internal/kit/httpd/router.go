@@ -3,16 +3,20 @@
 package httpd
 
 import (
+	"cmp"
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
+	"path"
 	"reflect"
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -47,22 +51,28 @@ type Doc struct {
 	Feeds []string
 	// Creates says that a call makes something new, and answers 201.
 	Creates bool
+	// State is the path whose ETag an If-Match is compared with; empty for the route's own path, or the nearest above it
+	// that can be read.
+	State string
 }
 
 // Route is one registered operation.
 type Route struct {
 	Doc
-	Method   string
-	Path     string // relative to Prefix, with {name} for parameters
-	Policy   Policy
-	In       reflect.Type  // path and query parameters, and Body
-	Body     *SchemaSource // the JSON body, if the route takes one
-	Out      *SchemaSource // the data of a successful answer; nil for what is not in the envelope
-	Status   int           // of a successful answer
-	MIME     string        // of an answer that is not in the envelope
-	WebSock  bool
+	Method  string
+	Path    string // relative to Prefix, with {name} for parameters
+	Policy  Policy
+	In      reflect.Type  // path and query parameters, and Body
+	Body    *SchemaSource // the JSON body, if the route takes one
+	Out     *SchemaSource // the data of a successful answer; nil for what is not in the envelope
+	Status  int           // of a successful answer
+	MIME    string        // of an answer that is not in the envelope
+	WebSock bool
+	// Matches says that the handler compares the If-Match itself.
+	Matches  bool
 	handle   func(c *Call) error
 	mutation bool
+	changing *sync.Mutex // held by a mutation that depends on the state that this route shows
 }
 
 // Enveloped tells whether the answers of the route are in the envelope.
@@ -111,6 +121,7 @@ func (r *Router) Add(route Route, handle func(c *Call) error) {
 	}
 	route.mutation = route.Method != http.MethodGet
 	route.handle = handle
+	route.changing = new(sync.Mutex)
 	if route.Status == 0 {
 		route.Status = http.StatusOK
 	}
@@ -184,13 +195,16 @@ type Envelope struct {
 	Details any               `json:"details,omitempty" doc:"Further data, such as what depends on a row."`
 }
 
-// Reply answers with data in the envelope.
+// Reply answers with data in the envelope. What is read carries its ETag.
 func (c *Call) Reply(data any) error {
-	b, err := wire.Encode(envelope{Data: data})
+	b, err := wire.Encode(data)
 	if err != nil {
 		return fmt.Errorf("encoding the answer: %w", err)
 	}
-	return c.ReplyJSON(b)
+	if c.reads() {
+		return c.ReplyTagged(Encode(b))
+	}
+	return c.ReplyJSON(enclose(b))
 }
 
 // ReplyJSON answers with a whole body that is encoded already.
@@ -239,14 +253,24 @@ func (r *Router) fail(w http.ResponseWriter, req *http.Request, err error) int {
 // Handler serves the API under Prefix, and app for everything else.
 func (r *Router) Handler(app http.Handler) http.Handler {
 	mux := http.NewServeMux()
-	for path, methods := range r.byPath {
-		mux.Handle(Prefix+path, r.endpoint(methods))
+	for at, methods := range r.byPath {
+		mux.Handle(Prefix+at, r.endpoint(methods))
 	}
-	mux.Handle("/api/", http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		r.fail(w, req, fault.New(fault.NotFound, "there is no such route"))
-	}))
+	unknown := http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		r.fail(w, req, fault.New(fault.NotFound, "There is no such route."))
+	})
+	mux.Handle("/api", unknown)
+	mux.Handle("/api/", unknown)
 	mux.Handle("/", app)
-	return r.guard(mux)
+	return r.guard(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		// The mux would send the caller to the clean path, by a page in HTML.
+		clean := path.Clean(req.URL.Path)
+		if clean != strings.TrimSuffix(req.URL.Path, "/") && (strings.HasPrefix(clean+"/", "/api/") || strings.HasPrefix(req.URL.Path, "/api/")) {
+			unknown(w, req)
+			return
+		}
+		mux.ServeHTTP(w, req)
+	}))
 }
 
 // endpoint chooses the route of a path by method. It is ours because the mux answers 405 in plain text.
@@ -276,12 +300,10 @@ func (r *Router) endpoint(methods map[string]*Route) http.Handler {
 }
 
 func (r *Router) serve(route *Route, w http.ResponseWriter, req *http.Request) {
-	start := time.Now()
-	rec := &recorder{ResponseWriter: w}
-	if err := r.call(route, rec, req); err != nil {
-		r.fail(rec, req, err)
+	about(req).route = route.ID
+	if err := r.call(route, w, req); err != nil {
+		r.fail(w, req, err)
 	}
-	r.observe(route.ID, rec.status, time.Since(start))
 }
 
 func (r *Router) call(route *Route, w http.ResponseWriter, req *http.Request) error {
@@ -297,6 +319,7 @@ func (r *Router) call(route *Route, w http.ResponseWriter, req *http.Request) er
 		if err != nil {
 			return err
 		}
+		about(req).actor = a.ID()
 		if err := route.Policy.allow(a); err != nil {
 			return err
 		}
@@ -305,6 +328,14 @@ func (r *Router) call(route *Route, w http.ResponseWriter, req *http.Request) er
 	}
 	if route.mutation {
 		req.Body = http.MaxBytesReader(w, req.Body, MaxBody)
+		if err := checkBody(route, req); err != nil {
+			return err
+		}
+		release, err := r.match(route, c)
+		if err != nil {
+			return err
+		}
+		defer release()
 	}
 	return route.handle(c)
 }
@@ -317,11 +348,19 @@ func (r *Router) authenticate(req *http.Request) (actor.Actor, error) {
 	return r.Sessions.Authenticate(req)
 }
 
-// recorder remembers the status, for the metrics.
+// recorder remembers what the log and the metrics say about a request.
 type recorder struct {
 	http.ResponseWriter
 	status int
+	aboutRequest
 }
+
+// aboutRequest is what becomes known of a request on its way.
+type aboutRequest struct{ route, actor string }
+
+type aboutKey struct{}
+
+func about(req *http.Request) *aboutRequest { return req.Context().Value(aboutKey{}).(*aboutRequest) }
 
 func (w *recorder) WriteHeader(code int) {
 	if w.status == 0 {
@@ -338,13 +377,16 @@ func (w *recorder) Write(b []byte) (int, error) {
 // Unwrap lets a WebSocket reach the connection.
 func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// guard is what every request passes: its id, the security headers, a net under panics, and the refusal of requests
-// that another site made with our user's cookie.
+// guard is what every request passes: its id, its line in the log, the security headers, a net under panics, and the
+// refusal of requests that another site made with our user's cookie.
 func (r *Router) guard(next http.Handler) http.Handler {
-	origin := http.NewCrossOriginProtection()
-	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+	return http.HandlerFunc(func(plain http.ResponseWriter, req *http.Request) {
+		start := time.Now()
+		id := requestID(req)
+		w := &recorder{ResponseWriter: plain}
+		req = req.WithContext(actor.WithRequest(context.WithValue(req.Context(), aboutKey{}, &w.aboutRequest), id))
 		h := w.Header()
-		h.Set("X-Request-ID", requestID(req))
+		h.Set("X-Request-ID", id)
 		h.Set("Strict-Transport-Security", "max-age=31536000")
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("X-Frame-Options", "DENY")
@@ -356,20 +398,37 @@ func (r *Router) guard(next http.Handler) http.Handler {
 			h.Set("Cache-Control", "no-store")
 		}
 		defer func() {
-			if p := recover(); p != nil {
-				if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
-					panic(p)
-				}
-				r.Log.Error("panic", "method", req.Method, "path", req.URL.Path, "request_id", h.Get("X-Request-ID"), "err", p, "stack", string(debug.Stack()))
+			p := recover()
+			if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+				panic(p)
+			}
+			if p != nil {
+				r.Log.Error("panic", "method", req.Method, "path", req.URL.Path, "request_id", id, "err", p, "stack", string(debug.Stack()))
 				r.fail(w, req, fault.New(fault.Internal, "internal error"))
 			}
+			r.finished(w, req, id, time.Since(start))
 		}()
-		if err := origin.Check(req); err != nil {
-			r.fail(w, req, fault.New(fault.Forbidden, "another site made this request"))
+		if req.Method != http.MethodGet && req.Method != http.MethodHead && !sameOrigin(req) {
+			r.fail(w, req, fault.New(fault.Forbidden, "Another site made this request."))
 			return
 		}
 		next.ServeHTTP(w, req)
 	})
+}
+
+// finished counts a request and writes its line. The query is left out: a sign-on comes back with its code there.
+func (r *Router) finished(w *recorder, req *http.Request, id string, took time.Duration) {
+	status := cmp.Or(w.status, http.StatusOK)
+	if w.route != "" {
+		r.observe(w.route, status, took)
+	}
+	r.Log.Info("request", "request_id", id, "method", req.Method, "path", req.URL.Path, "status", status, "duration", took.Round(time.Microsecond), "actor", w.actor)
+}
+
+// sameOrigin tells whether a browser's page of ours, or no browser at all, makes the request. Our pages come by https.
+func sameOrigin(req *http.Request) bool {
+	site, origin := req.Header.Get("Sec-Fetch-Site"), req.Header.Get("Origin")
+	return slices.Contains([]string{"", "same-origin", "none"}, site) && (origin == "" || strings.EqualFold(origin, "https://"+req.Host))
 }
 
 func requestID(req *http.Request) string {

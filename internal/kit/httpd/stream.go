@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/url"
 	"reflect"
 	"time"
 
@@ -142,14 +141,4 @@ func ping(ctx context.Context, cancel context.CancelCauseFunc, conn *websocket.C
 			}
 		}
 	}
-}
-
-// sameOrigin tells whether a browser's page of ours, or no browser at all, opens the stream.
-func sameOrigin(req *http.Request) bool {
-	origin := req.Header.Get("Origin")
-	if origin == "" {
-		return req.Header.Get("Sec-Fetch-Site") == "" || req.Header.Get("Sec-Fetch-Site") == "same-origin"
-	}
-	u, err := url.Parse(origin)
-	return err == nil && u.Host == req.Host
 }

@@ -2,6 +2,8 @@ package resource
 
 import (
 	"context"
+	"fmt"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -24,11 +26,12 @@ type tableState struct{ rows, mark int64 }
 const keepListing = 8 << 20
 
 func (k *Kind[T]) state(ctx context.Context, q db.Querier) (s tableState, err error) {
-	from := "SELECT id, xmin FROM " + pgx.Identifier{k.Table}.Sanitize()
-	for _, table := range k.Joins {
-		from += " UNION ALL SELECT id, xmin FROM " + pgx.Identifier{table}.Sanitize()
+	var from []string
+	for i, table := range append([]string{k.Table}, k.Joins...) {
+		// Rows of two tables may have the same id and the same writer. Transactions have 32 bits, and above them is the table.
+		from = append(from, fmt.Sprintf("SELECT uuid_hash_extended(id, xmin::text::bigint + %d) AS hash FROM %s", i<<32, pgx.Identifier{table}.Sanitize()))
 	}
-	err = q.QueryRow(ctx, "SELECT count(*), coalesce(bit_xor(uuid_hash_extended(id, xmin::text::bigint)), 0) FROM ("+from+") t").Scan(&s.rows, &s.mark)
+	err = q.QueryRow(ctx, "SELECT count(*), coalesce(bit_xor(hash), 0) FROM ("+strings.Join(from, " UNION ALL ")+") t").Scan(&s.rows, &s.mark)
 	return s, db.Fault(err)
 }
 

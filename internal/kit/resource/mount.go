@@ -115,7 +115,7 @@ func (x route) create(path, home string, in reflect.Type, parent bool) {
 }
 
 func (x route) update(path string, in reflect.Type, find func(c *httpd.Call) (*uuid.UUID, error)) {
-	x.registry.Router.Add(httpd.Route{Doc: x.doc("update", "Change a "+x.title), Method: http.MethodPut, Path: path, Policy: httpd.Write, In: in,
+	x.registry.Router.Add(httpd.Route{Doc: x.doc("update", "Change a "+x.title), Method: http.MethodPut, Path: path, Policy: httpd.Write, In: in, Matches: true,
 		Body: &httpd.SchemaSource{Type: x.typ, Suffix: "Update"}, Out: &httpd.SchemaSource{Type: x.typ}}, x.change(find, nil))
 }
 
@@ -138,12 +138,12 @@ func (x route) change(find func(c *httpd.Call) (*uuid.UUID, error), notes []stri
 func (x route) annotate(path string, in reflect.Type, find func(c *httpd.Call) (*uuid.UUID, error), notes []string) {
 	doc := x.doc("update", "Change the notes of a "+x.title)
 	doc.ID, doc.Feeds = x.name+".annotate", nil
-	x.registry.Router.Add(httpd.Route{Doc: doc, Method: http.MethodPatch, Path: path, Policy: httpd.Write, In: in,
+	x.registry.Router.Add(httpd.Route{Doc: doc, Method: http.MethodPatch, Path: path, Policy: httpd.Write, In: in, Matches: true,
 		Body: &httpd.SchemaSource{Type: x.typ, Suffix: "Notes", Only: notes}, Out: &httpd.SchemaSource{Type: x.typ}}, x.change(find, notes))
 }
 
 func (x route) delete(path string, in reflect.Type, find func(c *httpd.Call) (*uuid.UUID, error)) {
-	x.registry.Router.Add(httpd.Route{Doc: x.doc("delete", "Delete a "+x.title), Method: http.MethodDelete, Path: path, Policy: httpd.Write, In: in,
+	x.registry.Router.Add(httpd.Route{Doc: x.doc("delete", "Delete a "+x.title), Method: http.MethodDelete, Path: path, Policy: httpd.Write, In: in, Matches: true,
 		Out: &httpd.SchemaSource{Type: reflect.TypeFor[Deleted]()}}, func(c *httpd.Call) error {
 		id, err := find(c)
 		if err != nil {
@@ -211,8 +211,11 @@ func (k *Kind[T]) register(r *Registry) {
 		panic(fmt.Sprintf("%s does not embed resource.Meta first", reflect.TypeFor[T]()))
 	}
 	r.kinds[k.Name] = k
+	if k.AdminOnly {
+		r.Audit.AdminOnly(k.Name)
+	}
 	if k.Path != "" && k.priority(new(T)).IsValid() {
-		k.mountReorder(r)
+		k.mountOrder(r)
 	}
 }
 
@@ -249,46 +252,6 @@ func (k *Kind[T]) shown(ctx context.Context, q db.Querier, where string, args ..
 		err = k.join(ctx, q, rows...)
 	}
 	return list, err
-}
-
-// Order is the body of a reorder.
-type Order struct {
-	IDs []uuid.UUID `json:"ids" required:"true" doc:"Every id, in the wanted order."`
-}
-
-func (k *Kind[T]) mountReorder(r *Registry) {
-	x := k.route(r)
-	httpd.Handle(r.Router, http.MethodPost, k.Path+"/reorder", httpd.Write, x.doc("reorder", "Put every "+k.Title+" into order"),
-		func(c *httpd.Call, in struct{ Body Order }) ([]T, error) {
-			var list []T
-			outcome, err := r.Engine.Commit(c, k.Feeds, func(tx *db.Tx) ([]apply.Row, error) {
-				if err := k.reorder(c, r, tx, in.Body.IDs); err != nil {
-					return nil, err
-				}
-				var err error
-				list, err = k.shown(c, tx, "")
-				return nil, err
-			})
-			if err == nil {
-				Applied(c, outcome)
-			}
-			return list, err
-		})
-}
-
-func (k *Kind[T]) reorder(ctx context.Context, r *Registry, tx *db.Tx, ids []uuid.UUID) error {
-	tag, err := tx.Exec(ctx, "UPDATE "+k.Table+" t SET priority = o.n * 10, updated_at = $2 FROM unnest($1::uuid[]) WITH ORDINALITY o(id, n) WHERE t.id = o.id", ids, r.Clock.Now())
-	if err != nil {
-		return err
-	}
-	var all int64
-	if err := tx.QueryRow(ctx, "SELECT count(*) FROM "+k.Table).Scan(&all); err != nil {
-		return err
-	}
-	if tag.RowsAffected() != all || int64(len(ids)) != all {
-		return fault.Field("ids", "must name each of the %d rows once", all)
-	}
-	return r.Audit.Write(ctx, tx, k.Name+".reorder", k.Table, map[string]any{"ids": ids})
 }
 
 // Mount gives the singleton its routes.
@@ -433,7 +396,7 @@ type Result struct {
 func (r *Registry) MountChangeSets() {
 	doc := httpd.Doc{ID: "change-set.create", Tag: "system", Summary: "Run several changes as one, or preview them", Audit: "<kind>.<verb>"}
 	httpd.Handle(r.Router, http.MethodPost, "/change-sets", httpd.Own, doc, func(c *httpd.Call, in struct{ Body ChangeSet }) (Result, error) {
-		set := Set{Operations: in.Body.Operations, Reason: in.Body.Reason}
+		set := Set{Operations: in.Body.Operations, Reason: in.Body.Reason, Listed: true}
 		err := r.MaySuppose(c.Actor, set)
 		if c.Actor.Role != actor.Admin && !in.Body.Preview {
 			err = errAdmin

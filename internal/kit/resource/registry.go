@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/google/uuid"
 
@@ -33,6 +34,7 @@ type Registry struct {
 	Clock   clock.Clock
 	Secrets *secret.Box
 	kinds   map[string]handler
+	below   atomic.Pointer[map[string][]reference]
 }
 
 // NewRegistry makes a registry without kinds.
@@ -81,14 +83,17 @@ type Change struct {
 	After  wire.Raw `json:"after" doc:"The row after; null when it is gone."`
 	label  string
 	fields map[string][2]wire.Raw // what differs
+	with   []User                 // what a delete takes along
 	row    apply.Row
 }
 
 // handler runs operations on rows of one kind.
 type handler interface {
 	table() Table
+	isSingle() bool
 	adminOnly() bool
 	setsSecret(op Operation) bool
+	users(ctx context.Context, q db.Querier, column string, id uuid.UUID) ([]User, error)
 	feeds() []apply.ID
 	prepare(ctx context.Context, r *Registry, op *Operation) error
 	run(ctx context.Context, r *Registry, tx *db.Tx, op Operation) (Change, error)
@@ -98,7 +103,9 @@ type handler interface {
 type Set struct {
 	Operations []Operation
 	Reason     string
-	id         uuid.UUID
+	// Listed says that the caller has sent a list of operations: complaints name their place in it.
+	Listed bool
+	id     uuid.UUID
 }
 
 // Commit runs a change set.
@@ -167,25 +174,31 @@ func (r *Registry) Suppose(ctx context.Context, set Set, look func(tx *db.Tx) er
 	}, func(context.Context) error { return nil })
 }
 
+// feeds lists the components that a change set feeds, and complains about operations that nobody could run.
 func (r *Registry) feeds(set Set) ([]apply.ID, error) {
 	var feeds []apply.ID
-	for _, op := range set.Operations {
-		h := r.kinds[op.Kind]
+	var c check.List
+	for i, op := range set.Operations {
+		h, at := r.kinds[op.Kind], fmt.Sprintf("operations.%d.", i)
 		if h == nil {
-			return nil, fault.Field("operations", "there is no kind %q", op.Kind)
+			c.Add(at+"kind", "There is no kind %q.", op.Kind)
+			continue
 		}
+		c.That(!h.isSingle() || op.Verb == "update", at+"verb", "There is always exactly one %s. It can only be updated.", op.Kind)
+		c.That(h.isSingle() || op.Verb == "create" || op.ID != nil, at+"id", "The id of the row is missing.")
+		c.That(op.ID == nil || *op.ID != uuid.Nil, at+"id", "The id must not be all zeros.")
 		if op.notes == nil {
 			feeds = append(feeds, h.feeds()...)
 		}
 	}
-	return feeds, nil
+	return feeds, c.Err()
 }
 
 func (r *Registry) run(ctx context.Context, tx *db.Tx, set Set) ([]Change, error) {
 	changes := make([]Change, 0, len(set.Operations))
 	for i, op := range set.Operations {
 		change, err := r.kinds[op.Kind].run(ctx, r, tx, op)
-		if err == nil && len(set.Operations) > 1 {
+		if err == nil && set.Listed {
 			err = tx.Flush(ctx) // or a complaint could not be told to be this operation's
 		}
 		if err != nil {
@@ -199,16 +212,16 @@ func (r *Registry) run(ctx context.Context, tx *db.Tx, set Set) ([]Change, error
 	return changes, nil
 }
 
-// at says which of several operations has the bad fields.
+// at says which of the listed operations has the bad fields.
 func at(set Set, i int, err error) error {
 	f, ok := errors.AsType[*fault.Error](err)
-	if !ok || len(f.Fields) == 0 || len(set.Operations) == 1 {
+	if !ok || len(f.Fields) == 0 || !set.Listed {
 		return err
 	}
 	named := *f
 	named.Fields = map[string]string{}
 	for field, text := range f.Fields {
-		named.Fields[fmt.Sprintf("operations.%d.%s", i, field)] = text
+		named.Fields[fmt.Sprintf("operations.%d.body.%s", i, field)] = text
 	}
 	return &named
 }
@@ -241,14 +254,19 @@ func (r *Registry) MaySuppose(a actor.Actor, set Set) error {
 
 type auditDetails struct {
 	ID        string                 `json:"id"`
-	Fields    map[string][2]wire.Raw `json:"fields"` // before and after
+	Fields    map[string][2]wire.Raw `json:"fields"`         // before and after
+	With      []User                 `json:"with,omitempty"` // what a delete took along: at most maxWith of WithCount
+	WithCount int                    `json:"with_count,omitzero"`
 	ChangeSet string                 `json:"change_set,omitempty"`
 	Reason    string                 `json:"reason,omitempty"`
 }
 
+// maxWith is how many rows an entry lists.
+const maxWith = 1000
+
 // record writes the audit entry of a change.
 func (r *Registry) record(ctx context.Context, tx *db.Tx, c Change, set Set) error {
-	d := auditDetails{ID: c.ID, Fields: c.fields, Reason: set.Reason}
+	d := auditDetails{ID: c.ID, Fields: c.fields, With: c.with[:min(len(c.with), maxWith)], WithCount: len(c.with), Reason: set.Reason}
 	if set.id != uuid.Nil {
 		d.ChangeSet = set.id.String()
 	}
@@ -321,16 +339,13 @@ func (k *Kind[T]) decode(op Operation, row *T) (given map[string]bool, err error
 
 // run is one operation on a row of the kind.
 func (k *Kind[T]) run(ctx context.Context, r *Registry, tx *db.Tx, op Operation) (Change, error) {
-	if k.single && op.Verb != "update" {
-		return Change{}, fault.Field("operations", "there is always exactly one %s: it can only be updated", k.Name)
-	}
 	switch op.Verb {
 	case "create":
 		return k.create(ctx, r, tx, op)
 	case "update":
 		return k.update(ctx, r, tx, op)
 	}
-	return k.remove(ctx, tx, op)
+	return k.remove(ctx, r, tx, op)
 }
 
 func (k *Kind[T]) create(ctx context.Context, r *Registry, tx *db.Tx, op Operation) (Change, error) {
@@ -403,7 +418,7 @@ func (k *Kind[T]) store(ctx context.Context, r *Registry, tx *db.Tx, was, now *T
 	return change, err
 }
 
-func (k *Kind[T]) remove(ctx context.Context, tx *db.Tx, op Operation) (Change, error) {
+func (k *Kind[T]) remove(ctx context.Context, r *Registry, tx *db.Tx, op Operation) (Change, error) {
 	was, change, err := k.stored(ctx, tx, op)
 	if err != nil {
 		return Change{}, err
@@ -412,6 +427,9 @@ func (k *Kind[T]) remove(ctx context.Context, tx *db.Tx, op Operation) (Change, 
 		if err := k.Check(ctx, tx, was, nil); err != nil {
 			return Change{}, err
 		}
+	}
+	if change.with, err = r.with(ctx, tx, k.Table, metaOf(was).ID); err != nil {
+		return Change{}, err
 	}
 	tx.Queue(k.codec.del, metaOf(was).ID)
 	change.row = rowOf(k.Name, was, nil)
@@ -422,11 +440,8 @@ func (k *Kind[T]) remove(ctx context.Context, tx *db.Tx, op Operation) (Change, 
 // stored reads and locks the row of an operation, and begins its change.
 func (k *Kind[T]) stored(ctx context.Context, tx *db.Tx, op Operation) (*T, Change, error) {
 	where, args := " FOR UPDATE", []any(nil)
-	switch {
-	case op.ID != nil:
+	if op.ID != nil {
 		where, args = " WHERE id = $1 FOR UPDATE", []any{*op.ID}
-	case !k.single:
-		return nil, Change{}, fault.Field("operations", "%s %s needs an id", op.Verb, k.Name)
 	}
 	was, err := k.get(ctx, tx, where, args...)
 	if err != nil {
@@ -521,6 +536,8 @@ func (k *Kind[T]) setsSecret(op Operation) bool {
 	return slices.ContainsFunc(wire.Fields(reflect.TypeFor[T]()), func(f wire.Field) bool { return f.Secret && given[f.Name] })
 }
 
+func (k *Kind[T]) isSingle() bool { return k.single }
+
 func (k *Kind[T]) table() Table {
 	t := Table{Kind: k.Name, Name: k.Table, Local: k.Local}
 	for _, f := range k.codec.fields {
@@ -542,7 +559,7 @@ func (k *Kind[T]) priority(v *T) reflect.Value {
 // last puts a new row behind all others.
 func (k *Kind[T]) last(ctx context.Context, tx *db.Tx, priority reflect.Value) error {
 	var n int64
-	err := tx.QueryRow(ctx, "SELECT coalesce(max(priority), 0) + 10 FROM "+k.Table).Scan(&n)
+	err := tx.QueryRow(ctx, "SELECT coalesce(max(priority), 0) + $1 FROM "+k.Table, int64(step)).Scan(&n)
 	priority.SetInt(n)
 	return err
 }

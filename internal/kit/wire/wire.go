@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -71,11 +72,13 @@ type Field struct {
 	Type      reflect.Type
 	ReadOnly  bool // accepted and ignored
 	Required  bool // must not be empty
+	Given     bool // must be named in the body, be it with null or false
 	Secret    bool // never written
 	Stored    bool // false for what is computed (db:"-")
 	enum      []string
 	min, max  *int64
 	maxLength int
+	maxItems  int
 }
 
 var cache sync.Map // reflect.Type → []Field
@@ -109,9 +112,11 @@ func collect(t reflect.Type, at []int) []Field {
 			Name: name, Index: index, Type: sf.Type,
 			ReadOnly:  sf.Tag.Get("readOnly") == "true",
 			Required:  sf.Tag.Get("required") == "true",
+			Given:     sf.Tag.Get("given") == "true",
 			Secret:    sf.Type.Implements(reflect.TypeFor[WriteOnly]()),
 			Stored:    sf.Tag.Get("db") != "-",
 			maxLength: 4096,
+			maxItems:  1000,
 		}
 		if f.Secret && !strings.Contains(opts, "omitzero") {
 			panic(fmt.Sprintf("%s.%s is a secret without omitzero: it would appear in answers", t, sf.Name))
@@ -122,6 +127,9 @@ func collect(t reflect.Type, at []int) []Field {
 		f.min, f.max = limit(sf, "minimum"), limit(sf, "maximum")
 		if n := limit(sf, "maxLength"); n != nil {
 			f.maxLength = int(*n)
+		}
+		if n := limit(sf, "maxItems"); n != nil {
+			f.maxItems = int(*n)
 		}
 		fields = append(fields, f)
 	}
@@ -161,6 +169,10 @@ func Decode(body []byte, into any) (given map[string]bool, err error) {
 			given[f.Name] = true
 		}
 		if f.ReadOnly {
+			continue
+		}
+		if f.Given && !there {
+			complaints.Add(f.Name, "is required")
 			continue
 		}
 		if there {
@@ -308,8 +320,8 @@ func (f *Field) complain(v reflect.Value) error {
 			return fmt.Errorf("must have at most %d bytes", f.maxLength)
 		}
 	case v.Kind() == reflect.Slice:
-		if v.Len() > 1000 {
-			return errors.New("must have at most 1000 items")
+		if v.Len() > f.maxItems {
+			return fmt.Errorf("must have at most %d items", f.maxItems)
 		}
 		if v.Type().Elem().Kind() == reflect.String {
 			for i := range v.Len() {
@@ -347,10 +359,17 @@ func (f *Field) text(s string) error {
 	return nil
 }
 
+// timeForm is how times are written: in UTC, always with microseconds, so that as texts they sort as they do as times.
+const timeForm = "2006-01-02T15:04:05.000000Z"
+
+var form = json.JoinOptions(json.Deterministic(true), json.WithMarshalers(json.MarshalToFunc(func(e *jsontext.Encoder, t time.Time) error {
+	return e.WriteToken(jsontext.String(t.UTC().Format(timeForm)))
+})))
+
 // Encode writes a value as JSON. A nil list is an empty one. What is encoded already is neither copied nor read again.
 func Encode(v any) ([]byte, error) {
 	if done, ok := v.(interface{ encoded() []byte }); ok {
 		return done.encoded(), nil
 	}
-	return json.Marshal(v, json.Deterministic(true))
+	return json.Marshal(v, form)
 }

@@ -85,7 +85,7 @@ func TestNilListsAreEmptyLists(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `{"id":"","host":"","nets":[],"port":null,"when":"0001-01-01T00:00:00Z","word":"","inner":{"on":false}}`
+	want := `{"id":"","host":"","nets":[],"port":null,"when":"0001-01-01T00:00:00.000000Z","word":"","inner":{"on":false}}`
 	if string(b) != want {
 		t.Fatalf("%s", b)
 	}
@@ -113,4 +113,19 @@ func TestSecretWithoutOmitzeroIsRefused(t *testing.T) {
 	wire.Fields(reflect.TypeFor[struct {
 		Key secret.Text `json:"key"`
 	}]())
+}
+
+// Times have one form, whatever their zone and fraction, so that as texts they sort as they do as times.
+func TestTimesHaveOneForm(t *testing.T) {
+	type moments struct {
+		At   time.Time  `json:"at"`
+		Then *time.Time `json:"then"`
+		Not  *time.Time `json:"not"`
+	}
+	at := time.Date(2029, 2, 17, 18, 21, 6, 0, time.UTC)
+	then := at.Add(12_040_000).In(time.FixedZone("", 3600))
+	b, err := wire.Encode(map[string]any{"list": []moments{{At: at, Then: &then}}})
+	if want := `{"list":[{"at":"2029-02-17T18:21:06.000000Z","then":"2029-02-17T18:21:06.012040Z","not":null}]}`; err != nil || string(b) != want {
+		t.Errorf("%s instead of %s, %v", b, want, err)
+	}
 }

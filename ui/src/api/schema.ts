@@ -1260,6 +1260,23 @@ export interface paths {
         patch: operations["firewall.rule.annotate"];
         trace?: never;
     };
+    "/firewall/rules/{id}/move": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Move one firewall rule to another place in the order */
+        post: operations["firewall.rule.move"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/firewall/service-groups": {
         parameters: {
             query?: never;
@@ -1442,6 +1459,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/forward-proxy/acls/{id}/move": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Move one access list entry to another place in the order */
+        post: operations["forward-proxy.acl.move"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/forward-proxy/settings": {
         parameters: {
             query?: never;
@@ -1584,6 +1618,23 @@ export interface paths {
         head?: never;
         /** Change the notes of a NAT rule */
         patch: operations["firewall.nat-rule.annotate"];
+        trace?: never;
+    };
+    "/nat-rules/{id}/move": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Move one NAT rule to another place in the order */
+        post: operations["firewall.nat-rule.move"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
         trace?: never;
     };
     "/network-interfaces": {
@@ -2184,6 +2235,23 @@ export interface paths {
         post?: never;
         /** Delete a routing rule */
         delete: operations["proxy.routing-rule.delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/routing-rules/{id}/move": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Move one routing rule to another place in the order */
+        post: operations["proxy.routing-rule.move"];
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -3274,12 +3342,14 @@ export interface components {
              * @description When it was done.
              */
             created_at: string;
-            /** @description What changed, without secrets. */
+            /** @description What changed, without secrets. Only admins see the details of what only admins may read. */
             details?: unknown;
             /** @description Id of the entry; later entries have greater ids. */
             id: string;
             /** @description Machine id of the node that did it. */
             node_id: string;
+            /** @description Id of the request that did it, as its answer and the log have it; empty for what the gateway did on its own. */
+            request_id: string;
             /** @description What it was done to. */
             subject: string;
         };
@@ -4248,7 +4318,7 @@ export interface components {
              * @description Stable word for what went wrong.
              * @enum {string}
              */
-            code: "internal" | "validation_failed" | "unauthenticated" | "forbidden" | "not_found" | "method_not_allowed" | "conflict" | "stale" | "too_large" | "too_many_requests" | "not_supported" | "setup_required" | "unavailable";
+            code: "internal" | "validation_failed" | "unauthenticated" | "forbidden" | "not_found" | "method_not_allowed" | "conflict" | "stale" | "too_large" | "unsupported_media_type" | "too_many_requests" | "not_supported" | "setup_required" | "unavailable";
             /** @description Further data, such as what depends on a row. */
             details?: unknown;
             /** @description What is wrong with which field of the request. */
@@ -7222,6 +7292,10 @@ export interface components {
             /** @description Every id, in the wanted order. */
             ids: string[];
         };
+        ResourcePlaceInput: {
+            /** @description Id of the row that it comes after; null puts it first. */
+            after: string;
+        };
         ResourceResult: {
             /** @description What each operation did to its row. */
             changes: components["schemas"]["ResourceChange"][];
@@ -7334,7 +7408,7 @@ export interface components {
         };
         SystemFlagInput: {
             /** @description Whether it is on. */
-            enabled?: boolean;
+            enabled: boolean;
         };
         SystemHealth: {
             /**
@@ -7542,7 +7616,7 @@ export interface components {
         };
         SystemToggleInput: {
             /** @description Whether it runs, now and after the next boot. */
-            enabled?: boolean;
+            enabled: boolean;
             /**
              * @description Which daemon.
              * @enum {string}
@@ -12625,6 +12699,48 @@ export interface operations {
             };
         };
     };
+    "firewall.rule.move": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ResourcePlaceInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["FirewallRule"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
     "firewall.service-group.list": {
         parameters: {
             query?: never;
@@ -13467,6 +13583,48 @@ export interface operations {
             };
         };
     };
+    "forward-proxy.acl.move": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ResourcePlaceInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["FwdproxyACL"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
     "forward-proxy.settings.get": {
         parameters: {
             query?: never;
@@ -14047,6 +14205,48 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": components["schemas"]["FirewallNATRuleNotes"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["FirewallNATRule"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "firewall.nat-rule.move": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ResourcePlaceInput"];
             };
         };
         responses: {
@@ -16276,6 +16476,48 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["ResourceDeleted"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "proxy.routing-rule.move": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ResourcePlaceInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ProxyRule"];
                         error: null;
                     };
                 };

@@ -11,7 +11,7 @@ describe('a complaint', () => {
     expect(fieldOf('address', known)).toBe('address')
     expect(fieldOf('allow_acl.1', known)).toBe('allow_acl')
     expect(fieldOf('allow_acl[1]', known)).toBe('allow_acl')
-    expect(fieldOf('operations.1.address', known)).toBe('address')
+    expect(fieldOf('operations.1.body.address', known)).toBe('address')
     expect(fieldOf('addressee', known)).toBeUndefined()
     expect(fieldOf('address_id', known, { address_id: 'address' })).toBe('address')
   })

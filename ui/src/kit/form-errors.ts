@@ -4,11 +4,11 @@ import type { Fault } from '../api/fault'
 /** Fields of the API that the form has under another name. */
 export type Covered = Record<string, string>
 
-const operation = /^operations\.\d+\./
+const operation = /^operations\.\d+\.body\./
 
 /**
  * The field of the form that a complaint such as `servers[2].address` or `allow_acl.0` belongs to. A form that stores
- * several rows at once has `operations.1.port` at `port`.
+ * several rows at once has `operations.1.body.port` at `port`.
  */
 export function fieldOf(complaint: string, known: readonly string[], covered: Covered = {}): string | undefined {
   const path = complaint.replace(operation, '')

@@ -9,6 +9,7 @@ const entry = (id: string, second: number, subject = ''): AuditEntry => ({
   action: 'ntp.pool.create',
   subject,
   node_id: 'n',
+  request_id: '',
 })
 const ids = (entries: AuditEntry[]) => entries.map((one) => one.id)
 

@@ -41,5 +41,5 @@ it('has the complaints about attributes at their fields', () => {
   const covered = Object.fromEntries(replyFields.flatMap(({ name, covers = [] }) => covers.map((path) => [path, name])))
   const known = replyFields.map(({ name }) => name)
   expect(fieldOf('reply_attributes.Framed-IP-Address', known, covered)).toBe('framed_ip')
-  expect(fieldOf('operations.0.reply_attributes.Tunnel-Private-Group-Id', known, covered)).toBe('vlan')
+  expect(fieldOf('operations.0.body.reply_attributes.Tunnel-Private-Group-Id', known, covered)).toBe('vlan')
 })

@@ -1,0 +1,48 @@
+package db
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// listenWithin bounds the wait for the database before a listener hears anything.
+const listenWithin = 5 * time.Second
+
+// Listen hands the payload of each notification of a channel to heard, in the order of the commits, until the context
+// ends, heard fails or the database goes away. From ready on, none is missed. It has a connection of its own.
+func (d *DB) Listen(ctx context.Context, channel string, ready func(), heard func(payload string) error) error {
+	if !d.Attached() {
+		return errAway
+	}
+	conn, err := d.listener(ctx, channel)
+	if err != nil {
+		return Fault(err)
+	}
+	defer hangUp(conn)
+	ready()
+	for {
+		n, err := conn.WaitForNotification(ctx)
+		if err != nil {
+			return Fault(err)
+		}
+		if err := heard(n.Payload); err != nil {
+			return err
+		}
+	}
+}
+
+func (d *DB) listener(ctx context.Context, channel string) (*pgx.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, listenWithin)
+	defer cancel()
+	conn, err := pgx.ConnectConfig(ctx, d.config)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{channel}.Sanitize()); err != nil {
+		return nil, fmt.Errorf("listening: %w", first(err, conn.Close(ctx)))
+	}
+	return conn, nil
+}

@@ -1,0 +1,100 @@
+package resource
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"edge.internal/gateway/internal/kit/db"
+)
+
+// reference is a column of another table whose rows go when the row goes that they refer to.
+type reference struct {
+	Table, Column string
+	Named         bool // it has ids and names, though it may be no kind
+}
+
+// references finds them all, by the table that they refer to. The schema says it, and stays the same while we run.
+func (r *Registry) references(ctx context.Context, tx *db.Tx) (map[string][]reference, error) {
+	if known := r.below.Load(); known != nil {
+		return *known, nil
+	}
+	rows, err := tx.Query(ctx, `
+		SELECT c.confrelid::regclass::text, c.conrelid::regclass::text, a.attname::text,
+			(SELECT count(*) = 2 FROM pg_attribute n WHERE n.attrelid = c.conrelid AND n.attname IN ('id', 'name'))
+		FROM pg_constraint c JOIN pg_attribute a ON a.attrelid = c.conrelid AND a.attnum = c.conkey[1]
+		WHERE c.contype = 'f' AND c.confdeltype = 'c' ORDER BY 2`)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	found := map[string][]reference{}
+	for rows.Next() {
+		var to string
+		var x reference
+		if err := rows.Scan(&to, &x.Table, &x.Column, &x.Named); err != nil {
+			return nil, err
+		}
+		found[to] = append(found[to], x)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	r.below.Store(&found)
+	return found, nil
+}
+
+// with lists what goes along with a row: the rows that refer to it, and what goes along with those.
+func (r *Registry) with(ctx context.Context, tx *db.Tx, table string, id uuid.UUID) ([]User, error) {
+	references, err := r.references(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
+	var all []User
+	for _, x := range references[table] {
+		list, err := r.referring(ctx, tx, x, id)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, list...)
+		if len(references[x.Table]) == 0 {
+			continue
+		}
+		for _, u := range list {
+			below, err := r.with(ctx, tx, x.Table, u.ID)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, below...)
+		}
+	}
+	return all, nil
+}
+
+// referring lists the rows of one table that refer to a row. What has no name is of no interest to people.
+func (r *Registry) referring(ctx context.Context, tx *db.Tx, x reference, id uuid.UUID) ([]User, error) {
+	for _, h := range r.kinds {
+		if h.table().Name == x.Table {
+			return h.users(ctx, tx, x.Column, id)
+		}
+	}
+	if !x.Named {
+		return nil, nil
+	}
+	rows, err := tx.Query(ctx, "SELECT $2::text, id, name FROM "+x.Table+" WHERE "+pgx.Identifier{x.Column}.Sanitize()+" = $1 ORDER BY name", id, x.Table)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowToStructByPos[User])
+}
+
+// users are the rows whose column refers to a row.
+func (k *Kind[T]) users(ctx context.Context, q db.Querier, column string, id uuid.UUID) ([]User, error) {
+	rows, err := k.Where(ctx, q, pgx.Identifier{column}.Sanitize()+" = $1", id)
+	list := make([]User, len(rows))
+	for i := range rows {
+		list[i] = User{Kind: k.Name, ID: metaOf(&rows[i]).ID, Name: labelOf(&rows[i])}
+	}
+	return list, err
+}
