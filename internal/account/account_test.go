@@ -31,7 +31,7 @@ const (
 	there = "198.51.100.1:40000"
 )
 
-// setupStore stands for the setup store, which another room has.
+// setupStore plays the setup store, which another room has.
 type setupStore struct {
 	mu     sync.Mutex
 	admin  StoreAdmin

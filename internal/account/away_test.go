@@ -25,7 +25,7 @@ func TestDatabaseGoesAwayAndReturns(t *testing.T) {
 	h.do(t, ended, http.MethodPost, "/auth/logout", nil).Want(t, http.StatusOK)
 	back()
 	h.me(t, users).Want(t, http.StatusOK)
-	// What began meanwhile goes on, as the user's, and is in the list of sessions.
+	// What began in the meantime goes on, as the user's, and is in the list of sessions.
 	for range 2 {
 		h.do(t, offline, http.MethodGet, "/toys", nil).Want(t, http.StatusOK)
 	}
@@ -155,7 +155,7 @@ func TestSessionByTwoStepsGoesOn(t *testing.T) {
 	}
 }
 
-// Nobody can ask for a passkey without the database: the way in is a reset, which removes it.
+// No passkey can be checked without the database: the way in is a reset, which removes it.
 func TestPasskeyWhileTheDatabaseIsAway(t *testing.T) {
 	h := newHouse(t)
 	h.register(t, h.enter(t, admin, plain), newDevice(fqdn)).Want(t, http.StatusCreated)

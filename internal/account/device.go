@@ -21,7 +21,7 @@ const (
 	deviceTTL    = 90 * 24 * time.Hour
 )
 
-// devices makes and reads the cookies of browsers from which somebody has logged in. Such a cookie opens nothing: it
+// devices makes and reads the cookies of browsers from which someone has logged in. The cookie opens nothing: it
 // lets the next attempts at the same account be counted and queued apart from everybody else's.
 type devices struct {
 	key    []byte

@@ -26,7 +26,7 @@ func (h *house) loginWith(t *testing.T, device, email, plain, from string) *kitt
 	return kittest.Call(t, h.Handler(), http.MethodPost, "/auth/login", map[string]any{"email": email, "password": plain}, "X-Test-Client", from, "Cookie", deviceCookie+"="+device)
 }
 
-// A flood from behind an address keeps nobody out who has logged in before.
+// A flood from behind an address does not keep out a browser that has logged in before.
 func TestDeviceIsCountedApartFromItsAddress(t *testing.T) {
 	h := newHouse(t)
 	a := h.login(t, admin, plain, here).Want(t, http.StatusOK)
@@ -47,7 +47,7 @@ func TestDeviceIsCountedApartFromItsAddress(t *testing.T) {
 	}
 	// It opens nothing.
 	h.me(t, "gateway_session="+device.Value).Want(t, http.StatusUnauthorized)
-	// It has as many guesses as an address, also when the cookie was given anew, and does not cost the address any.
+	// It has as many guesses as an address, also when the cookie was given again, and does not cost the address any.
 	for i := range 10 {
 		with := device
 		if i%2 == 0 {

@@ -109,7 +109,7 @@ func TestPR01Reset(t *testing.T) {
 	}
 }
 
-// Whoever had the account may have left keys in it: the reset takes them away, unless the operator keeps them.
+// An intruder may have left keys in the account: the reset takes them away, unless the operator keeps them.
 func TestResetRevokesTokensAndPasskeys(t *testing.T) {
 	for name, keeps := range map[string]bool{"revoked": false, "kept": true} {
 		t.Run(name, func(t *testing.T) {

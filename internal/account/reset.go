@@ -35,7 +35,7 @@ const (
 
 func resetPath(paths kit.Paths) string { return paths.State(".reset-token") }
 
-// CreateResetToken makes the token that sets the admin's password anew, for gateway-ctl. An earlier one is void. The
+// CreateResetToken makes the token that sets a new password for the admin, for gateway-ctl. An earlier one is void. The
 // reset revokes the admin's API tokens and passkeys, unless it keeps them.
 func CreateResetToken(paths kit.Paths, c clock.Clock, keeps bool) (string, error) {
 	var b [resetBytes]byte
@@ -201,7 +201,7 @@ func (r *Room) resetUser(ctx context.Context, admin value.Email, hash password.H
 	return ended, err
 }
 
-// replacePassword sets the password of a user and ends whatever was open to somebody who knew the old one: sessions, and
+// replacePassword sets the password of a user and ends what was open to those who knew the old one: sessions, and
 // what may have been made in them. The authenticator app stays.
 func (r *Room) replacePassword(ctx context.Context, tx *db.Tx, id uuid.UUID, hash password.Hash, keeps bool) (ended Ended, err error) {
 	tx.Queue("UPDATE account_users SET password = $2, updated_at = $3 WHERE id = $1", id, hash, r.Clock.Now())

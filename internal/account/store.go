@@ -18,7 +18,7 @@ import (
 )
 
 // StoreAdmin is the admin whom the setup made, in the setup store. It is a copy of the user whom the admin has become,
-// for the time when the database is away: it lets in who could log in by the database, and nobody else.
+// for the time when the database is away: it lets in those who could log in by the database, and no one else.
 type StoreAdmin struct {
 	Email value.Email // empty when the setup made no admin
 	// Hash is empty when the admin cannot log in by the store.
@@ -54,7 +54,7 @@ func (r *Room) mirror(ctx context.Context, tx *db.Tx, was string, id uuid.UUID) 
 	r.mirrorAfter(ctx, tx, was, id)
 }
 
-// mirrorAfter is mirror for logins, which take nothing from the user. A disk that cannot be written keeps nobody out.
+// mirrorAfter is mirror for logins, which take nothing from the user. A disk that cannot be written keeps no one out.
 func (r *Room) mirrorAfter(ctx context.Context, tx *db.Tx, was string, id uuid.UUID) {
 	tx.AfterCommit(func() {
 		if err := r.follow(context.WithoutCancel(ctx), was, id); err != nil {
@@ -117,7 +117,7 @@ func (r *Room) follow(ctx context.Context, was string, id uuid.UUID) error {
 	})
 }
 
-// image is what the store's admin has to be for a user. For one who is gone it has no address and lets nobody in.
+// image is what the store's admin has to be for a user. For one who is gone it has no address and lets no one in.
 func image(ctx context.Context, q db.Querier, id uuid.UUID) (*StoreAdmin, error) {
 	a := &StoreAdmin{UserID: id}
 	err := q.QueryRow(ctx, `
@@ -141,7 +141,7 @@ func (r *Room) settle(ctx context.Context) error {
 	unlock := func() {}
 	defer func() { unlock() }()
 	err := r.DB.Write(ctx, func(tx *db.Tx) error {
-		// Locked here and not earlier: nobody has to wait for one who waits for a database that is away.
+		// Locked here and not earlier: a request must not wait for another that waits for a database that is away.
 		r.settling.Lock()
 		unlock = sync.OnceFunc(r.settling.Unlock)
 		if a = r.deps.StoreAdmin(); a.Email.IsZero() || r.settled.Load() {

@@ -63,8 +63,8 @@ func TestStoreThatCannotBeWrittenKeepsTheUser(t *testing.T) {
 	}
 }
 
-// The store is emptied before the commit. When the machine dies after it, which a disk that fails stands for, the store
-// lets nobody in.
+// The store is emptied before the commit. When the machine dies after it, which a failing disk imitates, the store lets
+// no one in.
 func TestStoreIsEmptiedBeforeTheCommit(t *testing.T) {
 	for name, weaken := range weaker {
 		t.Run(name, func(t *testing.T) {
@@ -128,7 +128,7 @@ func TestStoreIsReconciledAtTheStart(t *testing.T) {
 	})
 }
 
-// A disk that cannot be written keeps nobody from logging in.
+// A disk that cannot be written keeps no one from logging in.
 func TestLoginWithAReadOnlyStore(t *testing.T) {
 	h := newHouse(t)
 	h.store.breakAfter(0)

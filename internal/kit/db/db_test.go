@@ -122,6 +122,37 @@ func TestAfterCommit(t *testing.T) {
 }
 
 // What comes after a commit may use the database, one at a time too, however many commit at once.
+// What is to be done before the commit comes last, sees what the transaction has done, and can still stop it.
+func TestBeforeCommit(t *testing.T) {
+	d := dbtest.New(t)
+	dbtest.Exec(t, d, "CREATE TABLE notes (text text CONSTRAINT notes_text_key UNIQUE)")
+	count := func(q db.Querier) (n int) {
+		t.Helper()
+		if err := q.QueryRow(t.Context(), "SELECT count(*) FROM notes").Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	seen := -1
+	note := func(fails error) error {
+		return d.Write(t.Context(), func(tx *db.Tx) error {
+			tx.BeforeCommit(func() error { seen = count(tx); return fails })
+			tx.Queue("INSERT INTO notes VALUES ('one')")
+			return nil
+		})
+	}
+	if err := note(errors.New("the disk is full")); err == nil || seen != 1 || count(d) != 0 {
+		t.Errorf("stopped with %v, it saw %d, %d are stored", err, seen, count(d))
+	}
+	if err := note(nil); err != nil || seen != 1 || count(d) != 1 {
+		t.Errorf("%v, it saw %d, %d are stored", err, seen, count(d))
+	}
+	// What the database refuses does not get that far.
+	if seen = -1; note(nil) == nil || seen != -1 {
+		t.Error("it ran for a change that was refused")
+	}
+}
+
 func TestAfterCommitNeedsAConnection(t *testing.T) {
 	d := dbtest.New(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)

@@ -16,7 +16,7 @@ const (
 	retryAfter = 5 * time.Second
 )
 
-// Place is where somebody waits. Known ones have proved before who they are: they get every second turn when others
+// Place is where a caller waits. Known ones have proved before who they are: they get every second turn when others
 // wait too, so that no flood of strangers, from however many places, keeps them out.
 type Place struct {
 	Lane  string
@@ -29,7 +29,7 @@ type queue struct {
 	mu      sync.Mutex
 	free    int
 	classes [2]class // strangers, and those who are known
-	next    int      // the class that is served next, if somebody waits there
+	next    int      // the class that is served next, if a caller waits there
 	waiting int
 }
 
@@ -108,8 +108,8 @@ func (q *queue) giveUp(from Place, w *waiter) {
 	}
 }
 
-// sendAway sends away the last one of the longest lane, a stranger if there is one. Where all lanes are equal, it is
-// anybody's: whoever keeps on coming from new places has no better chance than the others.
+// sendAway sends away the last one of the longest lane, a stranger if there is one. Where all lanes are equal, chance
+// decides: callers who keep coming from new places are no better off than the others.
 func (q *queue) sendAway() {
 	c := &q.classes[0]
 	if len(c.lanes) == 0 {

@@ -63,7 +63,7 @@ func TestQueueServesPlacesInTurns(t *testing.T) {
 	}
 }
 
-// Whoever comes from a new place waits behind those who are here already: a trickle from ever new places does not keep
+// A caller from a new place waits behind those who are here already: a trickle from ever new places does not keep
 // them waiting.
 func TestNewPlacesComeLast(t *testing.T) {
 	q := newQueue(1)

@@ -15,7 +15,7 @@ type group struct {
 	share int
 }
 
-// networks are the groups of an IPv6 address. Whoever has a network may choose any address in it: a host has a /64, a
+// networks are the groups of an IPv6 address. The holder of a network may choose any address in it: a host has a /64, a
 // customer a /56 or a /48.
 var networks = []struct{ bits, share int }{{64, 1}, {56, 4}, {48, 16}}
 

@@ -80,7 +80,7 @@ func TestOneIPv6NetworkIsOneSource(t *testing.T) {
 	refused(t, x, "b", netip.MustParseAddr("::ffff:192.0.2.1"))
 }
 
-// Whoever has a /56 or a /48 may choose another /64 for each guess: the wider networks are counted too.
+// The holder of a /56 or a /48 may choose another /64 for each guess: the wider networks are counted too.
 func TestRotationInAnIPv6NetworkIsBounded(t *testing.T) {
 	let := func(address func(i int) netip.Addr) (through int) {
 		_, x := start()
