@@ -530,6 +530,12 @@ func TestTwoSites(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	// A router that still looks for duplicates of its link-local address drops what it should forward.
+	for _, l := range []*lab.Lab{one, two} {
+		if looks := sh(t, l, lab.Wan, "cat", "/proc/sys/net/ipv6/conf/internet/accept_dad"); looks != "0" {
+			t.Errorf("the cable is not usable at once: accept_dad is %s", looks)
+		}
+	}
 	for l, isp := range map[*lab.Lab][2]string{one: {"198.51.100.2", "2001:db8:1::2"}, two: {"203.0.113.2", "2001:db8:2::2"}} {
 		for _, address := range isp {
 			sh(t, l, lab.Gateway, "ip", "route", "add", "default", "via", address)
