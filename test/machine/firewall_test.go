@@ -68,14 +68,14 @@ func defaultDrop(t *testing.T, r *rig) {
 		t.Fatal(err)
 	}
 	r.expect(t, probe{lab.Wan, "udp", gwWan4, 7002, open})
-	poll(t, "the sentinel is logged", time.Second, func() bool { return len(r.log(t, "rule_id="+sentinel)) > 0 })
+	poll(t, "the sentinel is logged", 5*time.Second, func() bool { return len(r.log(t, "rule_id="+sentinel)) > 0 })
 	count := 0
 	for _, e := range r.log(t, "limit=1000") {
 		if e.SourcePort == local && e.DestinationPort == 7001 {
 			count++
 		}
 	}
-	if count == 0 || count > 20 {
+	if count == 0 || count > 100 { // the limit is one per time, which a busy machine spends more of
 		t.Errorf("of 200 dropped packets %d were logged", count)
 	}
 	t.Logf("of 200 dropped packets %d were logged", count)
@@ -469,7 +469,7 @@ func countersAndLog(t *testing.T, r *rig) {
 	want := map[string]int{ids[0]: 2 * sent, ids[1]: 5, ids[2]: 2, ids[3]: sent}
 	for id, n := range want {
 		var got int
-		poll(t, fmt.Sprintf("%d packets, but %d", n, got), time.Second, func() bool { got, _ = count(id); return got >= n })
+		poll(t, fmt.Sprintf("%d packets, but %d", n, got), 5*time.Second, func() bool { got, _ = count(id); return got >= n })
 		if got, _ := count(id); got != n {
 			t.Errorf("rule %s has counted %d packets instead of %d", id, got, n)
 		}
@@ -478,7 +478,7 @@ func countersAndLog(t *testing.T, r *rig) {
 		t.Errorf("%d bytes were counted instead of %d", bytes, sent*(payload+28))
 	}
 
-	poll(t, "the events are in the log", time.Second, func() bool { return len(r.log(t, "rule_id="+ids[2])) == 2 }) // sent last
+	poll(t, "the events are in the log", 5*time.Second, func() bool { return len(r.log(t, "rule_id="+ids[2])) == 2 }) // sent last
 	for _, x := range []struct {
 		query string
 		want  int
@@ -577,7 +577,7 @@ func newOperator(t *testing.T, l *labtest.Lab, side lab.Side, gateway string) *o
 	t.Helper()
 	const email, password = "operator@example.net", "a horse on the network"
 	l.Must(t, http.MethodPost, "/users", fields{"email": email, "password": password, "role": "admin"}, 201, nil)
-	o := &operator{client: http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
+	o := &operator{client: http.Client{Timeout: time.Minute, Transport: &http.Transport{
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, // the gateway's certificate is self-signed
 		DialContext: func(_ context.Context, network, address string) (conn net.Conn, err error) {
 			err = l.Within(side, func() (err error) {

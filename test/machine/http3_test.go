@@ -65,7 +65,7 @@ func (e *edge) quicClient(t testing.TB, address string) *http.Client {
 		_ = transport.Close()
 		_ = socket.Close()
 	})
-	return &http.Client{Transport: h3, Timeout: 5 * time.Second}
+	return &http.Client{Transport: h3, Timeout: patience}
 }
 
 // by3 asks over HTTP/3 with a connection of its own.

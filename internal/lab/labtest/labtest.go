@@ -26,6 +26,9 @@ const (
 	AdminPassword = "correct horse battery"
 )
 
+// Slow is how many times longer than on an idle machine things may take: that of the tests has other work, too.
+const Slow = 4
+
 // Lab is a lab for a test.
 type Lab struct {
 	*lab.Lab
@@ -107,7 +110,7 @@ func Up(t testing.TB, opts lab.Options) *Lab {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Lab{Lab: l, http: &http.Client{Jar: jar, Timeout: 60 * time.Second, Transport: &http.Transport{
+	return &Lab{Lab: l, http: &http.Client{Jar: jar, Timeout: 2 * time.Minute, Transport: &http.Transport{
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, // the gateway's certificate is self-signed
 	}}}
 }
@@ -131,11 +134,10 @@ func (l *Lab) Login(t testing.TB) {
 func (l *Lab) WaitDatabase(t testing.TB) {
 	t.Helper()
 	var health struct{ Database string }
-	for range 1000 {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		if l.Must(t, http.MethodGet, "/system/health", nil, 200, &health); health.Database == "up" {
 			return
 		}
-		time.Sleep(10 * time.Millisecond)
 	}
 	t.Fatal("the API has no database")
 }
@@ -217,9 +219,10 @@ type Component struct {
 	LastError   string `json:"last_error"`
 }
 
-// WaitState waits until a component is in a state.
+// WaitState waits until a component is in a state, for as long as an idle machine needs at most and more.
 func (l *Lab) WaitState(t testing.TB, name, state string, within time.Duration) Component {
 	t.Helper()
+	within *= Slow
 	deadline := time.Now().Add(within)
 	var last []Component
 	for {

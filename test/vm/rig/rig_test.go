@@ -46,7 +46,7 @@ func TestMachineThatHangs(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "was stopped after") {
 		t.Error(err)
 	}
-	if took := time.Since(start); took > 30*time.Second {
+	if took := time.Since(start); took > 2*time.Minute {
 		t.Errorf("took %s", took)
 	}
 }
