@@ -5,9 +5,10 @@ import { baseURL, launch, sessionFile } from './e2e/gateway'
 export default defineConfig({
   testDir: 'e2e',
   workers: 1,
-  timeout: 120_000,
-  expect: { timeout: 20_000 },
-  reporter: [['list']],
+  // Long enough for a machine that has other work, too.
+  timeout: 480_000,
+  expect: { timeout: 80_000 },
+  reporter: process.env.GATEWAY_REPORT ? [['list'], ['json', { outputFile: process.env.GATEWAY_REPORT }]] : 'list',
   use: {
     baseURL,
     ignoreHTTPSErrors: true,

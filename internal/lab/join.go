@@ -63,11 +63,10 @@ func removeJoint() error {
 
 // reach makes a router of the wan side, with routes to the wan of the other lab.
 func (l *Lab) reach(other *Lab, here, there []string) error {
-	proc := l.Path("/proc")
-	if err := turnForwardingOn(proc); err != nil {
+	if err := turnForwardingOn(l.Path("/proc")); err != nil {
 		return err
 	}
-	if err := raise(proc, joint, here...); err != nil {
+	if err := raise(joint, here...); err != nil {
 		return err
 	}
 	for i, gateway := range sites[other.Site][0].Gateway {

@@ -59,7 +59,7 @@ func connect(site int) error {
 	if err := turnForwardingOn("/proc"); err != nil {
 		return err
 	}
-	if err := raise("/proc", "lo"); err != nil {
+	if err := raise("lo"); err != nil {
 		return err
 	}
 	for _, w := range sites[site] {
@@ -92,14 +92,14 @@ func (w wire) connect() error {
 	if err := netlink.LinkAdd(veth); err != nil {
 		return fmt.Errorf("making link %s: %w", w.Link, err)
 	}
-	if err := raise("/proc", w.Link, w.Gateway...); err != nil {
+	if err := raise(w.Link, w.Gateway...); err != nil {
 		return err
 	}
 	return within(ns, func() error {
-		if err := raise("/proc", "lo"); err != nil {
+		if err := raise("lo"); err != nil {
 			return err
 		}
-		if err := raise("/proc", clientLink, w.Client...); err != nil {
+		if err := raise(clientLink, w.Client...); err != nil {
 			return err
 		}
 		for _, gateway := range w.Gateway {
@@ -111,20 +111,19 @@ func (w wire) connect() error {
 	})
 }
 
-// raise gives a link its addresses and sets it up. All of them are usable at once: while the kernel still looks for duplicates
-// of the link-local address, a router cannot ask for its neighbours, and drops what it should forward.
-func raise(proc, name string, addrs ...string) error {
+// raise gives a link its addresses and sets it up.
+func raise(name string, addrs ...string) error {
 	link, err := netlink.LinkByName(name)
 	if err != nil {
 		return fmt.Errorf("link %s: %w", name, err)
-	}
-	if err := os.WriteFile(filepath.Join(proc, "sys/net/ipv6/conf", name, "accept_dad"), []byte("0"), 0o644); err != nil {
-		return fmt.Errorf("turning the search for duplicate addresses of %s off: %w", name, err)
 	}
 	for _, text := range addrs {
 		addr, err := netlink.ParseAddr(text)
 		if err != nil {
 			return err
+		}
+		if addr.IP.To4() == nil {
+			addr.Flags = unix.IFA_F_NODAD // usable at once
 		}
 		if err := netlink.AddrAdd(link, addr); err != nil {
 			return fmt.Errorf("adding %s to %s: %w", text, name, err)
@@ -136,7 +135,8 @@ func raise(proc, name string, addrs ...string) error {
 	return nil
 }
 
-// newNamespace makes a network namespace that lives as long as the mount of its file, that is as long as the lab.
+// newNamespace makes a network namespace that lives as long as the mount of its file, that is as long as the lab. Addresses are
+// usable in it at once: a router that still looks for duplicates of its link-local address drops what it should forward.
 func newNamespace(file string) (*os.File, error) {
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return nil, err
@@ -147,6 +147,9 @@ func newNamespace(file string) (*os.File, error) {
 	err := onThread(func() error {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 			return fmt.Errorf("making a network namespace: %w", err)
+		}
+		if err := os.WriteFile("/proc/sys/net/ipv6/conf/default/accept_dad", []byte("0"), 0o644); err != nil {
+			return fmt.Errorf("turning the search for duplicate addresses off: %w", err)
 		}
 		return mount("/proc/thread-self/ns/net", file, "", unix.MS_BIND, "")
 	})

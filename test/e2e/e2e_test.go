@@ -3,6 +3,7 @@ package e2e
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -36,6 +37,7 @@ func TestBrowser(t *testing.T) {
 		t.Fatal(err)
 	}
 	issuer, clientID, clientSecret := provider(t, l)
+	report := filepath.Join(t.TempDir(), "report.json")
 	cmd.Env = append(os.Environ(),
 		"GATEWAY_URL=https://10.10.0.1:3443",
 		"GATEWAY_SETUP_TOKEN="+token,
@@ -43,11 +45,46 @@ func TestBrowser(t *testing.T) {
 		"GATEWAY_OIDC_ISSUER="+issuer,
 		"GATEWAY_OIDC_CLIENT_ID="+clientID,
 		"GATEWAY_OIDC_CLIENT_SECRET="+clientSecret,
+		"GATEWAY_REPORT="+report,
 	)
-	out, err := cmd.CombinedOutput()
+	out, failed := cmd.CombinedOutput()
 	t.Logf("%s", out)
+	content, err := os.ReadFile(report)
 	if err != nil {
-		t.Fatalf("playwright: %v", err)
+		t.Fatalf("playwright: %v, %v", failed, err)
+	}
+	var all suite
+	if err := json.Unmarshal(content, &all); err != nil {
+		t.Fatal(err)
+	}
+	all.show(t)
+	if failed != nil {
+		t.Errorf("playwright: %v", failed)
+	}
+}
+
+// suite is what Playwright reports of a file or of a group of tests.
+type suite struct {
+	Suites []suite
+	Specs  []struct {
+		Title, File string
+		Tests       []struct{ Status string }
+	}
+}
+
+// show shows each test of the browser as a subtest.
+func (s suite) show(t *testing.T) {
+	for _, spec := range s.Specs {
+		t.Run(spec.File+": "+spec.Title, func(t *testing.T) {
+			for _, run := range spec.Tests {
+				if run.Status != "expected" { // also when it was skipped
+					t.Errorf("it is %s: see what the browser's tests have said", run.Status)
+				}
+			}
+		})
+	}
+	for _, group := range s.Suites {
+		group.show(t)
 	}
 }
 

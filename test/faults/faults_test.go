@@ -341,8 +341,10 @@ func fullDisk(t *testing.T, l *labtest.Lab) {
 	live := l.Run(t, lab.Gateway, "cat", dir+"/gateway.conf")
 	// Without the filler there is room for the file and for its successor.
 	size := strconv.Itoa(2*len(live) + 1<<16)
+	l.Run(t, lab.Gateway, "cp", dir+"/gateway.conf", "/run/kept.conf")
 	l.Run(t, lab.Gateway, "mount", "-t", "tmpfs", "-o", "size="+size, "full", dir)
-	l.Run(t, lab.Gateway, "sh", "-c", "cat > "+dir+"/gateway.conf <<'END'\n"+live+"END\nhead -c "+size+" /dev/zero > "+dir+"/filler || true")
+	l.Run(t, lab.Gateway, "cp", "/run/kept.conf", dir+"/gateway.conf")
+	l.Run(t, lab.Gateway, "sh", "-c", "head -c "+size+" /dev/zero > "+dir+"/filler || true")
 	a := l.Must(t, http.MethodPost, "/ntp/pools", map[string]any{"kind": "server", "address": "10.8.8.10"}, 201, nil)
 	if got := a.Header.Get("Gateway-Apply"); got != "ntp=degraded" {
 		t.Fatalf("Gateway-Apply: %s", got)
