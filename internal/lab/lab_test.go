@@ -210,7 +210,7 @@ func remains(t *testing.T, dir string, namespaces []string) (found []string) {
 // gone waits until nothing of a lab remains: what the kernel kills takes a moment.
 func gone(t *testing.T, dir string, namespaces []string) {
 	t.Helper()
-	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		left := remains(t, dir, namespaces)
 		if len(left) == 0 {
 			return
@@ -464,7 +464,7 @@ func testUnits(t *testing.T, l *lab.Lab) {
 			t.Fatal(err)
 		}
 		sh(t, l, lab.Gateway, "kill", "-9", strconv.Itoa(s.PID))
-		for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 			now, err := units.State(ctx, u)
 			if err != nil || time.Now().After(deadline) {
 				t.Fatalf("%+v, %v", now, err)
@@ -489,7 +489,7 @@ func testUnits(t *testing.T, l *lab.Lab) {
 	}
 	// Orphans are collected.
 	sh(t, l, lab.Gateway, "sh", "-c", "sh -c 'sleep 0.01 & exec true' & wait")
-	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		zombies := sh(t, l, lab.Gateway, "sh", "-c", "grep -l '^State:.Z' /proc/[0-9]*/status || true")
 		if zombies == "" {
 			break

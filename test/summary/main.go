@@ -160,7 +160,9 @@ func summarise(in io.Reader, out io.Writer) (ok bool, err error) {
 		}
 		switch e.Action {
 		case "output":
-			r.said.WriteString(e.Output)
+			if !strings.HasPrefix(e.Output, "=== ") { // begins or goes on
+				r.said.WriteString(e.Output)
+			}
 		case "pass", "fail", "skip":
 			r.result, r.took = e.Action, time.Duration(e.Elapsed*float64(time.Second))
 			if e.Test == "" {

@@ -119,7 +119,7 @@ func TestAfterCommit(t *testing.T) {
 // What comes after a commit may use the database, one at a time too, however many commit at once.
 func TestAfterCommitNeedsAConnection(t *testing.T) {
 	d := dbtest.New(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	var mu sync.Mutex
 	var all sync.WaitGroup
