@@ -174,6 +174,7 @@ const restart = labtest.Slow * 3 * time.Second
 func killAtEveryFailpoint(t *testing.T, l *labtest.Lab) {
 	var longest time.Duration
 	for i := range cycles() {
+		l.WaitSettled(t)
 		point := failpoint.All()[i%len(failpoint.All())]
 		if err := os.WriteFile(filepath.Join(l.Path(failpoints), point), []byte("kill"), 0o600); err != nil {
 			t.Fatal(err)
