@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -76,14 +77,7 @@ func (s *suite) test(name string) *run {
 
 // report writes down how a package has ended: what those tests said that did not pass, and a line.
 func (s *suite) report(name string, out io.Writer) (c counts) {
-	names := slices.Sorted(func(yield func(string) bool) {
-		for n := range s.tests {
-			if !yield(n) {
-				return
-			}
-		}
-	})
-	for _, n := range names {
+	for _, n := range slices.Sorted(maps.Keys(s.tests)) {
 		switch t := s.tests[n]; {
 		case t.result != "pass":
 			fmt.Fprint(out, t.said.String())
