@@ -44,6 +44,9 @@ func TestPing(t *testing.T) {
 		}
 		for {
 			n, _, err := unix.Recvfrom(fd, buf, 0)
+			if errors.Is(err, unix.EINTR) {
+				continue
+			}
 			if errors.Is(err, unix.EAGAIN) {
 				break
 			}
