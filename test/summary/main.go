@@ -1,4 +1,4 @@
-// The summary program reads what go test -json says, and tells what people want to know: the output of what fails, a line for
+// Command summary reads what go test -json says, and tells what people want to know: the output of what fails, a line for
 // each package, the slowest tests, and how many passed. It ends with 1 when a test failed or was skipped: a test that cannot
 // run on a machine has tested nothing there.
 package main
