@@ -215,7 +215,7 @@ func TestHitsDoNotWaitForTransactions(t *testing.T) {
 		}
 		return n
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	err := o.lockRule(ctx, busy, func() error { return o.room.SampleHits(ctx) })
 	if err != nil {

@@ -18,7 +18,7 @@ func wait(t *testing.T, q *queue, ctx context.Context, from string, served func(
 	before := q.waiting
 	q.mu.Unlock()
 	go func() { served(q.enter(ctx, from)) }()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Microsecond) {
+	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(50 * time.Microsecond) {
 		q.mu.Lock()
 		now := q.waiting
 		q.mu.Unlock()
