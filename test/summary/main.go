@@ -28,11 +28,11 @@ func main() {
 
 // event is a line of go test -json.
 type event struct {
-	Action, Package, ImportPath, Test, Output string
-	Elapsed                                   float64 // seconds
+	Action, Package, Test, Output string
+	Elapsed                       float64 // seconds
 }
 
-// counts are of tests without subtests: one that has some passes when they do.
+// counts are of tests. One that has subtests counts only if it fails while they pass.
 type counts struct{ passed, failed, skipped int }
 
 func (c counts) String() string {
@@ -75,18 +75,27 @@ func (s *suite) test(name string) *run {
 	return s.tests[name]
 }
 
+// failsBelow tells whether a subtest of a test did not pass.
+func (s *suite) failsBelow(name string) bool {
+	for n, t := range s.tests {
+		if t.result != "pass" && strings.HasPrefix(n, name+"/") {
+			return true
+		}
+	}
+	return false
+}
+
 // report writes down how a package has ended: what those tests said that did not pass, and a line.
 func (s *suite) report(name string, out io.Writer) (c counts) {
 	for _, n := range slices.Sorted(maps.Keys(s.tests)) {
 		switch t := s.tests[n]; {
 		case t.result != "pass":
 			fmt.Fprint(out, t.said.String())
-			if t.parent {
-				break
-			}
-			if t.result == "skip" {
+			switch {
+			case s.failsBelow(n):
+			case t.result == "skip":
 				c.skipped++
-			} else { // or it has not ended
+			default: // it failed, or it has not ended
 				c.failed++
 			}
 		case !t.parent:

@@ -31,6 +31,8 @@ func TestSummary(t *testing.T) {
 			`"Action":"fail","Test":"TestB","Elapsed":1`, `"Action":"fail","Elapsed":3`), false, []string{"why\n", "FAIL     3.0s  internal/ntp ", "1 passed, 1 failed, 0 skipped"}, []string{"chatter", "==="}},
 		{"a subtest fails", lines(`"Action":"run","Test":"TestB/y"`, `"Action":"fail","Test":"TestB/y"`, `"Action":"fail","Test":"TestB"`, `"Action":"fail"`),
 			false, []string{"0 passed, 1 failed, 0 skipped"}, nil},
+		{"a test fails whose subtests pass", lines(`"Action":"pass","Test":"TestB/y"`, `"Action":"fail","Test":"TestB"`, `"Action":"fail","Test":"TestC"`, `"Action":"fail"`),
+			false, []string{"1 passed, 2 failed, 0 skipped"}, nil},
 		{"a test is skipped", passes + lines(`"Action":"output","Test":"TestB","Output":"no daemon\n"`, `"Action":"skip","Test":"TestB"`) + done,
 			false, []string{"no daemon\n", "FAIL", "1 passed, 0 failed, 1 skipped"}, nil},
 		{"it does not compile", `{"ImportPath":"x","Action":"build-output","Output":"undefined: y\n"}` + "\n" + lines(`"Action":"output","Output":"FAIL x [build failed]\n"`, `"Action":"fail"`),
