@@ -35,7 +35,7 @@ test: test-packages build ## set everything up and run all tests
 	@cd ui && npm run --silent typecheck && npm run --silent lint && npm run --silent test && npm run --silent size
 	$(call say,Go: all tests - rooms and programs and lab and virtual machine and faults and browser)
 	@# What takes longest begins first, so that no core idles at the end. All were vetted above.
-	@go test -count=1 -vet=off -p 2 -timeout 20m ./test/e2e ./test/machine ./...
+	@go test -json -count=1 -vet=off -p 2 -timeout 30m ./test/e2e ./test/machine ./... | go run ./test/summary
 
 build: ui/dist/index.html programs ## build the UI and the programs into bin/
 

@@ -5,9 +5,10 @@ import { baseURL, launch, sessionFile } from './e2e/gateway'
 export default defineConfig({
   testDir: 'e2e',
   workers: 1,
-  timeout: 120_000,
-  expect: { timeout: 20_000 },
-  reporter: [['list']],
+  // Long enough for a machine that has other work, too.
+  timeout: 240_000,
+  expect: { timeout: 60_000 },
+  reporter: [['list'], ['./e2e/reporter.ts']],
   use: {
     baseURL,
     ignoreHTTPSErrors: true,

@@ -34,6 +34,10 @@ export default defineConfig({
     environment: 'happy-dom',
     include: ['src/**/*.test.{ts,tsx}'],
     setupFiles: ['src/test-setup.ts'],
+    reporters: 'minimal',
+    // One page of a browser serves all files: one for each would take ten times longer. So a test takes along what it changed.
+    isolate: false,
     restoreMocks: true,
+    unstubGlobals: true,
   },
 })

@@ -66,7 +66,7 @@ func TestFollowAcrossRotation(t *testing.T) {
 	go func() { done <- printLogs(ctx, &out, []string{path}, 1, true) }()
 	expect := func(want string) {
 		t.Helper()
-		for deadline := time.Now().Add(5 * time.Second); out.String() != want; time.Sleep(5 * time.Millisecond) {
+		for deadline := time.Now().Add(time.Minute); out.String() != want; time.Sleep(5 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatalf("%q, want %q", out.String(), want)
 			}

@@ -399,7 +399,7 @@ func TestProviderDoesNotAnswer(t *testing.T) {
 			t.Error(to)
 		}
 	}
-	if took := time.Since(start); took > 5*time.Second {
+	if took := time.Since(start); took > 9*time.Second { // one after the other they would take 13
 		t.Errorf("it took %v", took)
 	}
 }

@@ -104,7 +104,7 @@ func TestManagementPort(t *testing.T) {
 	until := func(who string, mayFail bool) {
 		t.Helper()
 		alone := 0
-		for deadline := time.Now().Add(20 * time.Second); management.Holder() != who || alone < 20; {
+		for deadline := time.Now().Add(time.Minute); management.Holder() != who || alone < 20; {
 			answered, err := ask(client)
 			switch {
 			case err != nil && !mayFail:
@@ -172,7 +172,7 @@ func TestForeignManagementPort(t *testing.T) {
 	go func() { management.Run(ctx); close(watched) }()
 	defer func() { cancel(); <-watched }()
 	stranger.Close()
-	for deadline := time.Now().Add(10 * time.Second); management.Holder() != "service"; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); management.Holder() != "service"; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("the port belongs to %s", management.Holder())
 		}

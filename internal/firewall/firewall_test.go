@@ -531,7 +531,7 @@ func TestFW23TableDeletedByHandComesBack(t *testing.T) {
 	want := strip.ReplaceAllString(run(t, "nft", "-s", "list", "table", "inet", "gateway"), "")
 	same := func(what string) {
 		t.Helper()
-		deadline := time.Now().Add(20 * time.Second)
+		deadline := time.Now().Add(time.Minute)
 		for {
 			out, _ := exec.Command("nft", "-s", "list", "table", "inet", "gateway").Output()
 			if strip.ReplaceAllString(string(out), "") == want {
@@ -662,7 +662,7 @@ func TestNamesAreResolvedInTheBackground(t *testing.T) {
 	}
 	await := func(want ...string) {
 		t.Helper()
-		deadline := time.Now().Add(10 * time.Second)
+		deadline := time.Now().Add(time.Minute)
 		for {
 			got := resolved()
 			k := readTable(t)

@@ -19,7 +19,7 @@ const (
 	// packetsEach is how many packets each ruleset is tried with.
 	packetsEach = 42
 	// patience is how long the kernel may take with a packet.
-	patience = 2 * time.Second
+	patience = 20 * time.Second
 )
 
 // number is a number from the environment.

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	readyTimeout = 20 * time.Second       // for a daemon to serve
+	readyTimeout = time.Minute            // for a daemon to serve
 	settleTime   = 200 * time.Millisecond // for a daemon without a sign of readiness to fail
 )
 

@@ -88,7 +88,7 @@ func TestHAProxy(t *testing.T) {
 		t.Fatal(err)
 	}
 	sh(t, l, lab.Gateway, "kill", "-9", strconv.Itoa(state.PID))
-	for deadline := time.Now().Add(10 * time.Second); sh(t, l, lab.Gateway, "sh", "-c", "pgrep -x haproxy || true") != ""; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); sh(t, l, lab.Gateway, "sh", "-c", "pgrep -x haproxy || true") != ""; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("its workers live on")
 		}

@@ -135,7 +135,8 @@ func raise(name string, addrs ...string) error {
 	return nil
 }
 
-// newNamespace makes a network namespace that lives as long as the mount of its file, that is as long as the lab.
+// newNamespace makes a network namespace that lives as long as the mount of its file, that is as long as the lab. Addresses are
+// usable in it at once: a router that still looks for duplicates of its link-local address drops what it should forward.
 func newNamespace(file string) (*os.File, error) {
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return nil, err
@@ -146,6 +147,9 @@ func newNamespace(file string) (*os.File, error) {
 	err := onThread(func() error {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 			return fmt.Errorf("making a network namespace: %w", err)
+		}
+		if err := os.WriteFile("/proc/sys/net/ipv6/conf/default/accept_dad", []byte("0"), 0o644); err != nil {
+			return fmt.Errorf("turning the search for duplicate addresses off: %w", err)
 		}
 		return mount("/proc/thread-self/ns/net", file, "", unix.MS_BIND, "")
 	})

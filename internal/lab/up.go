@@ -23,8 +23,8 @@ import (
 const plainDirLength = 70
 
 const (
-	downGrace = 12 * time.Second // for a lab to stop cleanly
-	bootTime  = time.Minute      // for a lab to start
+	downGrace = 90 * time.Second // for a lab to stop cleanly
+	bootTime  = 3 * time.Minute  // for a lab to start
 )
 
 // Options say what lab to run.

@@ -297,7 +297,7 @@ func (s *server) start(t *testing.T) {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		_ = cmd.Wait()
 	})
-	for range 1000 {
+	for range 12000 {
 		if _, err := os.Stat(filepath.Join(s.dir, "freeradius.pid")); err == nil {
 			return
 		}

@@ -290,7 +290,7 @@ func TestAuditLive(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.CloseNow()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	next := func() string {
 		t.Helper()

@@ -2,13 +2,16 @@
 package e2e
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"edge.internal/gateway/internal/lab"
@@ -36,6 +39,7 @@ func TestBrowser(t *testing.T) {
 		t.Fatal(err)
 	}
 	issuer, clientID, clientSecret := provider(t, l)
+	report := newReport(t)
 	cmd.Env = append(os.Environ(),
 		"GATEWAY_URL=https://10.10.0.1:3443",
 		"GATEWAY_SETUP_TOKEN="+token,
@@ -43,12 +47,64 @@ func TestBrowser(t *testing.T) {
 		"GATEWAY_OIDC_ISSUER="+issuer,
 		"GATEWAY_OIDC_CLIENT_ID="+clientID,
 		"GATEWAY_OIDC_CLIENT_SECRET="+clientSecret,
+		"GATEWAY_REPORT="+report.Name(),
 	)
-	out, err := cmd.CombinedOutput()
-	t.Logf("%s", out)
-	if err != nil {
-		t.Fatalf("playwright: %v", err)
+	var said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &said, &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
 	}
+	ended := make(chan error, 1)
+	go func() {
+		ended <- cmd.Wait()
+		fmt.Fprintln(report, "{}") // behind all that the tests have told
+	}()
+	tests := json.NewDecoder(report)
+	for next(t, tests) {
+	}
+	err = <-ended
+	t.Logf("%s", &said)
+	if err != nil {
+		t.Errorf("playwright: %v", err)
+	}
+}
+
+// newReport is a pipe through which Playwright tells how its tests fare.
+func newReport(t *testing.T) *os.File {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "report")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// For writing, too: so there is never an end before it is told.
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return f
+}
+
+// next shows the next test of the browser as a subtest, which takes as long as that one does. It is false when there is none.
+func next(t *testing.T, report *json.Decoder) (more bool) {
+	t.Helper()
+	var test struct{ Name, Outcome string }
+	tell := func() bool {
+		test.Name, test.Outcome = "", ""
+		if err := report.Decode(&test); err != nil {
+			t.Fatal(err)
+		}
+		return test.Name != ""
+	}
+	if !tell() {
+		return false
+	}
+	t.Run(test.Name, func(t *testing.T) {
+		if more = tell(); test.Outcome != "expected" { // also when it was skipped
+			t.Errorf("it is %q: see what the tests of the browser have said", test.Outcome)
+		}
+	})
+	return more
 }
 
 // onGateway is a program for the browser's side that runs a command on the gateway, called as gateway-lab exec is. They

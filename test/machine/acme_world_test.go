@@ -252,7 +252,7 @@ func (e *edge) certificates(t testing.TB) (rows []acmeRow) {
 func (e *edge) certificate(t *testing.T, name, what string, so func(acmeRow) bool) (row acmeRow) {
 	t.Helper()
 	var last []acmeRow
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		last = e.certificates(t)
 		for _, row := range last {
 			if slices.Contains(row.Names, name) && so(row) {

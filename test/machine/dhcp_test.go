@@ -97,9 +97,9 @@ var once = []string{"-t", "1"}
 // asks has a machine ask for an address, and tells what it was given; nil when nobody answered.
 func (r *dhcpRig) asks(t *testing.T, side lab.Side, name string, options ...string) map[string]string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	argv := append([]string{"busybox", "udhcpc", "-i", name, "-f", "-n", "-q", "-t", "5", "-T", "1", "-s", r.script, "-O", "ntpsrv"}, options...)
+	argv := append([]string{"busybox", "udhcpc", "-i", name, "-f", "-n", "-q", "-t", "20", "-T", "1", "-s", r.script, "-O", "ntpsrv"}, options...)
 	cmd, err := r.Command(ctx, side, argv...)
 	if err != nil {
 		t.Fatal(err)
@@ -213,10 +213,10 @@ func dhcpOpensTheLanAlone(t *testing.T, r *dhcpRig) {
 }
 
 func dhcpRenews(t *testing.T, r *dhcpRig) {
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	pid := filepath.Join(t.TempDir(), "pid")
-	cmd, err := r.Command(ctx, lab.Lan, "busybox", "udhcpc", "-i", "one", "-f", "-n", "-R", "-p", pid, "-s", r.script, "-x", "hostname:laptop")
+	cmd, err := r.Command(ctx, lab.Lan, "busybox", "udhcpc", "-i", "one", "-f", "-n", "-t", "20", "-R", "-p", pid, "-s", r.script, "-x", "hostname:laptop")
 	if err != nil {
 		t.Fatal(err)
 	}

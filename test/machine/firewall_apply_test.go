@@ -105,12 +105,16 @@ func twoHundredApplies(t *testing.T, r *rig) {
 	count := r.foreignCount(t)
 	began := time.Now()
 	for n := range applies {
+		tried := [...]int64{datagrams.Load(), connections.Load(), lines.Load()}
 		// What is rendered differs each time: the accepting rule comes and goes, and logs or not.
 		a := r.Must(t, http.MethodPut, "/firewall/rules/"+ids[2], fields{"enabled": n%2 == 0, "log": n%4 < 2}, 200, nil)
 		if got := a.Header.Get("Gateway-Apply"); got != "packet-filter=live" {
 			t.Errorf("apply %d: %s", n, got)
 			break
 		}
+		poll(t, "something is tried meanwhile", 10*time.Second, func() bool {
+			return datagrams.Load() > tried[0] && connections.Load() > tried[1] && lines.Load() > tried[2] || t.Failed()
+		})
 		if n%20 == 0 {
 			now := r.foreignCount(t)
 			if now <= count {
@@ -124,9 +128,6 @@ func twoHundredApplies(t *testing.T, r *rig) {
 	work.Wait()
 	if n := r.arrived[slices.Index(sides, lab.Gateway)].Load() - arrived; n != 0 || accepted.Load() != 0 {
 		t.Errorf("%d packets arrived and %d connections were accepted at a port that is dropped", n, accepted.Load())
-	}
-	if datagrams.Load() < 10*applies || connections.Load() < applies || lines.Load() < applies {
-		t.Errorf("too little was tried: %d datagrams, %d connections, %d lines", datagrams.Load(), connections.Load(), lines.Load())
 	}
 	t.Logf("%d applies in %s: %d datagrams and %d connections tried, %d accepted; %d lines over an open connection, the longest %s",
 		applies, took.Round(time.Millisecond), datagrams.Load(), connections.Load(), accepted.Load(), lines.Load(), longest.Round(time.Millisecond))
@@ -215,6 +216,7 @@ func killDuringApply(t *testing.T, r *rig) {
 	}
 	arm := func(point, action string) {
 		t.Helper()
+		r.WaitSettled(t)
 		if err := os.WriteFile(filepath.Join(r.Path(failpoints), point), []byte(action), 0o600); err != nil {
 			t.Fatal(err)
 		}

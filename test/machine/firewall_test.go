@@ -68,14 +68,14 @@ func defaultDrop(t *testing.T, r *rig) {
 		t.Fatal(err)
 	}
 	r.expect(t, probe{lab.Wan, "udp", gwWan4, 7002, open})
-	poll(t, "the sentinel is logged", time.Second, func() bool { return len(r.log(t, "rule_id="+sentinel)) > 0 })
+	poll(t, "the sentinel is logged", 5*time.Second, func() bool { return len(r.log(t, "rule_id="+sentinel)) > 0 })
 	count := 0
 	for _, e := range r.log(t, "limit=1000") {
 		if e.SourcePort == local && e.DestinationPort == 7001 {
 			count++
 		}
 	}
-	if count == 0 || count > 20 {
+	if count == 0 || count > 100 { // the limit is per second, and a busy machine takes longer to send them
 		t.Errorf("of 200 dropped packets %d were logged", count)
 	}
 	t.Logf("of 200 dropped packets %d were logged", count)
@@ -402,7 +402,8 @@ func sourceNAT(t *testing.T, r *rig) {
 	sees(lan4, lan6)
 	masquerade := r.nat(t, fields{"kind": "masquerade", "out_zone": "wan", "protocol": "any"})[0]
 	sees(gwWan4, gwWan6)
-	const other4, other6 = "198.51.100.77", "2001:db8:1::77"
+	// Not of the same network: which of two such addresses masquerading takes is for the kernel to say.
+	const other4, other6 = "198.51.100.77", "2001:db8:77::1"
 	addresses := []string{r.address(t, "wan0", other4, 24), r.address(t, "wan0", other6, 64)}
 	ids := r.nat(t,
 		fields{"kind": "snat", "out_zone": "wan", "protocol": "any", "src_cidr": "10.10.0.0/24", "target_address": other4},
@@ -469,7 +470,7 @@ func countersAndLog(t *testing.T, r *rig) {
 	want := map[string]int{ids[0]: 2 * sent, ids[1]: 5, ids[2]: 2, ids[3]: sent}
 	for id, n := range want {
 		var got int
-		poll(t, fmt.Sprintf("%d packets, but %d", n, got), time.Second, func() bool { got, _ = count(id); return got >= n })
+		poll(t, fmt.Sprintf("%d packets, but %d", n, got), 5*time.Second, func() bool { got, _ = count(id); return got >= n })
 		if got, _ := count(id); got != n {
 			t.Errorf("rule %s has counted %d packets instead of %d", id, got, n)
 		}
@@ -478,7 +479,7 @@ func countersAndLog(t *testing.T, r *rig) {
 		t.Errorf("%d bytes were counted instead of %d", bytes, sent*(payload+28))
 	}
 
-	poll(t, "the events are in the log", time.Second, func() bool { return len(r.log(t, "rule_id="+ids[2])) == 2 }) // sent last
+	poll(t, "the events are in the log", 5*time.Second, func() bool { return len(r.log(t, "rule_id="+ids[2])) == 2 }) // sent last
 	for _, x := range []struct {
 		query string
 		want  int
@@ -577,7 +578,7 @@ func newOperator(t *testing.T, l *labtest.Lab, side lab.Side, gateway string) *o
 	t.Helper()
 	const email, password = "operator@example.net", "a horse on the network"
 	l.Must(t, http.MethodPost, "/users", fields{"email": email, "password": password, "role": "admin"}, 201, nil)
-	o := &operator{client: http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
+	o := &operator{client: http.Client{Timeout: time.Minute, Transport: &http.Transport{
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, // the gateway's certificate is self-signed
 		DialContext: func(_ context.Context, network, address string) (conn net.Conn, err error) {
 			err = l.Within(side, func() (err error) {

@@ -68,7 +68,7 @@ func (e *edge) origin(t *testing.T, port int, more func(*http.ServeMux)) {
 // dial connects from the wan side.
 func (e *edge) dial(network, address string) (conn net.Conn, err error) {
 	if within := e.Within(lab.Wan, func() error {
-		conn, err = net.DialTimeout(network, address, 10*time.Second)
+		conn, err = net.DialTimeout(network, address, patience)
 		return nil
 	}); within != nil {
 		return nil, within
@@ -82,7 +82,7 @@ func (e *edge) dialTLS(address, name string, protocols ...string) (*tls.Conn, er
 	if err != nil {
 		return nil, err
 	}
-	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(patience))
 	secured := tls.Client(conn, &tls.Config{ServerName: name, NextProtos: protocols, InsecureSkipVerify: true}) // tests compare fingerprints
 	if err := secured.Handshake(); err != nil {
 		conn.Close()
@@ -122,10 +122,10 @@ func (e *edge) client(h2 bool) *http.Client {
 		return net.JoinHostPort(gwWan4, port)
 	}
 	return &http.Client{
-		Timeout:       20 * time.Second,
+		Timeout:       time.Minute,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{
-			ExpectContinueTimeout: 5 * time.Second,
+			ExpectContinueTimeout: time.Minute,
 			Protocols:             protocols, IdleConnTimeout: 3 * time.Second, // a connection that the server has given up is kept no longer
 
 			DialContext: func(_ context.Context, network, address string) (net.Conn, error) {
@@ -373,7 +373,7 @@ func (c *edgeConn) ask(e *edge, req *http.Request, plain bool) (edgePage, error)
 		}
 		c.reader = bufio.NewReader(c.Conn)
 	}
-	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	res, err := c.exchange(req)
 	if err != nil || res.Close {
 		c.Close()

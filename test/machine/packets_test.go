@@ -43,7 +43,7 @@ const (
 	// silence is how long a probe waits that should stay without an answer.
 	silence = 250 * time.Millisecond
 	// patience is how long one waits that should get one.
-	patience = 3 * time.Second
+	patience = 20 * time.Second
 )
 
 // rig is the lab with servers on every side that say who they are and whom they see.
@@ -521,6 +521,9 @@ func ping(to netip.Addr, wait time.Duration) (string, error) {
 	deadline := time.Now().Add(wait)
 	for buf := make([]byte, 1500); time.Now().Before(deadline); {
 		n, _, err := unix.Recvfrom(fd, buf, 0)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
 		if err != nil {
 			return "", err
 		}
@@ -572,11 +575,11 @@ func (r *rig) log(t *testing.T, query string) []event {
 	return page.Events
 }
 
-// logged waits until the log has the event, which is at most a second.
+// logged waits until the log has the event.
 func (r *rig) logged(t *testing.T, want event) {
 	t.Helper()
 	var last []event
-	for deadline := time.Now().Add(time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		if last = r.log(t, "limit=100"); slices.Contains(last, want) {
 			return
 		}
@@ -632,9 +635,10 @@ func normal(t testing.TB, listing []byte) string {
 	return string(text)
 }
 
-// poll waits until something is so.
+// poll waits until something is so, for as long as an idle machine needs at most and more.
 func poll(t *testing.T, what string, within time.Duration, so func() bool) {
 	t.Helper()
+	within *= labtest.Slow
 	for deadline := time.Now().Add(within); !so(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("not within %s: %s", within, what)

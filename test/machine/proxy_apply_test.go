@@ -328,7 +328,7 @@ func (p *proxyRig) listens(t *testing.T, browser *http.Client, a ask, base strin
 	if a.h2 {
 		return // the client opens WebSockets over HTTP/1.1 alone
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	conn, _, err := websocket.Dial(ctx, base+"/api/v1/audit/live", &websocket.DialOptions{HTTPClient: browser, HTTPHeader: http.Header{"Origin": {base}}})
 	if err != nil {

@@ -80,7 +80,7 @@ func webSockets(t *testing.T, p *proxyRig) {
 	backend := p.backend(t, fields{"websocket": true})
 	server := p.live(t, http.MethodPost, "/backends/"+backend+"/servers", p.to("a", fields{"name": "a", "address": lan4}))
 	name, _ := p.site(t, backend)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	transport := p.transport(ask{})
 	defer transport.CloseIdleConnections()

@@ -301,7 +301,7 @@ func (p *proxyRig) try(ctx context.Context, a ask) (reply, error) {
 // send makes a request that has to be answered.
 func (p *proxyRig) send(t *testing.T, a ask) reply {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	got, err := p.try(ctx, a)
 	if err != nil {

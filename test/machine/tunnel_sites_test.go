@@ -91,7 +91,7 @@ func (s *twoSites) serve(t *testing.T, r *rig, side lab.Side) {
 func (s *twoSites) reaches(t *testing.T, r *rig, from lab.Side, address, want string) {
 	t.Helper()
 	p := probe{from, "tcp", address, sitePort, open + " " + want}
-	for deadline := time.Now().Add(time.Minute); ; {
+	for deadline := time.Now().Add(3 * time.Minute); ; {
 		got, _ := r.attempt(p, time.Second)
 		if matches(p.want, got) {
 			return
@@ -272,7 +272,7 @@ func everythingThroughTheTunnel(t *testing.T, s *twoSites) {
 // console asks the API at an address of a gateway.
 func (s *twoSites) console(t *testing.T, r *rig, from lab.Side, address string) {
 	t.Helper()
-	if out := r.Run(t, from, "curl", "-sSk", "--max-time", "5", "https://"+address+":3443/api/v1/system/health"); !strings.Contains(out, `"data"`) {
+	if out := r.Run(t, from, "curl", "-sSk", "--max-time", "60", "https://"+address+":3443/api/v1/system/health"); !strings.Contains(out, `"data"`) {
 		t.Errorf("the console at %s says %s", address, out)
 	}
 }

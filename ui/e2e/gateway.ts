@@ -209,8 +209,13 @@ export async function moveUp(page: Page, name: string) {
 export async function settled(page: Page) {
   await expect(page.getByRole('heading', { level: 1 })).toBeVisible()
   await expect(page.locator('.mantine-Skeleton-root')).toHaveCount(0)
-  await page.evaluate(() => document.fonts.ready)
-  await page.waitForTimeout(300)
+  await page.evaluate(async () => {
+    await document.fonts.ready
+    // What has just been put in place begins to move with the next frame.
+    for (let frame = 0; frame < 2; frame++) await new Promise(requestAnimationFrame)
+    const moving = document.getAnimations().filter(({ effect }) => effect?.getComputedTiming().iterations !== Infinity)
+    await Promise.allSettled(moving.map(({ finished }) => finished))
+  })
 }
 
 /** With the colours alone, for the other scheme of a page whose rest has been looked at. */

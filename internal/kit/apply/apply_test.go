@@ -172,7 +172,7 @@ func (x *toy) want(t *testing.T, line string, state apply.State) {
 
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for range 500 {
+	for range 6000 {
 		if ok() {
 			return
 		}

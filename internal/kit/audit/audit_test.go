@@ -145,7 +145,7 @@ func TestFollowHasNoGapAndNoDuplicate(t *testing.T) {
 			defer behind[r].Store(0) // nobody waits for a reader that has ended
 			time.Sleep(time.Duration(r) * 7 * time.Millisecond)
 			seen := map[string]bool{}
-			following, stop := context.WithTimeout(ctx, 20*time.Second)
+			following, stop := context.WithTimeout(ctx, 2*time.Minute)
 			defer stop()
 			err := l.Follow(following, 1000, func(e audit.Entry) error {
 				if seen[e.Subject] {

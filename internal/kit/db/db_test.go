@@ -155,7 +155,7 @@ func TestBeforeCommit(t *testing.T) {
 
 func TestAfterCommitNeedsAConnection(t *testing.T) {
 	d := dbtest.New(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	var mu sync.Mutex
 	var all sync.WaitGroup

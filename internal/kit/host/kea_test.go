@@ -70,7 +70,7 @@ func startKea(t *testing.T) (machine *System, configure func(subnets string)) {
 			t.Logf("kea said:\n%s", said.String())
 		}
 	})
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		err := machine.LeaseServerAsk(t.Context(), LeaseServerStatus, nil, nil)
 		if err == nil {
 			return machine, configure

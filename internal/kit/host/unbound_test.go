@@ -53,7 +53,7 @@ remote-control:
 		}
 	}
 	t.Cleanup(stop)
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		if _, err := os.Stat(socket); err == nil {
 			return s, stop
 		} else if time.Now().After(deadline) {

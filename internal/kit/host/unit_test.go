@@ -184,7 +184,7 @@ func TestSupervisorProtocol(t *testing.T) {
 	}
 
 	// Giving a verb up ends it on the other side too.
-	short, stop := context.WithTimeout(ctx, 50*time.Millisecond)
+	short, stop := context.WithTimeout(ctx, time.Second)
 	defer stop()
 	if err := s.Reload(short, Chrony); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("reload: %v", err)

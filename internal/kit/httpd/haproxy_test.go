@@ -28,9 +28,9 @@ const carrier = `global
 	group haproxy
 defaults
 	mode http
-	timeout connect 1s
-	timeout client 1s
-	timeout server 1s
+	timeout connect 4s
+	timeout client 4s
+	timeout server 4s
 	timeout tunnel 1h
 	option forwardfor
 frontend gateway_management
@@ -126,7 +126,7 @@ func throughHAProxy(t *testing.T, program string) {
 	if frame := h2.read(h2Data); string(frame) != "\x81\x15"+`[0, "invalid Prefix"]` {
 		t.Fatalf("HTTP/2: %q", frame)
 	}
-	time.Sleep(1500 * time.Millisecond) // longer than HAProxy waits for anything but a tunnel
+	time.Sleep(4500 * time.Millisecond) // longer than HAProxy waits for anything but a tunnel
 	conn.CloseRead(t.Context())
 	if err := conn.Ping(t.Context()); err != nil {
 		t.Errorf("the stream is gone: %v", err)

@@ -156,7 +156,7 @@ func TestGA02HostileBodies(t *testing.T) {
 	for _, body := range []string{"", "null", "[]", "1", `"x"`, "{", `{"text":{}}`, `{"text":[]}`, `{"text":"a","x":1}`, `{"TEXT":"a"}`, strings.Repeat(`{"text":`, 10000), strings.Repeat("[", 100000), `{"text":"a"}{}`} {
 		start := time.Now()
 		a := kittest.Call(t, h, "POST", "/echo", body, "Authorization", "Bearer admin")
-		if a.Status != 400 || time.Since(start) > 2*time.Second {
+		if a.Status != 400 || time.Since(start) > 10*time.Second {
 			t.Errorf("%.40q: %d after %s", body, a.Status, time.Since(start))
 		}
 	}
@@ -278,7 +278,7 @@ func TestAU22Streams(t *testing.T) {
 	}
 	// A session that ends closes the stream.
 	d.closed.Store(true)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for {
 		if _, _, err := conn.Read(ctx); err != nil {

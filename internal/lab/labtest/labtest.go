@@ -12,6 +12,7 @@ import (
 	"net/http/cookiejar"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -25,6 +26,9 @@ const (
 	AdminEmail    = "admin@example.net"
 	AdminPassword = "correct horse battery"
 )
+
+// Slow is how many times longer than on an idle machine things may take: that of the tests has other work, too.
+const Slow = 4
 
 // Lab is a lab for a test.
 type Lab struct {
@@ -107,7 +111,7 @@ func Up(t testing.TB, opts lab.Options) *Lab {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Lab{Lab: l, http: &http.Client{Jar: jar, Timeout: 60 * time.Second, Transport: &http.Transport{
+	return &Lab{Lab: l, http: &http.Client{Jar: jar, Timeout: 2 * time.Minute, Transport: &http.Transport{
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, // the gateway's certificate is self-signed
 	}}}
 }
@@ -131,11 +135,10 @@ func (l *Lab) Login(t testing.TB) {
 func (l *Lab) WaitDatabase(t testing.TB) {
 	t.Helper()
 	var health struct{ Database string }
-	for range 1000 {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		if l.Must(t, http.MethodGet, "/system/health", nil, 200, &health); health.Database == "up" {
 			return
 		}
-		time.Sleep(10 * time.Millisecond)
 	}
 	t.Fatal("the API has no database")
 }
@@ -217,9 +220,10 @@ type Component struct {
 	LastError                   string `json:"last_error"`
 }
 
-// WaitState waits until a component is in a state.
-func (l *Lab) WaitState(t testing.TB, name, state string, within time.Duration) Component {
+// components waits until the components are as they should be, for as long as an idle machine needs at most and more.
+func (l *Lab) components(t testing.TB, what string, within time.Duration, so func([]Component) bool) {
 	t.Helper()
+	within *= Slow
 	deadline := time.Now().Add(within)
 	var last []Component
 	for {
@@ -227,15 +231,36 @@ func (l *Lab) WaitState(t testing.TB, name, state string, within time.Duration) 
 			if err := json.Unmarshal(a.Data, &last); err != nil {
 				t.Fatal(err)
 			}
-			for _, c := range last {
-				if c.Name == name && c.State == state {
-					return c
-				}
+			if so(last) {
+				return
 			}
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("%s is not %s after %s: %+v", name, state, within, last)
+			t.Fatalf("%s after %s: %+v", what, within, last)
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
+}
+
+// WaitState waits until a component is in a state.
+func (l *Lab) WaitState(t testing.TB, name, state string, within time.Duration) (found Component) {
+	t.Helper()
+	l.components(t, name+" is not "+state, within, func(all []Component) bool {
+		for _, found = range all {
+			if found.Name == name && found.State == state {
+				return true
+			}
+		}
+		return false
+	})
+	return found
+}
+
+// WaitSettled waits until nothing is pending: a point of failure that is armed then waits for the next change, and is not met by
+// what an API that has just started still does.
+func (l *Lab) WaitSettled(t testing.TB) {
+	t.Helper()
+	l.components(t, "something is pending", 20*time.Second, func(all []Component) bool {
+		return !slices.ContainsFunc(all, func(c Component) bool { return c.State == "pending" })
+	})
 }

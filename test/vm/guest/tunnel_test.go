@@ -98,7 +98,7 @@ func TestTunnelsOfTheKernel(t *testing.T) {
 		}
 		return true
 	}
-	for deadline := time.Now().Add(30 * time.Second); !shaken(); time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); !shaken(); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("no handshake")
 		}

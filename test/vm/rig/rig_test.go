@@ -22,7 +22,7 @@ func script(t *testing.T, name, words string) string {
 const kernel = "../../../.cache/vm/kernel"
 
 func TestMachineThatPanics(t *testing.T) {
-	m := Machine{Kernel: kernel, Limit: 3 * time.Minute, Counted: true, Files: []string{script(t, "file", "echo data")}, Tests: []string{
+	m := Machine{Kernel: kernel, Limit: 10 * time.Minute, Counted: true, Files: []string{script(t, "file", "echo data")}, Tests: []string{
 		script(t, "fails", "echo $1; sh /data/file; nproc; printf unfinished; exit 3"), script(t, "panics", "echo c >/proc/sysrq-trigger"), script(t, "late", "echo late"),
 	}, Arguments: []string{"argument"}}
 	var lines []string
@@ -46,7 +46,7 @@ func TestMachineThatHangs(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "was stopped after") {
 		t.Error(err)
 	}
-	if took := time.Since(start); took > 30*time.Second {
+	if took := time.Since(start); took > 2*time.Minute {
 		t.Errorf("took %s", took)
 	}
 }

@@ -159,7 +159,7 @@ describe('a form', () => {
       value: { id: '1', address: 'theirs.example.com' },
       etag: '"9"',
     })
-    await queries.invalidateQueries()
+    await queries.invalidateQueries({ queryKey: [things.kind] })
     await waitFor(() => expect(screen.getByLabelText<HTMLInputElement>(/Address/).value).toBe('theirs.example.com'))
     expect(screen.queryByRole('button', { name: 'Load the new version' })).toBeNull()
   })

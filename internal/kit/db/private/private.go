@@ -52,7 +52,7 @@ type Server struct {
 }
 
 // stopGrace is how long a server may take to stop before it is killed.
-const stopGrace = 8 * time.Second
+const stopGrace = 30 * time.Second
 
 // Start starts the server and returns when it accepts connections. It waits for an earlier server in the same folder to
 // be gone, also one in another process namespace.

@@ -105,7 +105,7 @@ func Start(t testing.TB, program, root string) *Process {
 			t.Logf("haproxy said:\n%s", said)
 		}
 	})
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		if _, err := os.Stat(AdminSocket(root)); err == nil {
 			return p
 		} else if time.Now().After(deadline) {
