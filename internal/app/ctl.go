@@ -197,7 +197,9 @@ func renderHere(ctx context.Context, cfg Config) (system.Rendered, error) {
 		return system.Rendered{}, err
 	}
 	out := system.Rendered{Errors: map[string]string{}}
-	for _, id := range k.Engine.Components() {
+	// The network comes last: it forwards packets only when the packet filter is loaded.
+	components := slices.DeleteFunc(slices.Clone(k.Engine.Components()), func(id apply.ID) bool { return id == apply.Network })
+	for _, id := range append(components, apply.Network) {
 		if s := k.Engine.Pass(ctx, id); s.State == apply.Live {
 			out.Rendered = append(out.Rendered, string(id))
 		} else {

@@ -331,7 +331,7 @@ func TestExplainLeavesOutTheRest(t *testing.T) {
 func TestCountersAreSharedAndComplete(t *testing.T) {
 	o := newOffice(t)
 	const id = "01890000-0000-7000-8000-00000000000a"
-	o.Machine.SetCounters(host.FilterCounter{Tag: id, Packets: 3, Bytes: 180}, host.FilterCounter{Tag: "00000000-0000-7000-8000-000000000401"}, host.FilterCounter{Tag: "no id"})
+	o.Machine.SetCounters("one", host.FilterCounter{Tag: id, Packets: 3, Bytes: 180}, host.FilterCounter{Tag: "00000000-0000-7000-8000-000000000401"}, host.FilterCounter{Tag: "no id"})
 	asked := o.Machine.Asked("counters")
 	for range 5 {
 		var list []firewall.Count

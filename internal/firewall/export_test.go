@@ -1,4 +1,12 @@
 package firewall
 
+import "context"
+
 // ResolveNow has the names among the address objects resolved again, without waiting for the next time.
 func (r *Room) ResolveNow() { r.resolver.wake() }
+
+// Guard is the part of Run that keeps the gateway from forwarding without its table.
+func (r *Room) Guard(ctx context.Context) {
+	go r.guard.listen(ctx)
+	r.guard.run(ctx)
+}

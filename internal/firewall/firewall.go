@@ -29,6 +29,7 @@ type Room struct {
 	rules         resource.Kind[Rule]
 	nat           resource.Kind[NATRule]
 	kernel        kernel
+	guard         *guard
 	log           *Log
 	resolver      *resolver
 	hits          *hits
@@ -75,7 +76,7 @@ type Way struct {
 // New builds the room.
 func New(k *kit.Kit, d Deps) *Room {
 	r := &Room{Kit: k, deps: d}
-	r.resolver, r.hits = newResolver(r), newHits(r)
+	r.guard, r.resolver, r.hits = newGuard(r), newResolver(r), newHits(r)
 	r.log = NewLog(k.Host, r.linkNames, r.kernel.action, k.Clock, k.Log)
 	r.zones, r.addresses, r.addressGroups = r.zoneKind(), r.addressKind(), r.addressGroupKind()
 	r.services, r.serviceGroups, r.rules, r.nat = r.serviceKind(), r.serviceGroupKind(), r.ruleKind(), r.natKind()
@@ -101,9 +102,12 @@ func (r *Room) Mount() {
 	r.mountInsights()
 }
 
-// Run resolves names, counts hits and reads the packet log until the context ends.
+// Run guards the table, resolves names, counts hits and reads the packet log until the context ends.
 func (r *Room) Run(ctx context.Context) {
 	var jobs sync.WaitGroup
+	jobs.Go(func() { r.guard.run(ctx) })
+	jobs.Go(func() { r.guard.listen(ctx) })
+	jobs.Go(func() { r.guard.tell(ctx) })
 	jobs.Go(func() { r.resolver.run(ctx) })
 	jobs.Go(func() { r.hits.run(ctx) })
 	jobs.Go(func() { r.log.Run(ctx) })

@@ -76,8 +76,8 @@ func (h *hits) collect(ctx context.Context) error {
 	}
 	now := h.room.Clock.Now()
 	h.looked = now
-	seen := make(map[string]host.FilterCounter, len(counters))
-	for _, c := range counters {
+	seen := make(map[string]host.FilterCounter, len(counters.List))
+	for _, c := range counters.List {
 		seen[c.Tag] = c
 		id, err := uuid.Parse(c.Tag)
 		if err != nil {
@@ -221,8 +221,8 @@ func (r *Room) counts(ctx context.Context) ([]Count, error) {
 	if err != nil {
 		return nil, fault.Wrap(fault.Unavailable, err, "the packet filter's counters cannot be read: %s", err)
 	}
-	list := make([]Count, 0, len(read))
-	for _, x := range read {
+	list := make([]Count, 0, len(read.List))
+	for _, x := range read.List {
 		if id, err := uuid.Parse(x.Tag); err == nil {
 			list = append(list, Count{id, x.Packets, x.Bytes})
 		}

@@ -95,7 +95,7 @@ func TestHitsOfAnEarlierProcess(t *testing.T) {
 	h := newHits(&Room{Kit: &kit.Kit{Host: machine, Clock: clock.Real}})
 	const id = "01890000-0000-7000-8000-00000000000a"
 	for _, x := range []struct{ counted, pending uint64 }{{1000, 0}, {1007, 7}, {3, 10}} {
-		machine.SetCounters(host.FilterCounter{Tag: id, Packets: x.counted, Bytes: x.counted})
+		machine.SetCounters("one", host.FilterCounter{Tag: id, Packets: x.counted, Bytes: x.counted})
 		if err := h.collect(t.Context()); err != nil {
 			t.Fatal(err)
 		}

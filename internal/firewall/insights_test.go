@@ -108,7 +108,7 @@ func TestHitsAreCountedAcrossTables(t *testing.T) {
 	off := o.make(t, "/firewall/rules", map[string]any{"name": "off", "action": "accept"})
 	const nat = "01890000-0000-7000-8000-00000000000a"
 	count := func(n uint64) {
-		o.Machine.SetCounters(host.FilterCounter{Tag: used, Packets: n, Bytes: n * 100}, host.FilterCounter{Tag: idle}, host.FilterCounter{Tag: off}, host.FilterCounter{Tag: nat, Packets: n})
+		o.Machine.SetCounters("one", host.FilterCounter{Tag: used, Packets: n, Bytes: n * 100}, host.FilterCounter{Tag: idle}, host.FilterCounter{Tag: off}, host.FilterCounter{Tag: nat, Packets: n})
 	}
 	type row struct {
 		packets, bytes int64
@@ -207,7 +207,7 @@ func TestHitsDoNotWaitForTransactions(t *testing.T) {
 	if err := o.room.SampleHits(t.Context()); err != nil { // from here on the table's counts are this process's
 		t.Fatal(err)
 	}
-	o.Machine.SetCounters(host.FilterCounter{Tag: busy, Packets: 4, Bytes: 4}, host.FilterCounter{Tag: free, Packets: 2, Bytes: 2})
+	o.Machine.SetCounters("one", host.FilterCounter{Tag: busy, Packets: 4, Bytes: 4}, host.FilterCounter{Tag: free, Packets: 2, Bytes: 2})
 	held := func() (n int64) {
 		t.Helper()
 		if err := o.DB.QueryRow(t.Context(), `SELECT coalesce(sum(packets), 0) FROM firewall_rule_hits`).Scan(&n); err != nil {

@@ -29,6 +29,7 @@ func bench(t *testing.T, vips ...elsewhere) (*kittest.Bench, *network.Room) {
 		links = append(links, host.Link{Index: i + 2, Name: fmt.Sprintf("eth%d", i), Kind: "device", Type: "ether", MTU: 1500, Flags: []string{"UP", "LOWER_UP"}, AcceptRA: 1})
 	}
 	b.Machine.SetLinks(links...)
+	b.Machine.SetFilter(host.FilterState{Present: true}, "")
 	b.Machine.SetRouteTables(map[string]uint32{"main": 254, "local": 255, "default": 253, "isp": 100, "trap": 255})
 	room := network.New(b.Kit, network.Deps{VIPsElsewhere: func() bool { return len(vips) > 0 }})
 	room.Mount()

@@ -160,7 +160,7 @@ func TestPlan(t *testing.T) {
 		}},
 	} {
 		t.Run(x.name, func(t *testing.T) {
-			x.live.Tables = tables
+			x.live.Tables, x.live.Filtered = tables, true
 			if x.live.Forwarding == (host.Forwarding{}) {
 				x.live.Forwarding = routers
 			}

@@ -236,16 +236,20 @@ func (s *System) Forwarding(ctx context.Context) (Forwarding, error) {
 	return Forwarding{IPv4: on(forward4), IPv6: on(forward6), KeepsSecondaries: on(promote)}, ctx.Err()
 }
 
-// Forward makes the machine forward packets. What is on already is not written again.
-func (s *System) Forward(ctx context.Context) error {
+// Forward makes the machine forward packets, or stop. What is as it should be is not written again.
+func (s *System) Forward(ctx context.Context, on bool) error {
 	if err := s.managed(ctx); err != nil {
 		return err
 	}
-	for _, name := range []string{forward4, forward6, promote} {
-		if n, ok := setting(name); !ok || n != 0 {
+	for _, x := range []struct {
+		name string
+		on   bool
+	}{{forward4, on}, {forward6, on}, {promote, true}} {
+		n, ok := setting(x.name)
+		if !ok || (n != 0) == x.on {
 			continue
 		}
-		if err := setSetting(name, 1); err != nil {
+		if err := setSetting(x.name, map[bool]int{true: 1}[x.on]); err != nil {
 			return err
 		}
 	}

@@ -42,8 +42,8 @@ type Network interface {
 	RouteTo(ctx context.Context, dst, src netip.Addr, in string) (Way, error)
 	// Forwarding tells whether the machine forwards packets.
 	Forwarding(ctx context.Context) (Forwarding, error)
-	// Forward makes it do so.
-	Forward(ctx context.Context) error
+	// Forward makes it do so, or makes it stop. Either way it keeps the other addresses of a network when the first one goes.
+	Forward(ctx context.Context, on bool) error
 	// AcceptRouters lets a link learn its default route from routers even though the machine forwards.
 	AcceptRouters(ctx context.Context, link string) error
 }

@@ -66,7 +66,7 @@ func New() *Machine {
 		},
 		network: newNetwork(),
 	}
-	m.scripts[host.NftLoad] = m.load
+	m.scripts[host.NftLoad] = m.Load
 	for _, spec := range host.UnitSpecs() {
 		m.units[spec.Unit] = host.UnitState{Unit: spec.Unit, Installed: true, Active: "inactive"}
 	}

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -328,13 +329,13 @@ func (m *Machine) Forwarding(context.Context) (host.Forwarding, error) {
 	return m.network.forwarding, nil
 }
 
-func (m *Machine) Forward(context.Context) error {
+func (m *Machine) Forward(_ context.Context, on bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := m.write("forward", ""); err != nil {
+	if err := m.write("forward", strconv.FormatBool(on)); err != nil {
 		return err
 	}
-	m.network.forwarding = host.Forwarding{IPv4: true, IPv6: true, KeepsSecondaries: true}
+	m.network.forwarding = host.Forwarding{IPv4: on, IPv6: on, KeepsSecondaries: true}
 	return nil
 }
 
