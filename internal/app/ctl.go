@@ -197,13 +197,15 @@ func renderHere(ctx context.Context, cfg Config) (system.Rendered, error) {
 		return system.Rendered{}, err
 	}
 	out := system.Rendered{Errors: map[string]string{}}
-	// The network comes last: it forwards packets only when the packet filter is loaded.
-	components := slices.DeleteFunc(slices.Clone(k.Engine.Components()), func(id apply.ID) bool { return id == apply.Network })
-	for _, id := range append(components, apply.Network) {
-		if s := k.Engine.Pass(ctx, id); s.State == apply.Live {
-			out.Rendered = append(out.Rendered, string(id))
+	for _, id := range k.Engine.Components() {
+		k.Engine.Pass(ctx, id)
+	}
+	k.Engine.Pass(ctx, apply.Network) // once more, for it forwards packets only when the packet filter is loaded
+	for _, s := range k.Engine.Statuses() {
+		if s.State == apply.Live {
+			out.Rendered = append(out.Rendered, string(s.Name))
 		} else {
-			out.Errors[string(id)] = s.LastError
+			out.Errors[string(s.Name)] = s.LastError
 		}
 	}
 	out.OK = len(out.Errors) == 0

@@ -55,7 +55,7 @@ func TestManagementPort(t *testing.T) {
 		t.Fatal(err)
 	}
 	log := slog.New(slog.DiscardHandler)
-	management := app.NewManagement(machine, log, func() {})
+	management := app.NewManagement(machine, log, func() bool { return true }, func() {})
 	port := httpd.NewPort(address)
 	if err := management.Open(t.Context(), port); err != nil {
 		t.Fatal(err)
@@ -161,7 +161,7 @@ func TestForeignManagementPort(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	management := app.NewManagement(machine, slog.New(slog.DiscardHandler), func() {})
+	management := app.NewManagement(machine, slog.New(slog.DiscardHandler), func() bool { return true }, func() {})
 	port := httpd.NewPort(stranger.Addr().String())
 	defer port.Close()
 	if err := management.Open(t.Context(), port); err != nil || management.Holder() != "nobody" {
@@ -177,7 +177,7 @@ func TestForeignManagementPort(t *testing.T) {
 			t.Fatalf("the port belongs to %s", management.Holder())
 		}
 	}
-	if err := app.NewManagement(machine, slog.New(slog.DiscardHandler), func() {}).Open(t.Context(), httpd.NewPort("nonsense")); err == nil {
+	if err := app.NewManagement(machine, slog.New(slog.DiscardHandler), func() bool { return true }, func() {}).Open(t.Context(), httpd.NewPort("nonsense")); err == nil {
 		t.Error("a port that cannot be is no error")
 	}
 }

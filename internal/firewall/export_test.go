@@ -10,3 +10,9 @@ func (r *Room) Guard(ctx context.Context) {
 	go r.guard.listen(ctx)
 	r.guard.run(ctx)
 }
+
+// ForgetHits makes the process a new one, as far as hits go.
+func (r *Room) ForgetHits() { *r.hits = *newHits(r) }
+
+// KnownHits is how many totals are in memory.
+func (r *Room) KnownHits() int { return len(r.hits.totals) }

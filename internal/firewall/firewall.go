@@ -100,6 +100,7 @@ func (r *Room) Mount() {
 	r.log.Mount(r.Router)
 	r.mountExplain()
 	r.mountInsights()
+	r.mountCounters()
 }
 
 // Run guards the table, resolves names, counts hits and reads the packet log until the context ends.

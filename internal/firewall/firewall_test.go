@@ -82,6 +82,7 @@ func newHouse(t *testing.T) *house {
 			defer h.mu.Unlock()
 			return slices.Clone(h.names[name]), h.failure
 		},
+		Addresses: func(context.Context, db.Querier) ([]netip.Addr, error) { return nil, nil },
 	})
 	h.Room.Mount()
 	h.Resources.MountChangeSets()

@@ -55,8 +55,7 @@ func (r *Room) check(ctx context.Context, files []host.File) error {
 
 // replace puts the table in the place of the one that is there, in one transaction of the kernel.
 func (r *Room) replace(ctx context.Context, c Config, files []host.File) error {
-	replaced := r.hits.replacing(ctx)
-	if err := r.transact(ctx, files); err != nil {
+	if err := r.hits.across(ctx, func() error { return r.transact(ctx, files) }); err != nil {
 		return err
 	}
 	actions := make(map[uuid.UUID]string, len(c.Rules))
@@ -66,9 +65,8 @@ func (r *Room) replace(ctx context.Context, c Config, files []host.File) error {
 	r.kernel.mu.Lock()
 	r.kernel.actions = actions
 	r.kernel.mu.Unlock()
-	replaced()
 	for _, s := range skipped(c) {
-		r.Log.Warn("a NAT rule has no effect", "component", "packet-filter", "rule", s.ID, "err", s.Reason)
+		r.Log.Warn("a NAT rule has no effect", "component", "packet-filter", "rule", s.ID, "name", s.Name, "err", s.Reason)
 	}
 	return nil
 }

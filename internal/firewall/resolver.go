@@ -6,7 +6,10 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/db"
@@ -18,6 +21,8 @@ const (
 	resolveEvery = time.Minute
 	// resolveWithin bounds one answer of the DNS.
 	resolveWithin = 5 * time.Second
+	// resolveAtOnce is how many names are asked for at the same time, so that those nobody answers for do not delay the others.
+	resolveAtOnce = 8
 	// resolveMost is how many addresses a name may stand for.
 	resolveMost = 256
 )
@@ -59,20 +64,29 @@ func (v *resolver) pass(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	var mu sync.Mutex
 	var failures []error
 	changed := map[string][]value.Addr{}
+	var asking errgroup.Group
+	asking.SetLimit(resolveAtOnce)
 	for _, o := range objects {
 		if o.Kind != kindFQDN {
 			continue
 		}
-		answer, err := v.resolve(ctx, o.Value)
-		switch {
-		case err != nil:
-			failures = append(failures, err)
-		case !slices.Equal(answer, o.Resolved):
-			changed[o.Value] = answer
-		}
+		asking.Go(func() error {
+			answer, err := v.resolve(ctx, o.Value)
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err != nil:
+				failures = append(failures, err)
+			case !slices.Equal(answer, o.Resolved):
+				changed[o.Value] = answer
+			}
+			return nil
+		})
 	}
+	_ = asking.Wait() // the failures are kept apart: one does not end the rest
 	if len(changed) > 0 {
 		failures = append(failures, v.store(ctx, changed))
 	}
