@@ -376,7 +376,7 @@ func TestFW12Ranges(t *testing.T) {
 
 func TestFW13NAT(t *testing.T) {
 	h := newHouse(t)
-	v6 := h.create(t, "/nat-rules", map[string]any{"name": "v6", "kind": "dnat", "in_zone": "wan", "protocol": "tcp", "dst_port": 443, "target_address": "2001:db8::5", "target_port": 8443})
+	v6 := h.create(t, "/nat-rules", map[string]any{"name": "v6", "kind": "dnat", "in_zone": "wan", "protocol": "tcp", "dst_port": 443, "target_address": "2001:db8::5", "target_port": 8443, "takes_management_ports": true})
 	mixed := h.create(t, "/nat-rules", map[string]any{"name": "mixed", "kind": "dnat", "in_zone": "wan", "protocol": "tcp", "dst_port": 25, "src_cidr": "192.0.2.0/24", "target_address": "2001:db8::5"})
 	shift := h.create(t, "/nat-rules", map[string]any{"name": "shift", "kind": "dnat", "in_zone": "wan", "protocol": "tcp+udp", "dst_port": 8000, "dst_port_end": 8002, "target_address": "10.0.0.9", "target_port": 9000, "target_port_end": 9002})
 	out := h.create(t, "/nat-rules", map[string]any{"name": "out", "kind": "masquerade", "out_zone": "wan"})

@@ -5,6 +5,7 @@ package system
 import (
 	"context"
 	"net/http"
+	"strings"
 
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/host"
@@ -101,6 +102,7 @@ type Interface struct {
 	TxPackets uint64    `json:"tx_packets" doc:"Packets sent."`
 	RxDrop    uint64    `json:"rx_drop" doc:"Packets dropped on receipt."`
 	TxDrop    uint64    `json:"tx_drop" doc:"Packets dropped on sending."`
+	Tunnel    bool      `json:"tunnel" doc:"Whether the gateway has made it as a tunnel; its addresses are the tunnel's then."`
 	Error     string    `json:"error,omitzero" doc:"Why the interfaces are missing, when the kernel does not tell them. Then this is the only entry, and nothing else in it counts."`
 }
 
@@ -147,6 +149,7 @@ func (r *Room) mountHealth() {
 				list[i] = Interface{
 					Index: l.Index, Name: l.Name, Flags: l.Flags, MTU: l.MTU, LinkType: l.Type, Address: l.Address,
 					RxBytes: l.RxBytes, TxBytes: l.TxBytes, RxPackets: l.RxPackets, TxPackets: l.TxPackets, RxDrop: l.RxDrop, TxDrop: l.TxDrop,
+					Tunnel: strings.HasPrefix(l.Alias, host.OwnTunnel),
 				}
 				for _, a := range l.Addrs {
 					list[i].AddrInfo = append(list[i].AddrInfo, Address{Family: a.Family, Local: a.Local, PrefixLen: a.PrefixLen, Scope: a.Scope})

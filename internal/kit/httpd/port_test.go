@@ -3,6 +3,7 @@ package httpd_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -184,7 +185,7 @@ func TestPortWithoutIPv6(t *testing.T) {
 		}
 	}()
 	answers := func(host string) bool {
-		conn, err := net.DialTimeout("tcp", net.JoinHostPort(host, fmt.Sprint(number)), time.Second)
+		conn, err := net.DialTimeout("tcp", net.JoinHostPort(host, fmt.Sprint(number)), 10*time.Second)
 		if err == nil {
 			conn.Close()
 		}

@@ -1,6 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { useEffect, useSyncExternalStore } from 'react'
 import { http, unwrap } from '../../api/client'
+import { live } from '../../api/live'
 import type { Counter } from '../../api/types'
 
 const every = 2000
@@ -54,7 +55,7 @@ const history = new HitHistory()
 export function useCounters() {
   const { data, dataUpdatedAt } = useQuery({
     queryKey: ['firewall', 'counters'],
-    queryFn: () => unwrap(http.GET('/firewall/counters')),
+    queryFn: async () => live(await unwrap(http.GET('/firewall/counters'))),
     refetchInterval: every,
     structuralSharing: false,
   })
