@@ -37,8 +37,10 @@ type house struct {
 	defaults   []value.IfName
 	peers      []netip.Addr
 
-	mu      sync.Mutex
-	names   map[string][]netip.Addr
+	mu    sync.Mutex
+	names map[string][]netip.Addr
+	// dead, while there is one, is what names wait for that begin so.
+	dead    chan struct{}
 	failure error
 }
 
@@ -78,6 +80,12 @@ func newHouse(t *testing.T) *house {
 		Defaults:  func(context.Context, db.Querier) ([]value.IfName, error) { return h.defaults, nil },
 		Peers:     func(context.Context, db.Querier) ([]netip.Addr, error) { return h.peers, nil },
 		Resolve: func(_ context.Context, name string) ([]netip.Addr, error) {
+			h.mu.Lock()
+			dead := h.dead
+			h.mu.Unlock()
+			if dead != nil && strings.HasPrefix(name, "dead") {
+				<-dead
+			}
 			h.mu.Lock()
 			defer h.mu.Unlock()
 			return slices.Clone(h.names[name]), h.failure
@@ -702,6 +710,33 @@ func TestNamesAreResolvedInTheBackground(t *testing.T) {
 	if lines := readTable(t).with("gid:" + rule); len(lines) != 2 {
 		t.Errorf("%d lines: a name without addresses has to match nothing", len(lines))
 	}
+}
+
+// TestDeadNamesDoNotDelayOthers: while nobody answers for some names, the answers for others are taken.
+func TestDeadNamesDoNotDelayOthers(t *testing.T) {
+	h := newHouse(t)
+	h.answer("living.example", "192.0.2.1")
+	for _, name := range []string{"dead-1", "dead-2", "dead-3"} {
+		h.create(t, "/firewall/address-objects", map[string]any{"name": name, "kind": "fqdn", "value": name + ".example"})
+	}
+	id := h.create(t, "/firewall/address-objects", map[string]any{"name": "living", "kind": "fqdn", "value": "living.example"})
+	resolved := func(want string) {
+		t.Helper()
+		eventually(t, "living.example is "+want, func() bool {
+			var row struct{ Resolved []string }
+			h.Get(t, "/firewall/address-objects/"+id).Into(t, &row)
+			return slices.Equal(row.Resolved, []string{want})
+		})
+	}
+	resolved("192.0.2.1")
+	dead := make(chan struct{})
+	defer close(dead)
+	h.mu.Lock()
+	h.dead = dead
+	h.mu.Unlock()
+	h.answer("living.example", "192.0.2.2")
+	h.Room.ResolveNow()
+	resolved("192.0.2.2")
 }
 
 func TestAChangeThatIsNotStoredIsNotLive(t *testing.T) {

@@ -219,3 +219,31 @@ func TestHitsDoNotWaitForTransactions(t *testing.T) {
 		t.Fatalf("%d packets while a rule is held, %v", n, err)
 	}
 }
+
+// TestWideOpenRules: what lets everyone outside reach something inside is named.
+func TestWideOpenRules(t *testing.T) {
+	o := newOffice(t)
+	rule := func(name, from, to string, more ...any) {
+		body := map[string]any{"name": name, "src_zone": from, "dst_zone": to, "action": "accept"}
+		for i := 0; i < len(more); i += 2 {
+			body[more[i].(string)] = more[i+1]
+		}
+		o.make(t, "/firewall/rules", body)
+	}
+	rule("everything", "any", "any")
+	rule("wan to lan", "wan", "lan")
+	rule("any to lan, one machine", "any", "lan", "dst_kind", "cidr", "dst_cidr", "10.1.0.9/32")
+	rule("from one network", "wan", "lan", "src_kind", "cidr", "src_cidr", "198.51.100.0/24")
+	rule("lan to wan", "lan", "wan")
+	rule("wan to the gateway", "wan", "self")
+	rule("dropped", "wan", "lan", "action", "drop")
+	rule("off", "wan", "lan", "enabled", false)
+	var names []string
+	for _, w := range o.insights(t, "").WideOpen {
+		names = append(names, w.Name+": "+w.SrcZone.String()+" to "+w.DstZone.String())
+	}
+	want := []string{"everything: any to any", "wan to lan: wan to lan", "any to lan, one machine: any to lan"}
+	if !slices.Equal(names, want) {
+		t.Errorf("%q", names)
+	}
+}

@@ -22,16 +22,18 @@ type Machine struct {
 	runs      map[host.Command]int
 	facts     host.Facts
 	resources host.Resources
-	network   network
-	tunnels   tunnels
-	filter    filter
-	proxy     proxy
-	squid     squid
-	leases    leaseServer
-	resolver  resolver
-	radius    radius
-	logs      map[host.Log][]byte
-	trims     map[host.Log]int
+	// unmeasured is why the resources cannot be read.
+	unmeasured error
+	network    network
+	tunnels    tunnels
+	filter     filter
+	proxy      proxy
+	squid      squid
+	leases     leaseServer
+	resolver   resolver
+	radius     radius
+	logs       map[host.Log][]byte
+	trims      map[host.Log]int
 }
 
 type verb struct {
@@ -82,7 +84,7 @@ func (m *Machine) Facts() host.Facts {
 func (m *Machine) Resources() (host.Resources, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.resources, nil
+	return m.resources, m.unmeasured
 }
 
 // SetFacts sets who the machine is.
@@ -90,6 +92,13 @@ func (m *Machine) SetFacts(f host.Facts) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.facts = f
+}
+
+// FailResources makes the load of the machine unreadable; nil makes it well again.
+func (m *Machine) FailResources(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.unmeasured = err
 }
 
 // SetResources sets the load of the machine.
