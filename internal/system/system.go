@@ -102,7 +102,7 @@ type Interface struct {
 	TxPackets uint64    `json:"tx_packets" doc:"Packets sent."`
 	RxDrop    uint64    `json:"rx_drop" doc:"Packets dropped on receipt."`
 	TxDrop    uint64    `json:"tx_drop" doc:"Packets dropped on sending."`
-	Tunnel    bool      `json:"tunnel" doc:"Whether the gateway has made it as a tunnel; its addresses are the tunnel's then."`
+	Tunnel    bool      `json:"tunnel,omitzero" doc:"Whether the gateway has made it as a tunnel; its addresses are the tunnel's then."`
 	Error     string    `json:"error,omitzero" doc:"Why the interfaces are missing, when the kernel does not tell them. Then this is the only entry, and nothing else in it counts."`
 }
 

@@ -46,7 +46,6 @@ export const plug = (ifname: string, part: Partial<LiveLink> = {}): LiveLink => 
   tx_packets: 0,
   rx_drop: 0,
   tx_drop: 0,
-  tunnel: false,
   ...part,
 })
 
