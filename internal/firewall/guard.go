@@ -103,10 +103,11 @@ func (g *guard) look(ctx context.Context) {
 		return // not our packet filter
 	case err == nil && !state.Present:
 		g.stop(ctx)
-		err = g.room.restore(ctx)
+		_, err = g.room.restore(ctx)
 	case err != nil && !g.present:
 		// Nothing is known: a table that is loaded twice does no harm.
-		err = errors.Join(err, g.room.restore(ctx))
+		loaded, failed := g.room.restore(ctx)
+		g.present, err = loaded, errors.Join(err, failed)
 	}
 	g.say(ctx, err)
 	if state, err := g.room.Host.FilterState(ctx); err == nil && state.Present {
@@ -159,19 +160,20 @@ func (g *guard) resume(ctx context.Context) {
 	}
 }
 
-// restore loads the table that was kept, unless there is one. On a new gateway nothing was kept.
-func (r *Room) restore(ctx context.Context) error {
+// restore loads the table that was kept, unless there is one, and tells whether there is one then. On a new gateway nothing was
+// kept.
+func (r *Room) restore(ctx context.Context) (loaded bool, err error) {
 	r.kernel.loading.Lock()
 	defer r.kernel.loading.Unlock()
 	if state, err := r.Host.FilterState(ctx); err == nil && state.Present {
-		return nil // someone else was faster
+		return true, nil // someone else was faster
 	}
 	kept, err := r.Host.Read(host.PacketFilterTable)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return false, nil
 	}
 	if err == nil {
 		_, err = r.Host.Run(ctx, host.NftLoad, host.Input{Staged: []host.File{{Place: host.PacketFilterTable, Content: kept}}})
 	}
-	return err
+	return err == nil, err
 }

@@ -164,3 +164,27 @@ func TestTheTableIsBackAtOnce(t *testing.T) {
 		t.Errorf("took %s", took)
 	}
 }
+
+// TestATableThatCannotBeLookedAtStays: what cannot be proved is said, and no older table takes its place.
+func TestATableThatCannotBeLookedAtStays(t *testing.T) {
+	o := newOffice(t)
+	o.Machine.Script(host.NftLoad, func(ctx context.Context, in host.Input) (host.Output, error) {
+		defer o.Machine.FailFilter(errors.New("netlink is away"))
+		return o.Machine.Load(ctx, in)
+	})
+	var row struct{ ID string }
+	a := o.Do(t, "admin", "POST", "/firewall/rules", map[string]any{"name": "new", "action": "accept"}).Want(t, 201)
+	a.Into(t, &row)
+	if got := a.Header.Get("Gateway-Apply"); got != "packet-filter=degraded" {
+		t.Errorf("%s", got)
+	}
+	file, err := o.Machine.Read(host.PacketFilterTable)
+	if err != nil || !strings.Contains(string(file), row.ID) || o.Machine.Runs(host.NftLoad) != 2 {
+		t.Errorf("%v, %d loads, %s", err, o.Machine.Runs(host.NftLoad), file)
+	}
+	o.Machine.Script(host.NftLoad, o.Machine.Load)
+	o.Machine.FailFilter(nil)
+	if s := o.Engine.Refresh(t.Context(), "packet-filter", false); s.State != "live" {
+		t.Errorf("%+v", s)
+	}
+}

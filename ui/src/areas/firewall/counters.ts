@@ -1,7 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import { useEffect, useSyncExternalStore } from 'react'
 import { http, unwrap } from '../../api/client'
-import { live } from '../../api/live'
 import type { Counter } from '../../api/types'
 
 const every = 2000
@@ -55,12 +54,12 @@ const history = new HitHistory()
 export function useCounters() {
   const { data, dataUpdatedAt } = useQuery({
     queryKey: ['firewall', 'counters'],
-    queryFn: async () => live(await unwrap(http.GET('/firewall/counters'))),
+    queryFn: () => unwrap(http.GET('/firewall/counters')),
     refetchInterval: every,
     structuralSharing: false,
   })
   useEffect(() => {
-    if (data) history.push(data, dataUpdatedAt)
+    if (data && !data[0]?.error) history.push(data, dataUpdatedAt)
   }, [data, dataUpdatedAt])
 }
 
