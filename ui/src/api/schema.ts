@@ -7411,7 +7411,7 @@ export interface components {
              */
             rx_packets: number;
             /** @description Whether the gateway has made it as a tunnel; its addresses are the tunnel's then. */
-            tunnel: boolean;
+            tunnel?: boolean;
             /**
              * Format: int64
              * @description Bytes sent.
