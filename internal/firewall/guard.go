@@ -135,7 +135,7 @@ func (g *guard) stop(ctx context.Context) {
 		notify(g.moved)
 	}
 	f, err := g.room.Host.Forwarding(ctx)
-	if err != nil || !f.IPv4 && !f.IPv6 {
+	if err != nil || !f.Any() {
 		return
 	}
 	if err := g.room.Host.Forward(ctx, false); err != nil {

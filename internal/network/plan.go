@@ -155,7 +155,7 @@ func (p *planner) forwarding() {
 	case p.live.FilterErr != nil:
 		p.problem("Forwarding stays as it is, because the packet filter cannot be read: %s.", p.live.FilterErr)
 	case !p.live.Filtered:
-		if f.IPv4 || f.IPv6 {
+		if f.Any() {
 			p.step(Step{Verb: stopForwarding})
 		}
 		p.problem("The gateway does not forward packets, because the packet filter is not loaded.")

@@ -233,7 +233,8 @@ func acceptRA(link string) int {
 // Forwarding tells whether the machine forwards packets. A kernel without IPv6 has nothing to turn on.
 func (s *System) Forwarding(ctx context.Context) (Forwarding, error) {
 	on := func(name string) bool { n, ok := setting(name); return !ok || n != 0 }
-	return Forwarding{IPv4: on(forward4), IPv6: on(forward6), KeepsSecondaries: on(promote)}, ctx.Err()
+	_, ipv6 := setting(forward6)
+	return Forwarding{IPv4: on(forward4), IPv6: on(forward6), NoIPv6: !ipv6, KeepsSecondaries: on(promote)}, ctx.Err()
 }
 
 // Forward makes the machine forward packets, or stop. What is as it should be is not written again.
@@ -241,15 +242,19 @@ func (s *System) Forward(ctx context.Context, on bool) error {
 	if err := s.managed(ctx); err != nil {
 		return err
 	}
+	want := 0
+	if on {
+		want = 1
+	}
 	for _, x := range []struct {
 		name string
-		on   bool
-	}{{forward4, on}, {forward6, on}, {promote, true}} {
+		want int
+	}{{forward4, want}, {forward6, want}, {promote, 1}} {
 		n, ok := setting(x.name)
-		if !ok || (n != 0) == x.on {
+		if !ok || (n != 0) == (x.want != 0) {
 			continue
 		}
-		if err := setSetting(x.name, map[bool]int{true: 1}[x.on]); err != nil {
+		if err := setSetting(x.name, x.want); err != nil {
 			return err
 		}
 	}

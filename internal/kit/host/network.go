@@ -178,5 +178,10 @@ type Way struct {
 type Forwarding struct {
 	IPv4, IPv6 bool
 	// KeepsSecondaries: an address survives when the first one of its network is removed.
+	// NoIPv6 says that the kernel has none; IPv6 is true then, for there is nothing to turn on.
+	NoIPv6           bool
 	KeepsSecondaries bool
 }
+
+// Any tells whether packets of some family are forwarded.
+func (f Forwarding) Any() bool { return f.IPv4 || f.IPv6 && !f.NoIPv6 }
