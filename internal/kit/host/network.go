@@ -177,9 +177,9 @@ type Way struct {
 // Forwarding is what makes a machine a router.
 type Forwarding struct {
 	IPv4, IPv6 bool
-	// KeepsSecondaries: an address survives when the first one of its network is removed.
 	// NoIPv6 says that the kernel has none; IPv6 is true then, for there is nothing to turn on.
-	NoIPv6           bool
+	NoIPv6 bool
+	// KeepsSecondaries: an address survives when the first one of its network is removed.
 	KeepsSecondaries bool
 }
 
