@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"edge.internal/gateway/internal/kit/history"
+	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/httpd"
 )
 
@@ -83,9 +84,6 @@ type Status struct {
 	Error          string `json:"error" doc:"Why it could not be asked; empty when it could."`
 }
 
-// askWithin is how long a read may wait for HAProxy.
-const askWithin = 2 * time.Second
-
 func (r *Room) mountStats() {
 	httpd.Handle(r.Router, http.MethodGet, "/proxy/stats", httpd.Read.Offline(), httpd.Doc{ID: "proxy.stats", Tag: "proxy", Summary: "What the proxy has done so far"},
 		func(c *httpd.Call, _ struct{}) (Stats, error) {
@@ -104,7 +102,7 @@ func (r *Room) mountStats() {
 }
 
 func (r *Room) status(ctx context.Context) Status {
-	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	ctx, cancel := host.Asking(ctx)
 	defer cancel()
 	f := r.capabilities(ctx)
 	s := Status{Version: f.Version, HTTP3: f.QUIC, Management: r.deps.Management(), Reloads: r.reloads.Load(), RuntimeChanges: r.changes.Load()}
@@ -126,7 +124,7 @@ func (r *Room) status(ctx context.Context) Status {
 // tables of the rate limits.
 func (r *Room) stats(ctx context.Context) (Stats, error) {
 	s := Stats{Backends: []BackendStats{}, Frontends: []FrontendStats{}}
-	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	ctx, cancel := host.Asking(ctx)
 	defer cancel()
 	answers, err := r.Host.ProxyAsk(ctx, ask("show", "stat"))
 	if err != nil {

@@ -70,8 +70,22 @@ func TestServicesThatHang(t *testing.T) {
 	b := bench(t)
 	b.Machine.Hang(true)
 	defer b.Machine.Hang(false)
-	if a := b.Get(t, "/system/services").Want(t, 200); !strings.Contains(string(a.Data), "no answer within two seconds") {
+	if a := b.Get(t, "/system/services").Want(t, 200); !strings.Contains(string(a.Data), "there was no answer in time") {
 		t.Errorf("%s", a.Data)
+	}
+}
+
+// TestLiveStateSaysWhatIsMissing: a machine that does not answer is told of within the answer.
+func TestLiveStateSaysWhatIsMissing(t *testing.T) {
+	b := bench(t)
+	b.Machine.FailNetwork(errors.New("netlink is away"))
+	b.Machine.FailResources(errors.New("no /proc"))
+	var resources struct{ Error string }
+	b.Do(t, "viewer", http.MethodGet, "/system/resources", nil).Want(t, 200).Into(t, &resources)
+	var links []struct{ Error string }
+	b.Do(t, "viewer", http.MethodGet, "/system/interfaces", nil).Want(t, 200).Into(t, &links)
+	if resources.Error != "The machine's load cannot be read." || len(links) != 1 || links[0].Error != "The kernel's interfaces cannot be read." {
+		t.Errorf("%+v %+v", resources, links)
 	}
 }
 

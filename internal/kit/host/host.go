@@ -40,14 +40,6 @@ type Machine interface {
 	Resources() (Resources, error)
 }
 
-// askWithin is how long a read of live state may wait for a daemon or the kernel.
-const askWithin = 2 * time.Second
-
-// Asking bounds a read of live state: it answers with what it has, and never hangs.
-func Asking(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, askWithin, errors.New("no answer within two seconds"))
-}
-
 // Files reads and replaces the files of the closed list of places.
 type Files interface {
 	// Read returns the content of a place; a missing file is fs.ErrNotExist.

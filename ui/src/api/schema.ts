@@ -1127,10 +1127,27 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What the kernel counted for each rule since the rules were last applied */
+        /** What the kernel counted for each rule, since the rules were last applied and in total */
         get: operations["firewall.counters"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/firewall/counters/reset": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Let the totals of the counters begin again */
+        post: operations["firewall.counters.reset"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1161,7 +1178,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Rules that deserve a look: unused, shadowed, duplicate, without effect */
+        /** Rules that deserve a look: unused, shadowed, duplicate, without effect, wide open */
         get: operations["firewall.insights"];
         put?: never;
         post?: never;
@@ -4441,6 +4458,8 @@ export interface components {
              * @description Their bytes.
              */
             bytes: number;
+            /** @description Why the kernel's counters are missing; empty when they are there. */
+            error: string;
             /**
              * Format: int64
              * @description Packets that matched since the rules were last applied.
@@ -4448,6 +4467,24 @@ export interface components {
             packets: number;
             /** @description Which rule or NAT rule. */
             rule_id: string;
+            /**
+             * Format: int64
+             * @description Their bytes.
+             */
+            total_bytes: number;
+            /**
+             * Format: int64
+             * @description Packets that matched since the rule was made or its totals were reset.
+             */
+            total_packets: number;
+        };
+        FirewallCounterReset: {
+            /** @description Which rule or NAT rule; without one, all. */
+            rule_id: string;
+        };
+        FirewallCounterResetInput: {
+            /** @description Which rule or NAT rule; without one, all. */
+            rule_id?: string;
         };
         FirewallDecidedBy: {
             /**
@@ -4505,6 +4542,8 @@ export interface components {
             skipped: components["schemas"]["FirewallSkipped"][];
             /** @description Enabled rules that no packet matched for unused_days, by when they were last hit. */
             unused: components["schemas"]["FirewallUnused"][];
+            /** @description Enabled rules that open the inside to the outside: they accept from any or wan, whatever the source, to any or lan. */
+            wide_open: components["schemas"]["FirewallWideOpen"][];
         };
         FirewallLogEvent: {
             /** @description What was done with the packet: accept, drop or reject; empty when the rule was not known. */
@@ -4628,6 +4667,8 @@ export interface components {
              * @example 192.0.2.0/24
              */
             src_cidr: string;
+            /** @description Whether a dnat rule may redirect ports that the gateway is managed by: tcp 22, tcp 443 and udp 443 of its own addresses. The management port 3443 is never redirected. */
+            takes_management_ports: boolean;
             /**
              * @description The new address, for dnat and snat.
              * @example 192.0.2.1
@@ -4708,6 +4749,8 @@ export interface components {
              * @example 192.0.2.0/24
              */
             src_cidr?: string;
+            /** @description Whether a dnat rule may redirect ports that the gateway is managed by: tcp 22, tcp 443 and udp 443 of its own addresses. The management port 3443 is never redirected. */
+            takes_management_ports?: boolean;
             /**
              * @description The new address, for dnat and snat.
              * @example 192.0.2.1
@@ -4789,6 +4832,8 @@ export interface components {
              * @example 192.0.2.0/24
              */
             src_cidr?: string;
+            /** @description Whether a dnat rule may redirect ports that the gateway is managed by: tcp 22, tcp 443 and udp 443 of its own addresses. The management port 3443 is never redirected. */
+            takes_management_ports?: boolean;
             /**
              * @description The new address, for dnat and snat.
              * @example 192.0.2.1
@@ -5324,6 +5369,22 @@ export interface components {
             /** @description What uses it. */
             used_by: components["schemas"]["ResourceUser"][];
         };
+        FirewallWideOpen: {
+            /**
+             * @description Zone that it accepts to.
+             * @example lan
+             */
+            dst_zone: string;
+            /** @description Which rule. */
+            id: string;
+            /** @description Name of the rule. */
+            name: string;
+            /**
+             * @description Zone that it accepts from.
+             * @example lan
+             */
+            src_zone: string;
+        };
         FirewallZone: {
             /** @description Comes with the gateway: it can be neither renamed nor deleted. */
             readonly builtin: boolean;
@@ -5685,6 +5746,8 @@ export interface components {
             bond_mode: string | null;
             /** @description Whether it is connected to something. */
             carrier: boolean;
+            /** @description Why the links are missing, when the kernel does not tell them. Then this is the only entry, and nothing else in it counts. */
+            error?: string;
             /** @description The kernel's word for it, such as device, veth or bridge. */
             kind: string;
             /** @description Hardware address. */
@@ -5872,6 +5935,8 @@ export interface components {
             destination: string;
             /** @description The link it leaves by. */
             dev: string;
+            /** @description Why the routes are missing, when the kernel does not tell them. Then this is the only entry, and nothing else in it counts. */
+            error?: string;
             /**
              * @description Address family.
              * @enum {string}
@@ -7430,6 +7495,8 @@ export interface components {
             addr_info: components["schemas"]["SystemAddress"][];
             /** @description Hardware address. */
             address: string;
+            /** @description Why the interfaces are missing, when the kernel does not tell them. Then this is the only entry, and nothing else in it counts. */
+            error?: string;
             /** @description Flags such as UP and BROADCAST. */
             flags: string[];
             /**
@@ -7461,6 +7528,8 @@ export interface components {
              * @description Packets received.
              */
             rx_packets: number;
+            /** @description Whether the gateway has made it as a tunnel; its addresses are the tunnel's then. */
+            tunnel?: boolean;
             /**
              * Format: int64
              * @description Bytes sent.
@@ -7527,6 +7596,8 @@ export interface components {
              * @description Size of the root file system.
              */
             disk_total_bytes: number;
+            /** @description Why the numbers are missing; empty when they are there. */
+            error: string;
             /**
              * Format: double
              * @description Load average over a minute.
@@ -12228,6 +12299,45 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["FirewallCount"][];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "firewall.counters.reset": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["FirewallCounterResetInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["FirewallCounterReset"];
                         error: null;
                     };
                 };
