@@ -69,15 +69,15 @@ func (d *DB) wait(ctx context.Context, bound time.Duration) (waiting context.Con
 		return nil, nil, err
 	}
 	waiting, cancel := context.WithCancelCause(ctx)
+	away := context.AfterFunc(d.presence(), func() { cancel(errAway) })
+	late := func() bool { return false }
 	if bound > 0 {
-		timer := time.AfterFunc(bound, func() { cancel(errSlow) })
-		stop := cancel
-		cancel = func(cause error) { timer.Stop(); stop(cause) }
+		late = time.AfterFunc(bound, func() { cancel(errSlow) }).Stop
 	}
-	forget := context.AfterFunc(d.presence(), func() { cancel(errAway) })
 	return waiting, func(err error) error {
 		cause := context.Cause(waiting)
-		forget()
+		away()
+		late()
 		cancel(nil)
 		if err != nil && (errors.Is(cause, errSlow) || errors.Is(cause, errAway)) {
 			f := *fault.From(cause)

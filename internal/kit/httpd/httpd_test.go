@@ -356,6 +356,48 @@ func TestStreamsSendAHeartbeat(t *testing.T) {
 	}
 }
 
+// One user's streams cannot become so many that they burden the gateway; those that are closed make room.
+func TestTooManyStreams(t *testing.T) {
+	r, _ := router(t)
+	server := httptest.NewServer(r.Handler(r.App(app)))
+	defer server.Close()
+	dial := func(role string) (*websocket.Conn, int) {
+		t.Helper()
+		conn, res, err := websocket.Dial(t.Context(), server.URL+"/api/v1/counted", &websocket.DialOptions{HTTPHeader: http.Header{"Authorization": {"Bearer " + role}}})
+		if err != nil && res == nil {
+			t.Fatal(err)
+		}
+		return conn, res.StatusCode
+	}
+	var open []*websocket.Conn
+	for range 20 {
+		conn, status := dial("viewer")
+		if status != http.StatusSwitchingProtocols {
+			t.Fatalf("stream %d: %d", len(open)+1, status)
+		}
+		defer conn.CloseNow()
+		open = append(open, conn)
+	}
+	if _, status := dial("viewer"); status != http.StatusTooManyRequests {
+		t.Errorf("one more: %d", status)
+	}
+	conn, status := dial("admin")
+	if status != http.StatusSwitchingProtocols {
+		t.Fatalf("another user: %d", status)
+	}
+	defer conn.CloseNow()
+	open[0].CloseNow()
+	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		if conn, status := dial("viewer"); status == http.StatusSwitchingProtocols {
+			conn.CloseNow()
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatal("a stream that was closed makes no room")
+		}
+	}
+}
+
 func TestListeners(t *testing.T) {
 	r, _ := router(t)
 	dir := t.TempDir()
