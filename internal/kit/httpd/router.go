@@ -22,6 +22,7 @@ import (
 	"github.com/google/uuid"
 
 	"edge.internal/gateway/internal/kit/actor"
+	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/wire"
 )
@@ -97,6 +98,7 @@ type Router struct {
 	routes    []*Route
 	byPath    map[string]map[string]*Route
 	observe   func(route string, status int, d time.Duration)
+	streams   streams
 }
 
 // NewRouter makes an empty router.
@@ -307,6 +309,9 @@ func (r *Router) serve(route *Route, w http.ResponseWriter, req *http.Request) {
 func (r *Router) call(route *Route, w http.ResponseWriter, req *http.Request) error {
 	if !route.Policy.beforeSetup && !r.SetupDone() {
 		return fault.New(fault.SetupRequired, "the gateway is not set up yet: open /setup")
+	}
+	if !route.WebSock {
+		req = req.WithContext(db.Impatient(req.Context()))
 	}
 	c := &Call{Context: req.Context(), Request: req, response: w, status: route.Status}
 	if !route.Policy.public {

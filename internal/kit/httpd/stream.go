@@ -9,14 +9,13 @@ import (
 
 	"github.com/coder/websocket"
 
+	"edge.internal/gateway/internal/kit/check"
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/wire"
 )
 
 const (
 	pingEvery = 30 * time.Second
-	// sessionEvery is how soon a stream notices that its session has ended.
-	sessionEvery = 3 * time.Second
 	// sendWithin is how long a reader may take for one frame before it is given up.
 	sendWithin = 20 * time.Second
 )
@@ -35,9 +34,23 @@ func Stream[In, E any](r *Router, path string, p Policy, d Doc, follow func(ctx 
 			return fault.New(fault.Forbidden, "another site opened this stream")
 		}
 		var in In
-		if err := plan.read(c.Request, reflect.ValueOf(&in).Elem()); err != nil {
+		var alive heartbeat
+		var complaints check.List
+		err := complaints.Merge(plan.read(c.Request, reflect.ValueOf(&in).Elem()))
+		if err == nil {
+			err = complaints.Merge(heartbeatPlan.read(c.Request, reflect.ValueOf(&alive).Elem()))
+		}
+		if err == nil {
+			err = complaints.Err()
+		}
+		if err != nil {
 			return err
 		}
+		leave, err := r.streams.enter(c.Actor.UserID)
+		if err != nil {
+			return err
+		}
+		defer leave()
 		conn, err := websocket.Accept(c.response, c.Request, &websocket.AcceptOptions{InsecureSkipVerify: true}) // the origin is checked above
 		if err != nil {
 			return nil // Accept has answered
@@ -46,20 +59,18 @@ func Stream[In, E any](r *Router, path string, p Policy, d Doc, follow func(ctx 
 		// The stream sends and never receives; reading answers pings and notices a reader that went away.
 		ctx, cancel := context.WithCancelCause(conn.CloseRead(c.Context))
 		defer cancel(nil)
-		go r.watch(ctx, cancel, conn, c.Request, p)
-		err = follow(ctx, in, func(e E) error {
-			b, err := wire.Encode(e)
-			if err != nil {
-				return err
-			}
-			sending, done := context.WithTimeout(ctx, sendWithin)
-			defer done()
-			return conn.Write(sending, websocket.MessageText, b)
-		})
+		defer r.streams.watch(r, c.Request, p, cancel)()
+		go ping(ctx, cancel, conn)
+		if alive.Seconds != nil {
+			go alive.run(ctx, conn)
+		}
+		err = follow(ctx, in, func(e E) error { return sendFrame(ctx, conn, e) })
 		code, reason := websocket.StatusGoingAway, "the gateway is stopping"
 		switch cause := context.Cause(ctx); {
 		case errors.Is(cause, errSessionOver):
 			code, reason = websocket.StatusPolicyViolation, cause.Error()
+		case errors.Is(cause, errUnjudged):
+			code, reason = websocket.StatusTryAgainLater, cause.Error()
 		case ctx.Err() == nil && err != nil:
 			code, reason = websocket.StatusInternalError, "the stream has failed"
 			r.Log.Warn("stream failed", "path", path, "err", err)
@@ -69,33 +80,63 @@ func Stream[In, E any](r *Router, path string, p Policy, d Doc, follow func(ctx 
 	})
 }
 
-var errSessionOver = errors.New("the session is over")
+// sendFrame sends one event. Frames are whole, whoever else sends meanwhile.
+func sendFrame(ctx context.Context, conn *websocket.Conn, event any) error {
+	b, err := wire.Encode(event)
+	if err != nil {
+		return err
+	}
+	sending, done := context.WithTimeout(ctx, sendWithin)
+	defer done()
+	return conn.Write(sending, websocket.MessageText, b)
+}
 
-// watch pings the reader, and ends the stream when the reader is gone or its session is over.
-func (r *Router) watch(ctx context.Context, cancel context.CancelCauseFunc, conn *websocket.Conn, req *http.Request, p Policy) {
-	ping, session := time.NewTicker(pingEvery), time.NewTicker(sessionEvery)
-	defer ping.Stop()
-	defer session.Stop()
+// heartbeat is the query parameter that every stream has. A browser's page does not see pings, so that it could not tell a
+// stream without events from one that is dead.
+type heartbeat struct {
+	Seconds *int `query:"heartbeat" doc:"Send a frame {\"heartbeat\": time} every so many seconds (1 to 60), beside the events. Without it there are no such frames."`
+}
+
+var heartbeatPlan = planFor(reflect.TypeFor[heartbeat]())
+
+// Validate says which intervals there are.
+func (h *heartbeat) Validate() error {
+	if h.Seconds != nil && (*h.Seconds < 1 || *h.Seconds > 60) {
+		return fault.Field("heartbeat", "must be between 1 and 60")
+	}
+	return nil
+}
+
+// run sends the frames until the stream ends.
+func (h *heartbeat) run(ctx context.Context, conn *websocket.Conn) {
+	every := time.NewTicker(time.Duration(*h.Seconds) * time.Second)
+	defer every.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-ping.C:
+		case <-every.C:
+			_ = sendFrame(ctx, conn, struct {
+				Heartbeat time.Time `json:"heartbeat"`
+			}{time.Now().UTC()}) // a connection that takes no frame is closed, which ends the context
+		}
+	}
+}
+
+// ping ends the stream when the reader is gone.
+func ping(ctx context.Context, cancel context.CancelCauseFunc, conn *websocket.Conn) {
+	every := time.NewTicker(pingEvery)
+	defer every.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-every.C:
 			pinging, done := context.WithTimeout(ctx, pingEvery)
 			err := conn.Ping(pinging)
 			done()
 			if err != nil {
 				cancel(err)
-				return
-			}
-		case <-session.C:
-			a, err := r.authenticate(req)
-			if err == nil {
-				err = p.allow(a)
-			}
-			// A database that went away for a moment does not end a session.
-			if err != nil && !fault.Is(err, fault.Unavailable) {
-				cancel(errSessionOver)
 				return
 			}
 		}

@@ -29,7 +29,8 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get?: never;
+        /** Show one's own API token; an admin sees anybody's */
+        get: operations["api-token.get"];
         put?: never;
         post?: never;
         /** Delete one's own API token; an admin deletes anybody's */
@@ -335,7 +336,8 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get?: never;
+        /** Show one's own passkey */
+        get: operations["auth.passkey.get"];
         put?: never;
         post?: never;
         /** Delete one's own passkey */
@@ -2876,6 +2878,11 @@ export interface components {
              * @enum {string}
              */
             role: "admin" | "viewer";
+            /**
+             * Format: date-time
+             * @description The same: a token is made and deleted, and never changed.
+             */
+            readonly updated_at: string;
             /** @description Address of the user whose it is. */
             readonly user: string;
             /** @description Whose it is. */
@@ -2905,6 +2912,23 @@ export interface components {
             issue_token?: boolean;
             /** @description The user's password. */
             password: string;
+        };
+        AccountEnded: {
+            /**
+             * Format: int64
+             * @description How many API tokens; none if the reset keeps them.
+             */
+            api_tokens: number;
+            /**
+             * Format: int64
+             * @description How many passkeys; none if the reset keeps them.
+             */
+            passkeys: number;
+            /**
+             * Format: int64
+             * @description How many sessions.
+             */
+            sessions: number;
         };
         AccountIdentity: {
             /**
@@ -2973,6 +2997,11 @@ export interface components {
             role: "admin" | "viewer";
             /** @description The token, for use as Bearer. It is not shown again. */
             token: string;
+            /**
+             * Format: date-time
+             * @description The same: a token is made and deleted, and never changed.
+             */
+            readonly updated_at: string;
             /** @description Address of the user whose it is. */
             readonly user: string;
             /** @description Whose it is. */
@@ -3081,6 +3110,11 @@ export interface components {
             last_used_at: string | null;
             /** @description What the user calls it. */
             name: string;
+            /**
+             * Format: date-time
+             * @description The same: a passkey is added and deleted, and never changed.
+             */
+            updated_at: string;
         };
         AccountPasskeyBeginInput: {
             /** @description What the first step answered. */
@@ -3118,6 +3152,10 @@ export interface components {
              * @example admin@example.net
              */
             email: string;
+            /** @description What the reset has ended; zero while it is pending. */
+            ended: components["schemas"]["AccountEnded"];
+            /** @description Whether the database is away. Until it is back, the new password is good for the system routes; then the database takes it over, and ends what was open, before anyone can log in. */
+            pending: boolean;
         };
         AccountSecondStepInput: {
             /** @description What the first step answered. */
@@ -6838,7 +6876,7 @@ export interface components {
             /** @description Id, made by the service. */
             readonly id: string;
             /**
-             * @description Name of the server. In the proxy, blanks and dots of it are underscores.
+             * @description Name of the server. In the proxy, its whitespace and dots are underscores.
              * @example web-1
              */
             name: string;
@@ -6871,7 +6909,7 @@ export interface components {
             /** @description Only used while every other server is down. */
             backup?: boolean;
             /**
-             * @description Name of the server. In the proxy, blanks and dots of it are underscores.
+             * @description Name of the server. In the proxy, its whitespace and dots are underscores.
              * @example web-1
              */
             name: string;
@@ -6899,7 +6937,7 @@ export interface components {
             /** @description Only used while every other server is down. */
             backup?: boolean;
             /**
-             * @description Name of the server. In the proxy, blanks and dots of it are underscores.
+             * @description Name of the server. In the proxy, its whitespace and dots are underscores.
              * @example web-1
              */
             name?: string;
@@ -7025,6 +7063,8 @@ export interface components {
              * @example switch-1
              */
             name: string;
+            /** @description Drop requests without a Message-Authenticator. Turn it off only for equipment that cannot sign: without it, an attacker on the path can forge a login (CVE-2024-3596). */
+            require_message_authenticator: boolean;
             /** @description Whether there is a secret. */
             readonly secret_configured: boolean;
             /**
@@ -7044,6 +7084,8 @@ export interface components {
              * @example switch-1
              */
             name: string;
+            /** @description Drop requests without a Message-Authenticator. Turn it off only for equipment that cannot sign: without it, an attacker on the path can forge a login (CVE-2024-3596). */
+            require_message_authenticator?: boolean;
             /** @description What it shares with the server: 1 to 128 bytes without control characters and backslashes. */
             secret: string;
         };
@@ -7058,6 +7100,8 @@ export interface components {
              * @example switch-1
              */
             name?: string;
+            /** @description Drop requests without a Message-Authenticator. Turn it off only for equipment that cannot sign: without it, an attacker on the path can forge a login (CVE-2024-3596). */
+            require_message_authenticator?: boolean;
             /** @description What it shares with the server: 1 to 128 bytes without control characters and backslashes. */
             secret?: string;
         };
@@ -7967,6 +8011,8 @@ export interface components {
             allowed_ips: string[];
             /** @description Where it was last heard from or is dialled, address:port; empty when that is not known. */
             endpoint: string;
+            /** @description Why WireGuard could not be asked about it; empty when it could. */
+            error: string;
             /** @description Name of the interface. */
             interface: string;
             /**
@@ -8118,6 +8164,44 @@ export interface operations {
             };
         };
     };
+    "api-token.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the token. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["AccountAPIToken"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
     "api-token.delete": {
         parameters: {
             query?: never;
@@ -8208,14 +8292,17 @@ export interface operations {
     };
     "audit.live": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Send a frame {"heartbeat": time} every so many seconds (1 to 60), beside the events. Without it there are no such frames. */
+                heartbeat?: number;
+            };
             header?: never;
             path?: never;
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description A WebSocket; each text frame is one of these. */
+            /** @description A WebSocket; each text frame is one of these, or the heartbeat that was asked for. */
             101: {
                 headers: {
                     [name: string]: unknown;
@@ -8768,6 +8855,44 @@ export interface operations {
         responses: {
             /** @description Done. */
             201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["AccountPasskey"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "auth.passkey.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the passkey. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -12269,6 +12394,8 @@ export interface operations {
                 action?: string;
                 /** @description How many events of the history at the most, 1 to 1000; 1000 when absent. */
                 limit?: number;
+                /** @description Send a frame {"heartbeat": time} every so many seconds (1 to 60), beside the events. Without it there are no such frames. */
+                heartbeat?: number;
             };
             header?: never;
             path?: never;
@@ -12276,7 +12403,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A WebSocket; each text frame is one of these. */
+            /** @description A WebSocket; each text frame is one of these, or the heartbeat that was asked for. */
             101: {
                 headers: {
                     [name: string]: unknown;
@@ -16672,14 +16799,17 @@ export interface operations {
     };
     "system.components.live": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Send a frame {"heartbeat": time} every so many seconds (1 to 60), beside the events. Without it there are no such frames. */
+                heartbeat?: number;
+            };
             header?: never;
             path?: never;
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description A WebSocket; each text frame is one of these. */
+            /** @description A WebSocket; each text frame is one of these, or the heartbeat that was asked for. */
             101: {
                 headers: {
                     [name: string]: unknown;
