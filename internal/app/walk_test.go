@@ -428,7 +428,6 @@ func TestSY04DatabaseAwayAtStart(t *testing.T) {
 	if err := d.Attach(t.Context(), schema.Migrations); err != nil {
 		t.Fatal(err)
 	}
-	h.call(t, offline, http.MethodGet, "/ntp/pools", nil).Want(t, 200) // as the user whom the admin has become
 	// What was done meanwhile is in the log now, as of when it was done.
 	if _, err := h.Audit.Deliver(t.Context()); err != nil {
 		t.Fatal(err)
@@ -441,6 +440,7 @@ func TestSY04DatabaseAwayAtStart(t *testing.T) {
 	if list, err := h.Audit.Search(t.Context(), audit.Filter{Action: "system.", To: away, Limit: 100}); err != nil || len(list) == 0 || list[0].Actor != adminEmail {
 		t.Errorf("%+v %v", list, err)
 	}
+	h.call(t, offline, http.MethodGet, "/ntp/pools", nil).Want(t, 200) // as the user whom the admin has become
 	admin := h.login(t, adminEmail)
 	h.call(t, admin, http.MethodGet, "/ntp/pools", nil).Want(t, 200)
 	h.call(t, admin, http.MethodPost, "/ntp/pools", `{"address":"a.example"}`).Want(t, 201)

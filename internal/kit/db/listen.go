@@ -37,7 +37,7 @@ func (d *DB) Listen(ctx context.Context, channel string, ready func(), heard fun
 func (d *DB) listener(ctx context.Context, channel string) (*pgx.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, listenWithin)
 	defer cancel()
-	conn, err := pgx.ConnectConfig(ctx, d.config)
+	conn, err := pgx.ConnectConfig(ctx, d.config.Copy())
 	if err != nil {
 		return nil, err
 	}

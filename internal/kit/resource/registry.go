@@ -92,8 +92,8 @@ type handler interface {
 	table() Table
 	isSingle() bool
 	adminOnly() bool
-	setsSecret(op Operation) bool
 	users(ctx context.Context, q db.Querier, column string, id uuid.UUID) ([]User, error)
+	setsSecret(op Operation) bool
 	feeds() []apply.ID
 	prepare(ctx context.Context, r *Registry, op *Operation) error
 	run(ctx context.Context, r *Registry, tx *db.Tx, op Operation) (Change, error)
@@ -530,13 +530,13 @@ func (k *Kind[T]) feeds() []apply.ID { return k.Feeds }
 
 func (k *Kind[T]) adminOnly() bool { return k.AdminOnly }
 
+func (k *Kind[T]) isSingle() bool { return k.single }
+
 // setsSecret tells whether an operation gives a field that no answer shows.
 func (k *Kind[T]) setsSecret(op Operation) bool {
 	given := wire.Given(op.Body)
 	return slices.ContainsFunc(wire.Fields(reflect.TypeFor[T]()), func(f wire.Field) bool { return f.Secret && given[f.Name] })
 }
-
-func (k *Kind[T]) isSingle() bool { return k.single }
 
 func (k *Kind[T]) table() Table {
 	t := Table{Kind: k.Name, Name: k.Table, Local: k.Local}
