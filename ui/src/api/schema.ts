@@ -3505,10 +3505,10 @@ export interface components {
         };
         CertificateFinding: {
             /**
-             * @description What was looked at.
+             * @description What was looked at. acme is whether certificates are ordered at all.
              * @enum {string}
              */
-            check: "directory" | "account" | "dns" | "caa" | "connection" | "provider";
+            check: "acme" | "directory" | "account" | "dns" | "caa" | "connection" | "provider";
             /** @description What was found, and what to do about it. */
             detail: string;
             /** @description The name; empty for what concerns all. */
