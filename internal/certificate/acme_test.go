@@ -747,7 +747,7 @@ func TestPreflight(t *testing.T) {
 		return certificate.Finding{}
 	}
 	good := check([]string{"www.example.net", "allowed.example.net"}, "http-01")
-	if !good.OK || len(good.Findings) != 8 || !strings.Contains(find(good, "www.example.net", "connection").Detail, "answered by this gateway") || !strings.Contains(find(good, "", "account").Detail, "terms") {
+	if !good.OK || len(good.Findings) != 9 || find(good, "", "acme").Detail != "ACME is on." || !strings.Contains(find(good, "www.example.net", "connection").Detail, "Port 80 is answered by this gateway.") || !strings.Contains(find(good, "", "account").Detail, "terms") {
 		t.Errorf("%+v", good)
 	}
 	for _, c := range []struct {
@@ -757,12 +757,12 @@ func TestPreflight(t *testing.T) {
 	}{
 		{"nowhere.example.net", "http-01", "dns", false, "no A or AAAA record"},
 		{"elsewhere.example.net", "http-01", "dns", true, "which this gateway does not have itself"},
-		{"elsewhere.example.net", "http-01", "connection", true, "could not check from inside"},
+		{"elsewhere.example.net", "http-01", "connection", true, "Could not check from inside"},
 		{"both.example.net", "http-01", "dns", false, "and elsewhere"},
 		{"forbidden.example.net", "http-01", "caa", false, "add one for pebble.example"},
 		{"allowed.example.net", "dns-01", "provider", true, "sets and removes records"},
 		{"*.allowed.example.net", "dns-01", "caa", false, "let nobody issue"},
-		{"www.example.org", "dns-01", "", false, "no DNS provider serves"},
+		{"www.example.org", "dns-01", "", false, "No DNS provider serves"},
 	} {
 		f := check([]string{c.name}, c.challenge)
 		name, what := c.name, c.check
@@ -781,6 +781,24 @@ func TestPreflight(t *testing.T) {
 	w.mu.Unlock()
 	if x := find(check([]string{"www.example.net"}, "http-01"), "", "directory"); x.OK || !strings.Contains(x.Detail, "is this machine itself") {
 		t.Errorf("%+v", x)
+	}
+	w.mu.Lock()
+	w.acme.Enabled = false
+	w.mu.Unlock()
+	if f := check([]string{"www.example.net"}, "http-01"); f.OK || find(f, "", "acme").OK || !strings.HasPrefix(find(f, "", "acme").Detail, "ACME is off") || !find(f, "www.example.net", "connection").OK {
+		t.Errorf("%+v", f)
+	}
+	// Name servers that do not answer are one finding, however many names there are.
+	w.mu.Lock()
+	w.acme.Enabled, w.silent = true, true
+	w.acme.DirectoryURL = value.Must[value.URL](w.ca.directory)
+	w.mu.Unlock()
+	for _, challenge := range []string{"http-01", "dns-01"} {
+		f := check([]string{"www.example.net", "shop.example.net", "allowed.example.net"}, challenge)
+		bad := slices.DeleteFunc(slices.Clone(f.Findings), func(x certificate.Finding) bool { return x.OK })
+		if f.OK || len(bad) != 1 || bad[0].Detail != "No name server answers ("+strangeAddr+":53): connection refused. Nothing else that needs the DNS was checked." {
+			t.Errorf("%s: %+v", challenge, f)
+		}
 	}
 	w.Do(t, "admin", "POST", "/certificates/preflight", map[string]any{"names": []string{"*.example.net"}, "challenge": "http-01"}).WantField(t, "challenge")
 	if len(w.all(t)) != 0 || w.Audited(t, "certificate.preflight") == 0 {

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/go-acme/lego/v5/challenge"
@@ -39,8 +40,10 @@ func ask(ctx context.Context, servers []string, name string, kind uint16) ([]dns
 	question := new(dns.Msg).SetQuestion(dns.Fqdn(name), kind)
 	question.SetEdns0(1232, false)
 	var failures []error
+	answered := false
 	for _, server := range servers {
 		answer, err := exchange(ctx, question, server)
+		answered = answered || err == nil
 		switch {
 		case err != nil:
 			failures = append(failures, err)
@@ -52,7 +55,33 @@ func ask(ctx context.Context, servers []string, name string, kind uint16) ([]dns
 			failures = append(failures, fmt.Errorf("%s answers %s", server, dns.RcodeToString[answer.Rcode]))
 		}
 	}
+	if !answered && len(failures) > 0 {
+		return nil, &silent{servers, failures[0]}
+	}
 	return nil, errors.Join(failures...)
+}
+
+// silent is the error of name servers of which none answers.
+type silent struct {
+	servers []string
+	why     error
+}
+
+func (s *silent) Error() string {
+	return fmt.Sprintf("no name server answers (%s): %s", strings.Join(s.servers, ", "), cause(s.why))
+}
+
+func (s *silent) Unwrap() error { return s.why }
+
+// cause is what is at the bottom of an error of the network, without the addresses around it.
+func cause(err error) string {
+	if errno, ok := errors.AsType[syscall.Errno](err); ok {
+		return errno.Error()
+	}
+	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
+		return "it takes too long"
+	}
+	return err.Error()
 }
 
 func exchange(ctx context.Context, question *dns.Msg, server string) (*dns.Msg, error) {

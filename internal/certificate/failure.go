@@ -76,7 +76,7 @@ func explainNetwork(err error) *failure {
 		return failed(failedAccount, "the certificate authority is not asked: %v", refused)
 	}
 	if asked, ok := errors.AsType[*url.Error](err); ok {
-		return failed(failedAccount, "the certificate authority cannot be reached: %v", asked.Err)
+		return failed(failedAccount, "the certificate authority cannot be reached: %s", cause(asked.Err))
 	}
 	if lost, ok := errors.AsType[*net.OpError](err); ok {
 		return failed(failedAccount, "the certificate authority cannot be reached: %v", lost)

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/go-acme/lego/v5/challenge/http01"
 	"github.com/go-acme/lego/v5/lego"
@@ -42,7 +44,7 @@ func (p *Preflight) order() *Certificate {
 // Finding is what a preflight found about a name.
 type Finding struct {
 	Name   string `json:"name" doc:"The name; empty for what concerns all."`
-	Check  string `json:"check" enum:"directory,account,dns,caa,connection,provider" doc:"What was looked at."`
+	Check  string `json:"check" enum:"acme,directory,account,dns,caa,connection,provider" doc:"What was looked at. acme is whether certificates are ordered at all."`
 	OK     bool   `json:"ok" doc:"Whether it is as it must be, as far as the gateway can see."`
 	Detail string `json:"detail" doc:"What was found, and what to do about it."`
 }
@@ -54,7 +56,7 @@ type Findings struct {
 }
 
 func (f *Findings) add(name, check string, ok bool, format string, args ...any) {
-	f.Findings = append(f.Findings, Finding{name, check, ok, printable(fmt.Sprintf(format, args...))})
+	f.Findings = append(f.Findings, Finding{name, check, ok, sentence(printable(fmt.Sprintf(format, args...)))})
 	f.OK = f.OK && ok
 }
 
@@ -70,24 +72,22 @@ func (r *Room) mountPreflight() {
 		})
 }
 
+// sentence is a text as a sentence.
+func sentence(text string) string {
+	first, size := utf8.DecodeRuneInString(text)
+	return string(unicode.ToUpper(first)) + strings.TrimRight(text[size:], ". ") + "."
+}
+
 func (r *Room) preflight(ctx context.Context, order *Certificate) Findings {
 	found := Findings{OK: true}
-	var identities []string
-	var client *lego.Client
-	err := r.safely(func() (err error) {
-		client, err = r.login(ctx, r.directory())
-		return err
-	})
-	switch {
-	case err == nil:
-		identities = client.GetServerMetadata().CaaIdentities
-		found.add("", "directory", true, "the certificate authority answers")
-		found.add("", "account", true, "%s", accountDetail(client))
-	case len(problems(err)) > 0:
-		found.add("", "directory", true, "the certificate authority answers")
-		found.add("", "account", false, "%s", explain(err, order.Challenge).sentence)
-	default:
-		found.add("", "directory", false, "%s", explain(err, order.Challenge).sentence)
+	// Name servers that do not answer are the cause of all that follows, and are told once.
+	silent := r.silence(ctx, order.Names[0].String())
+	if silent != nil {
+		found.add("", "dns", false, "%v. Nothing else that needs the DNS was checked", silent)
+	}
+	identities := r.preflightAuthority(ctx, &found, order, silent != nil)
+	if silent != nil {
+		return found
 	}
 	for _, n := range order.Names {
 		r.preflightCAA(ctx, &found, n, identities)
@@ -101,9 +101,45 @@ func (r *Room) preflight(ctx context.Context, order *Certificate) Findings {
 	return found
 }
 
+// preflightAuthority looks whether the certificate authority would take an order, and answers the names by which CAA records know
+// it. While the name servers are silent, that it cannot be found says nothing new.
+func (r *Room) preflightAuthority(ctx context.Context, found *Findings, order *Certificate, silent bool) (identities []string) {
+	if !r.deps.ACME().Enabled {
+		found.add("", "acme", false, "ACME is off, and nothing is ordered. Switch it on in the settings of the certificates")
+		return nil
+	}
+	found.add("", "acme", true, "ACME is on")
+	var client *lego.Client
+	err := r.safely(func() (err error) {
+		client, err = r.login(ctx, r.directory())
+		return err
+	})
+	_, unnamed := errors.AsType[*net.DNSError](err)
+	switch {
+	case err == nil:
+		found.add("", "directory", true, "the certificate authority answers")
+		found.add("", "account", true, "%s", accountDetail(client))
+		return client.GetServerMetadata().CaaIdentities
+	case unnamed && silent:
+	case len(problems(err)) > 0:
+		found.add("", "directory", true, "the certificate authority answers")
+		found.add("", "account", false, "%s", explain(err, order.Challenge).sentence)
+	default:
+		found.add("", "directory", false, "%s", explain(err, order.Challenge).sentence)
+	}
+	return nil
+}
+
+// silence says that no name server answers; nil when one does, whatever it says.
+func (r *Room) silence(ctx context.Context, name string) *silent {
+	_, err := ask(ctx, r.deps.Resolvers(), strings.TrimPrefix(name, "*."), dns.TypeCAA)
+	s, _ := errors.AsType[*silent](err)
+	return s
+}
+
 func accountDetail(client *lego.Client) string {
 	if terms := client.GetServerMetadata().TermsOfService; terms != "" {
-		return "there is an account, with which the terms of service are accepted: " + terms
+		return "there is an account with accepted terms of service (" + terms + ")"
 	}
 	return "there is an account"
 }
@@ -129,10 +165,10 @@ func (r *Room) preflightHTTP(ctx context.Context, found *Findings, name string) 
 	list, err := r.addresses(ctx, name)
 	switch {
 	case errors.Is(err, errNoName):
-		found.add(name, "dns", false, "there is no A or AAAA record: add one that leads to this gateway")
+		found.add(name, "dns", false, "there is no A or AAAA record: add one that points to this gateway")
 		return
 	case err != nil:
-		found.add(name, "dns", false, "the name servers of this machine do not answer: %v", err)
+		found.add(name, "dns", false, "%v", err)
 		return
 	}
 	own, err := r.ownAddresses(ctx)
@@ -143,11 +179,11 @@ func (r *Room) preflightHTTP(ctx context.Context, found *Findings, name string) 
 	ours, others := split(list, own)
 	switch {
 	case len(others) == 0:
-		found.add(name, "dns", true, "leads to this gateway (%s)", join(ours))
+		found.add(name, "dns", true, "points to this gateway (%s)", join(ours))
 	case len(ours) == 0:
-		found.add(name, "dns", true, "leads to %s, which this gateway does not have itself: right if a router before it forwards port 80 to it", join(others))
+		found.add(name, "dns", true, "points to %s, which this gateway does not have itself: right if a router before it forwards port 80 to it", join(others))
 	default:
-		found.add(name, "dns", false, "leads to this gateway (%s) and elsewhere (%s): the certificate authority may ask either; remove what is not the gateway", join(ours), join(others))
+		found.add(name, "dns", false, "points to this gateway (%s) and elsewhere (%s): the certificate authority may ask either; remove what is not the gateway", join(ours), join(others))
 	}
 	r.preflightConnection(ctx, found, name, list, len(ours) > 0)
 }
@@ -200,9 +236,9 @@ func (r *Room) preflightConnection(ctx context.Context, found *Findings, name st
 		case err == nil:
 			found.add(name, "connection", false, "port 80 of %s is answered by another server than this gateway", ip)
 		case ours:
-			found.add(name, "connection", false, "port 80 of %s does not answer: %v", ip, err)
+			found.add(name, "connection", false, "port 80 of %s does not answer: %s", ip, cause(err))
 		default:
-			found.add(name, "connection", true, "could not check from inside: %s is not an address of this gateway, and does not answer from here (%v). Routers often do not lead their own network to their outer address; see from outside whether port 80 answers", ip, err)
+			found.add(name, "connection", true, "could not check from inside: %s is not an address of this gateway, and does not answer from here (%v). Routers often do not lead their own network to their outer address; see from outside whether port 80 answers", ip, cause(err))
 		}
 		return
 	}

@@ -51,6 +51,7 @@ type house struct {
 	wanted []certificate.Wanted
 	users  map[uuid.UUID][]resource.User
 	hide   bool // the proxy shows an old certificate
+	silent bool // the name servers do not answer
 }
 
 const fqdn = "gateway.example.net"
@@ -83,9 +84,16 @@ func (h *house) build() {
 			defer h.mu.Unlock()
 			return h.users[id], nil
 		},
-		ACME:      func() certificate.ACME { h.mu.Lock(); defer h.mu.Unlock(); return h.acme },
-		SetACME:   func(a certificate.ACME) error { h.mu.Lock(); defer h.mu.Unlock(); h.acme = a; return nil },
-		Resolvers: func() []string { return []string{dnsAddr + ":53"} },
+		ACME:    func() certificate.ACME { h.mu.Lock(); defer h.mu.Unlock(); return h.acme },
+		SetACME: func(a certificate.ACME) error { h.mu.Lock(); defer h.mu.Unlock(); h.acme = a; return nil },
+		Resolvers: func() []string {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			if h.silent {
+				return []string{strangeAddr + ":53"}
+			}
+			return []string{dnsAddr + ":53"}
+		},
 	})
 	h.room.Mount()
 }

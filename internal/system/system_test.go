@@ -352,3 +352,19 @@ func TestRestartOfTheReverseProxy(t *testing.T) {
 		t.Error("not every restart is audited")
 	}
 }
+
+// What a daemon says is for administrators: a viewer gets the sentence, and the audit log has no more.
+func TestWordsOfDaemonsAreForAdministrators(t *testing.T) {
+	b := bench(t)
+	b.Machine.Refuse(host.Chrony, errors.New("exit status 1: Fatal error : Could not open /etc/chrony/chrony.conf"))
+	b.Do(t, "admin", http.MethodPost, "/system/render-configs", nil).Want(t, 200)
+	for role, words := range map[string]bool{"admin": true, "viewer": false} {
+		a := b.Do(t, role, http.MethodGet, "/system/components", nil).Want(t, 200)
+		if !strings.Contains(string(a.Data), `"daemon":"down","last_error":"`) || strings.Contains(string(a.Data), "/etc/chrony") != words {
+			t.Errorf("%s: %s", role, a.Data)
+		}
+	}
+	if a := b.Do(t, "viewer", http.MethodGet, "/audit", nil); strings.Contains(string(a.Body), "/etc/chrony") {
+		t.Errorf("%s", a.Body)
+	}
+}

@@ -119,7 +119,7 @@ func TestReasons(t *testing.T) {
 	for said, want := range map[string]string{
 		"exit status 1: [1794766446] unbound[495:0] error: can't bind socket: Address already in use for 10.10.0.1 port 53; [1794766446] unbound[495:0] fatal error: could not open ports": "UDP 53 on 10.10.0.1 is used by python3 (pid 29958).",
 		"exit status 1: [ALERT]    (8) : Starting frontend web: cannot bind socket (Address already in use) [0.0.0.0:80]":                                                                  "TCP 80 on all addresses is used by nginx (pid 7).",
-		"exit status 1: [1794766446] unbound[495:0] fatal error: could not open ports":                                                                                                     "chrony does not run: could not open ports.",
+		"exit status 1: [1794766446] chronyd[495:0] fatal error: could not open its socket":                                                                                                "chrony does not run: could not open its socket.",
 		"chrony.service did not restart: job failed: result exit-code, status 1: Fatal error : Could not open /etc/chrony/chrony.conf":                                                     "chrony does not run: Could not open.",
 		"exit status 1: [1794778911] chronyd[159:0] error: bind: address already in use":                                                                                                   "UDP 123 on all addresses is used by ntpd (pid 8).",
 		"haproxy runs with another configuration (unmarked)":                                                                                                                               "HAProxy runs with another configuration (unmarked).",

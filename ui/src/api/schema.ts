@@ -2559,7 +2559,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Restart a daemon */
+        /** Restart a daemon. A restart of the reverse proxy ends all its connections, the caller's included; proxy-reload ends none */
         post: operations["system.service-restart"];
         delete?: never;
         options?: never;
@@ -3325,6 +3325,13 @@ export interface components {
              */
             applied_revision: number;
             /**
+             * @description What the daemon behind it does: off is switched off by its settings, down does not run although it should. Empty where there is no daemon.
+             * @enum {string}
+             */
+            daemon: "" | "running" | "down" | "off";
+            /** @description The words of the daemon or the program behind last_error, for administrators; empty for everybody else. */
+            detail: string;
+            /**
              * Format: int64
              * @description How long the last apply took.
              */
@@ -3334,7 +3341,7 @@ export interface components {
              * @description When it last became live.
              */
             last_applied_at: string | null;
-            /** @description Why it is not live; empty when it is. */
+            /** @description Why it is not live, in a sentence; empty when it is. */
             last_error: string;
             /** @description Name of the component. */
             name: string;
@@ -3390,6 +3397,8 @@ export interface components {
              * @description When it was created.
              */
             readonly created_at: string;
+            /** @description ACME directory of the certificate authority that issued it; empty for one that came another way. */
+            readonly directory_url: string;
             /** @description Who sets the DNS record. None takes the provider whose zones fit the name best. */
             dns_provider_id: string;
             /** @description Domain that it was made for; none for the gateway's own and for those that serve several. */
@@ -3621,10 +3630,10 @@ export interface components {
         };
         CertificateFinding: {
             /**
-             * @description What was looked at.
+             * @description What was looked at. acme is whether certificates are ordered at all.
              * @enum {string}
              */
-            check: "directory" | "account" | "dns" | "caa" | "connection" | "provider";
+            check: "acme" | "directory" | "account" | "dns" | "caa" | "connection" | "provider";
             /** @description What was found, and what to do about it. */
             detail: string;
             /** @description The name; empty for what concerns all. */
@@ -6482,7 +6491,7 @@ export interface components {
              */
             sessions_total: number;
             /**
-             * @description How it is. A backend of which some servers are down is DEGRADED.
+             * @description How it is. A backend is DEGRADED when some of its servers are down, and DOWN when none of them can be used.
              * @enum {string}
              */
             status: "UP" | "DOWN" | "DEGRADED" | "MAINT" | "DRAIN" | "NO CHECK";
