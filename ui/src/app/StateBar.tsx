@@ -1,6 +1,7 @@
 import { Button } from '@mantine/core'
 import { useMutation, useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
+import { useEffect } from 'react'
 import { useTranslation } from 'react-i18next'
 import { componentStream } from '../api/streams'
 import { clockTime } from '../kit/format'
@@ -23,6 +24,11 @@ export function StateBar() {
   const troubled = items.filter((component) => component.state !== 'live')
   const databaseAway = health.data?.database === 'away'
   const inMaintenance = closed.data?.value.enabled === true
+
+  // Without news nothing on the page is green any more: see the palette.
+  useEffect(() => {
+    document.documentElement.dataset.connection = status
+  }, [status])
 
   if (status === 'lost') {
     return (
