@@ -311,6 +311,43 @@ func TestStreamsTakeParameters(t *testing.T) {
 	}
 }
 
+// Every stream sends frames of its own beside the events when it is asked to, so that a page can tell a quiet stream from a
+// dead one.
+func TestStreamsSendAHeartbeat(t *testing.T) {
+	r, _ := router(t)
+	h := r.Handler(r.App(app))
+	upgrade := []string{"Authorization", "Bearer viewer", "Connection", "Upgrade", "Upgrade", "websocket", "Sec-WebSocket-Version", "13", "Sec-WebSocket-Key", "MDEyMzQ1Njc4OWFiY2RlZg=="}
+	for _, seconds := range []string{"0", "61", "x"} {
+		kittest.Call(t, h, "GET", "/counted?from=0&heartbeat="+seconds, nil, upgrade...).WantField(t, "heartbeat").WantField(t, "from")
+	}
+	server := httptest.NewServer(h)
+	defer server.Close()
+	conn, _, err := websocket.Dial(t.Context(), server.URL+"/api/v1/counted?heartbeat=1", &websocket.DialOptions{HTTPHeader: http.Header{"Authorization": {"Bearer viewer"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.CloseNow()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if _, b, err := conn.Read(ctx); err != nil || string(b) != `[0, "invalid Prefix"]` {
+		t.Fatalf("the event: %s, %v", b, err)
+	}
+	var before time.Time
+	for range 2 {
+		_, b, err := conn.Read(ctx)
+		var frame map[string]time.Time
+		if err != nil || json.Unmarshal(b, &frame) != nil || len(frame) != 1 || !frame["heartbeat"].After(before) {
+			t.Fatalf("the heartbeat: %s, %v", b, err)
+		}
+		before = frame["heartbeat"]
+	}
+	for _, path := range []string{"/live", "/counted"} {
+		if doc, err := json.Marshal(r.Spec("1").Paths[path].Get); err != nil || !strings.Contains(string(doc), `"name":"heartbeat"`) {
+			t.Errorf("%s: %s, %v", path, doc, err)
+		}
+	}
+}
+
 func TestListeners(t *testing.T) {
 	r, _ := router(t)
 	dir := t.TempDir()

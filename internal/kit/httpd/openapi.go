@@ -88,7 +88,11 @@ func operation(registry huma.Registry, route *Route, failure *huma.Response) *hu
 	if len(route.Feeds) > 0 {
 		op.Extensions["x-feeds"] = route.Feeds
 	}
-	for _, x := range planFor(route.In).params {
+	params := planFor(route.In).params
+	if route.WebSock {
+		params = append(params, heartbeatPlan.params...)
+	}
+	for _, x := range params {
 		p := &huma.Param{Name: x.name, In: "query", Description: x.doc, Schema: huma.SchemaFromType(registry, x.typ)}
 		if x.path {
 			p.In, p.Required = "path", true
@@ -106,7 +110,7 @@ func operation(registry huma.Registry, route *Route, failure *huma.Response) *hu
 	case route.MIME != "":
 		ok.Content = map[string]*huma.MediaType{route.MIME: {}}
 	case route.WebSock:
-		ok.Description = "A WebSocket; each text frame is one of these."
+		ok.Description = "A WebSocket; each text frame is one of these, or the heartbeat that was asked for."
 		ok.Content = jsonContent(route.Out.schema(registry, false))
 	default:
 		ok.Content = jsonContent(&huma.Schema{Type: huma.TypeObject, Required: []string{"data", "error"}, Properties: map[string]*huma.Schema{

@@ -10,6 +10,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"edge.internal/gateway/internal/kit/check"
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/wire"
 )
@@ -36,7 +37,16 @@ func Stream[In, E any](r *Router, path string, p Policy, d Doc, follow func(ctx 
 			return fault.New(fault.Forbidden, "another site opened this stream")
 		}
 		var in In
-		if err := plan.read(c.Request, reflect.ValueOf(&in).Elem()); err != nil {
+		var alive heartbeat
+		var complaints check.List
+		err := complaints.Merge(plan.read(c.Request, reflect.ValueOf(&in).Elem()))
+		if err == nil {
+			err = complaints.Merge(heartbeatPlan.read(c.Request, reflect.ValueOf(&alive).Elem()))
+		}
+		if err == nil {
+			err = complaints.Err()
+		}
+		if err != nil {
 			return err
 		}
 		conn, err := websocket.Accept(c.response, c.Request, &websocket.AcceptOptions{InsecureSkipVerify: true}) // the origin is checked above
@@ -48,15 +58,10 @@ func Stream[In, E any](r *Router, path string, p Policy, d Doc, follow func(ctx 
 		ctx, cancel := context.WithCancelCause(conn.CloseRead(c.Context))
 		defer cancel(nil)
 		go r.watch(ctx, cancel, conn, c.Request, p)
-		err = follow(ctx, in, func(e E) error {
-			b, err := wire.Encode(e)
-			if err != nil {
-				return err
-			}
-			sending, done := context.WithTimeout(ctx, sendWithin)
-			defer done()
-			return conn.Write(sending, websocket.MessageText, b)
-		})
+		if alive.Seconds != nil {
+			go alive.run(ctx, conn)
+		}
+		err = follow(ctx, in, func(e E) error { return sendFrame(ctx, conn, e) })
 		code, reason := websocket.StatusGoingAway, "the gateway is stopping"
 		switch cause := context.Cause(ctx); {
 		case errors.Is(cause, errSessionOver):
@@ -68,6 +73,49 @@ func Stream[In, E any](r *Router, path string, p Policy, d Doc, follow func(ctx 
 		_ = conn.Close(code, reason)
 		return nil
 	})
+}
+
+// sendFrame sends one event. Frames are whole, whoever else sends meanwhile.
+func sendFrame(ctx context.Context, conn *websocket.Conn, event any) error {
+	b, err := wire.Encode(event)
+	if err != nil {
+		return err
+	}
+	sending, done := context.WithTimeout(ctx, sendWithin)
+	defer done()
+	return conn.Write(sending, websocket.MessageText, b)
+}
+
+// heartbeat is the query parameter that every stream has. A browser's page does not see pings, so that it could not tell a
+// stream without events from one that is dead.
+type heartbeat struct {
+	Seconds *int `query:"heartbeat" doc:"Send a frame {\"heartbeat\": time} every so many seconds (1 to 60), beside the events. Without it there are no such frames."`
+}
+
+var heartbeatPlan = planFor(reflect.TypeFor[heartbeat]())
+
+// Validate says which intervals there are.
+func (h *heartbeat) Validate() error {
+	if h.Seconds != nil && (*h.Seconds < 1 || *h.Seconds > 60) {
+		return fault.Field("heartbeat", "must be between 1 and 60")
+	}
+	return nil
+}
+
+// run sends the frames until the stream ends.
+func (h *heartbeat) run(ctx context.Context, conn *websocket.Conn) {
+	every := time.NewTicker(time.Duration(*h.Seconds) * time.Second)
+	defer every.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-every.C:
+			_ = sendFrame(ctx, conn, struct {
+				Heartbeat time.Time `json:"heartbeat"`
+			}{time.Now().UTC()}) // a connection that takes no frame is closed, which ends the context
+		}
+	}
 }
 
 var errSessionOver = errors.New("the session is over")

@@ -8134,14 +8134,17 @@ export interface operations {
     };
     "audit.live": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Send a frame {"heartbeat": time} every so many seconds (1 to 60), beside the events. Without it there are no such frames. */
+                heartbeat?: number;
+            };
             header?: never;
             path?: never;
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description A WebSocket; each text frame is one of these. */
+            /** @description A WebSocket; each text frame is one of these, or the heartbeat that was asked for. */
             101: {
                 headers: {
                     [name: string]: unknown;
@@ -12195,6 +12198,8 @@ export interface operations {
                 action?: string;
                 /** @description How many events of the history at the most, 1 to 1000; 1000 when absent. */
                 limit?: number;
+                /** @description Send a frame {"heartbeat": time} every so many seconds (1 to 60), beside the events. Without it there are no such frames. */
+                heartbeat?: number;
             };
             header?: never;
             path?: never;
@@ -12202,7 +12207,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A WebSocket; each text frame is one of these. */
+            /** @description A WebSocket; each text frame is one of these, or the heartbeat that was asked for. */
             101: {
                 headers: {
                     [name: string]: unknown;
@@ -16430,14 +16435,17 @@ export interface operations {
     };
     "system.components.live": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Send a frame {"heartbeat": time} every so many seconds (1 to 60), beside the events. Without it there are no such frames. */
+                heartbeat?: number;
+            };
             header?: never;
             path?: never;
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description A WebSocket; each text frame is one of these. */
+            /** @description A WebSocket; each text frame is one of these, or the heartbeat that was asked for. */
             101: {
                 headers: {
                     [name: string]: unknown;
