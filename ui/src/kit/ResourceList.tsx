@@ -1,4 +1,4 @@
-import { Button, Chip, CloseButton, Select, TextInput } from '@mantine/core'
+import { Button, Chip, CloseButton, TextInput } from '@mantine/core'
 import { useHotkeys } from '@mantine/hooks'
 import { IconPlus, IconSearch } from '@tabler/icons-react'
 import { type UseQueryResult, useQuery } from '@tanstack/react-query'
@@ -7,6 +7,7 @@ import { Fragment, lazy, type ReactNode, Suspense, useRef } from 'react'
 import { useTranslation } from 'react-i18next'
 import type { Resource } from '../api/resource'
 import { useCanEdit } from '../app/session'
+import { Choice } from './Choice'
 import { type Column, DataTable } from './DataTable'
 import { Empty } from './Empty'
 import { Loaded } from './Loaded'
@@ -137,7 +138,7 @@ export function RowList<Q, R extends { id: string }>(props: RowListProps<Q, R>) 
               />
               {filters.map((filter) =>
                 filter.many ? (
-                  <Select
+                  <Choice
                     key={filter.key}
                     size="xs"
                     className={classes.select}
@@ -146,10 +147,7 @@ export function RowList<Q, R extends { id: string }>(props: RowListProps<Q, R>) 
                     data={filter.options}
                     value={search[filter.key] ?? null}
                     onChange={(value) => change({ [filter.key]: value ?? undefined })}
-                    searchable
                     clearable
-                    clearButtonProps={{ 'aria-label': t('choice.clear') }}
-                    limit={100}
                   />
                 ) : (
                   <fieldset key={filter.key} className={classes.filter}>
