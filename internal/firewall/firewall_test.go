@@ -626,14 +626,20 @@ func TestReorderIsOneCall(t *testing.T) {
 	if a.Header.Get("Gateway-Apply") != "packet-filter=live" {
 		t.Error(a.Header.Get("Gateway-Apply"))
 	}
-	var got []string
-	for _, r := range readTable(t).Rules {
-		if id, ok := strings.CutPrefix(r.Comment, "gid:"); ok && id != rules[0].ID {
-			got = append(got, id)
+	loaded := func() (got []string) {
+		for _, r := range readTable(t).Rules {
+			if id, ok := strings.CutPrefix(r.Comment, "gid:"); ok && id != rules[0].ID {
+				got = append(got, id)
+			}
 		}
+		return got
 	}
-	if want := []string{ids[2], ids[0], ids[1]}; !slices.Equal(got, want) {
+	if got, want := loaded(), []string{ids[2], ids[0], ids[1]}; !slices.Equal(got, want) {
 		t.Errorf("%v instead of %v", got, want)
+	}
+	a = h.Do(t, "admin", http.MethodPost, "/firewall/rules/"+ids[1]+"/move", map[string]any{"after": ids[2]}).Want(t, 200)
+	if got, want := loaded(), []string{ids[2], ids[1], ids[0]}; !slices.Equal(got, want) || a.Header.Get("Gateway-Apply") != "packet-filter=live" {
+		t.Errorf("%v instead of %v, %s", got, want, a.Header.Get("Gateway-Apply"))
 	}
 	h.Do(t, "admin", http.MethodPost, "/firewall/rules/reorder", map[string]any{"ids": ids}).WantField(t, "ids")
 }

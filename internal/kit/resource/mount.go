@@ -212,7 +212,7 @@ func (k *Kind[T]) register(r *Registry) {
 	}
 	r.kinds[k.Name] = k
 	if k.Path != "" && k.priority(new(T)).IsValid() {
-		k.mountReorder(r)
+		k.mountOrder(r)
 	}
 }
 
@@ -249,46 +249,6 @@ func (k *Kind[T]) shown(ctx context.Context, q db.Querier, where string, args ..
 		err = k.join(ctx, q, rows...)
 	}
 	return list, err
-}
-
-// Order is the body of a reorder.
-type Order struct {
-	IDs []uuid.UUID `json:"ids" required:"true" doc:"Every id, in the wanted order."`
-}
-
-func (k *Kind[T]) mountReorder(r *Registry) {
-	x := k.route(r)
-	httpd.Handle(r.Router, http.MethodPost, k.Path+"/reorder", httpd.Write, x.doc("reorder", "Put every "+k.Title+" into order"),
-		func(c *httpd.Call, in struct{ Body Order }) ([]T, error) {
-			var list []T
-			outcome, err := r.Engine.Commit(c, k.Feeds, func(tx *db.Tx) ([]apply.Row, error) {
-				if err := k.reorder(c, r, tx, in.Body.IDs); err != nil {
-					return nil, err
-				}
-				var err error
-				list, err = k.shown(c, tx, "")
-				return nil, err
-			})
-			if err == nil {
-				Applied(c, outcome)
-			}
-			return list, err
-		})
-}
-
-func (k *Kind[T]) reorder(ctx context.Context, r *Registry, tx *db.Tx, ids []uuid.UUID) error {
-	tag, err := tx.Exec(ctx, "UPDATE "+k.Table+" t SET priority = o.n * 10, updated_at = $2 FROM unnest($1::uuid[]) WITH ORDINALITY o(id, n) WHERE t.id = o.id", ids, r.Clock.Now())
-	if err != nil {
-		return err
-	}
-	var all int64
-	if err := tx.QueryRow(ctx, "SELECT count(*) FROM "+k.Table).Scan(&all); err != nil {
-		return err
-	}
-	if tag.RowsAffected() != all || int64(len(ids)) != all {
-		return fault.Field("ids", "must name each of the %d rows once", all)
-	}
-	return r.Audit.Write(ctx, tx, k.Name+".reorder", k.Table, map[string]any{"ids": ids})
 }
 
 // Mount gives the singleton its routes.

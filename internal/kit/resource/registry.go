@@ -489,7 +489,7 @@ func (k *Kind[T]) priority(v *T) reflect.Value {
 // last puts a new row behind all others.
 func (k *Kind[T]) last(ctx context.Context, tx *db.Tx, priority reflect.Value) error {
 	var n int64
-	err := tx.QueryRow(ctx, "SELECT coalesce(max(priority), 0) + 10 FROM "+k.Table).Scan(&n)
+	err := tx.QueryRow(ctx, "SELECT coalesce(max(priority), 0) + $1 FROM "+k.Table, int64(step)).Scan(&n)
 	priority.SetInt(n)
 	return err
 }

@@ -348,6 +348,130 @@ func TestPriorityAndReorder(t *testing.T) {
 	}
 }
 
+// names are the names of all toys, in order.
+func names(t *testing.T, b *kittest.Bench) string {
+	t.Helper()
+	var list []Toy
+	b.Get(t, "/toys").Want(t, 200).Into(t, &list)
+	var s string
+	for _, x := range list {
+		s += x.Name
+	}
+	return s
+}
+
+func TestMoveChangesOneRow(t *testing.T) {
+	b := bench(t)
+	toys := map[string]Toy{}
+	for _, name := range []string{"a", "b", "c", "d"} {
+		toys[name] = create(t, b, `{"name":"`+name+`"}`)
+	}
+	updated := func() (n int) {
+		t.Helper()
+		if err := b.DB.QueryRow(t.Context(), `SELECT count(*) FROM toys WHERE updated_at > created_at`).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		dbtest.Exec(t, b.DB, `UPDATE toys SET updated_at = created_at`)
+		return n
+	}
+	move := func(name, after string) *kittest.Answer {
+		t.Helper()
+		body := `{"after":null}`
+		if after != "" {
+			body = fmt.Sprintf(`{"after":%q}`, toys[after].ID)
+		}
+		return b.Do(t, "admin", http.MethodPost, "/toys/"+toys[name].ID.String()+"/move", body)
+	}
+	for _, step := range []struct {
+		name, after, want string
+		rows              int
+	}{
+		{"d", "", "dabc", 1},
+		{"a", "c", "dbca", 1},
+		{"d", "b", "bdca", 1},
+		{"d", "b", "bdca", 1}, // it is there already
+		{"c", "b", "bcda", 1},
+		{"a", "b", "bacd", 1},
+		{"d", "b", "bdac", 4}, // no room is left
+		{"c", "b", "bcda", 1},
+		{"a", "b", "bacd", 1},
+	} {
+		var got Toy
+		a := move(step.name, step.after).Want(t, 200)
+		a.Into(t, &got)
+		if order := names(t, b); order != step.want || got.Name != step.name {
+			t.Fatalf("%s after %q: order %s instead of %s, answer %s", step.name, step.after, order, step.want, a.Body)
+		}
+		if a.Header.Get("ETag") == "" || a.Header.Get("ETag") != b.Get(t, "/toys/"+got.ID.String()).Header.Get("ETag") {
+			t.Errorf("the answer's ETag is %q", a.Header.Get("ETag"))
+		}
+		if n := updated(); n != step.rows {
+			t.Errorf("%s after %q: %d rows have changed instead of %d", step.name, step.after, n, step.rows)
+		}
+	}
+	var subject, details string
+	if err := b.DB.QueryRow(t.Context(), `SELECT subject, details::text FROM audit_entries WHERE action = 'toy.move' ORDER BY id LIMIT 1`).Scan(&subject, &details); err != nil {
+		t.Fatal(err)
+	}
+	if want := `{"id": "` + toys["d"].ID.String() + `", "after": null, "fields": {"priority": [40, 0]}}`; subject != "d" || details != want {
+		t.Errorf("audited %s %s", subject, details)
+	}
+	entries := b.Audited(t, "toy.move")
+	move("a", "a").WantField(t, "after")
+	path := "/toys/" + toys["a"].ID.String() + "/move"
+	b.Do(t, "admin", http.MethodPost, path, fmt.Sprintf(`{"after":%q}`, uuid.NewString())).WantField(t, "after")
+	b.Do(t, "admin", http.MethodPost, path, `{}`).WantField(t, "after")
+	b.Do(t, "admin", http.MethodPost, "/toys/"+uuid.NewString()+"/move", `{"after":null}`).Want(t, 404)
+	b.Do(t, "viewer", http.MethodPost, path, `{"after":null}`).Want(t, 403)
+	if names(t, b) != "bacd" || b.Audited(t, "toy.move") != entries {
+		t.Error("a refused move changed something")
+	}
+}
+
+// Equal and extreme priorities leave no room, and are no obstacle.
+func TestMoveAmongAnyPriorities(t *testing.T) {
+	b := bench(t)
+	dbtest.Exec(t, b.DB, `ALTER TABLE toys ALTER priority TYPE bigint`)
+	for _, x := range []struct{ name, priority string }{{"a", "-9223372036854775808"}, {"b", "7"}, {"c", "7"}, {"d", "9223372036854775807"}} {
+		create(t, b, `{"name":"`+x.name+`","priority":`+x.priority+`}`)
+	}
+	for _, step := range []struct{ name, after, want string }{{"a", "d", "bcda"}, {"b", "c", "cbda"}, {"a", "", "acbd"}} {
+		var list []Toy
+		b.Get(t, "/toys").Into(t, &list)
+		ids := map[string]string{"": "null"}
+		for _, toy := range list {
+			ids[toy.Name] = `"` + toy.ID.String() + `"`
+		}
+		b.Do(t, "admin", http.MethodPost, "/toys/"+strings.Trim(ids[step.name], `"`)+"/move", `{"after":`+ids[step.after]+`}`).Want(t, 200)
+		if got := names(t, b); got != step.want {
+			t.Fatalf("%s after %q: %s instead of %s", step.name, step.after, got, step.want)
+		}
+	}
+}
+
+// An order may have more rows than other lists have items.
+func TestOrderOfManyRows(t *testing.T) {
+	b := bench(t)
+	dbtest.Exec(t, b.DB, `INSERT INTO toys SELECT gen_random_uuid(), now(), now(), 't' || n, 'red', 1, '{}', '{}', null, n, null FROM generate_series(1, 1600) n`)
+	var list []Toy
+	b.Get(t, "/toys").Into(t, &list)
+	ids := make([]uuid.UUID, len(list))
+	for i, toy := range list {
+		ids[len(ids)-1-i] = toy.ID
+	}
+	b.Do(t, "admin", http.MethodPost, "/toys/reorder", map[string]any{"ids": ids}).Want(t, 200)
+	b.Do(t, "admin", http.MethodPost, "/toys/"+ids[1599].String()+"/move", map[string]any{"after": ids[0]}).Want(t, 200)
+	b.Get(t, "/toys").Into(t, &list)
+	if list[0].ID != ids[0] || list[1].ID != ids[1599] || list[2].ID != ids[1] || list[1599].ID != ids[1598] {
+		t.Fatal("another order than the wanted one")
+	}
+	var subject string
+	if err := b.DB.QueryRow(t.Context(), `SELECT subject FROM audit_entries WHERE action = 'toy.reorder'`).Scan(&subject); err != nil || subject != "every toy" {
+		t.Errorf("the entry's subject is %q, %v", subject, err)
+	}
+	b.Do(t, "admin", http.MethodPost, "/toys", map[string]any{"name": "many", "tags": make([]string, 1001)}).WantField(t, "tags")
+}
+
 func TestChildrenBelongToTheirParent(t *testing.T) {
 	b := bench(t)
 	mine, other := create(t, b, `{"name":"a"}`), create(t, b, `{"name":"b"}`)

@@ -67,7 +67,7 @@ func Input(r huma.Registry, t reflect.Type, suffix string, isNew bool, only []st
 			property = &huma.Schema{Type: huma.TypeString, WriteOnly: true, Description: property.Description}
 		}
 		full.Properties[f.Name] = property
-		if isNew && f.Required {
+		if isNew && (f.Required || f.Given) {
 			full.Required = append(full.Required, f.Name)
 		}
 	}

@@ -71,11 +71,13 @@ type Field struct {
 	Type      reflect.Type
 	ReadOnly  bool // accepted and ignored
 	Required  bool // must not be empty
+	Given     bool // must be named in the body, be it with null or false
 	Secret    bool // never written
 	Stored    bool // false for what is computed (db:"-")
 	enum      []string
 	min, max  *int64
 	maxLength int
+	maxItems  int
 }
 
 var cache sync.Map // reflect.Type → []Field
@@ -109,9 +111,11 @@ func collect(t reflect.Type, at []int) []Field {
 			Name: name, Index: index, Type: sf.Type,
 			ReadOnly:  sf.Tag.Get("readOnly") == "true",
 			Required:  sf.Tag.Get("required") == "true",
+			Given:     sf.Tag.Get("given") == "true",
 			Secret:    sf.Type.Implements(reflect.TypeFor[WriteOnly]()),
 			Stored:    sf.Tag.Get("db") != "-",
 			maxLength: 4096,
+			maxItems:  1000,
 		}
 		if f.Secret && !strings.Contains(opts, "omitzero") {
 			panic(fmt.Sprintf("%s.%s is a secret without omitzero: it would appear in answers", t, sf.Name))
@@ -122,6 +126,9 @@ func collect(t reflect.Type, at []int) []Field {
 		f.min, f.max = limit(sf, "minimum"), limit(sf, "maximum")
 		if n := limit(sf, "maxLength"); n != nil {
 			f.maxLength = int(*n)
+		}
+		if n := limit(sf, "maxItems"); n != nil {
+			f.maxItems = int(*n)
 		}
 		fields = append(fields, f)
 	}
@@ -161,6 +168,10 @@ func Decode(body []byte, into any) (given map[string]bool, err error) {
 			given[f.Name] = true
 		}
 		if f.ReadOnly {
+			continue
+		}
+		if f.Given && !there {
+			complaints.Add(f.Name, "is required")
 			continue
 		}
 		if there {
@@ -295,8 +306,8 @@ func (f *Field) complain(v reflect.Value) error {
 			return fmt.Errorf("must have at most %d bytes", f.maxLength)
 		}
 	case v.Kind() == reflect.Slice:
-		if v.Len() > 1000 {
-			return errors.New("must have at most 1000 items")
+		if v.Len() > f.maxItems {
+			return fmt.Errorf("must have at most %d items", f.maxItems)
 		}
 		if v.Type().Elem().Kind() == reflect.String {
 			for i := range v.Len() {

@@ -1258,6 +1258,23 @@ export interface paths {
         patch: operations["firewall.rule.annotate"];
         trace?: never;
     };
+    "/firewall/rules/{id}/move": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Move a firewall rule to another place in the order */
+        post: operations["firewall.rule.move"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/firewall/service-groups": {
         parameters: {
             query?: never;
@@ -1440,6 +1457,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/forward-proxy/acls/{id}/move": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Move a access list entry to another place in the order */
+        post: operations["forward-proxy.acl.move"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/forward-proxy/settings": {
         parameters: {
             query?: never;
@@ -1582,6 +1616,23 @@ export interface paths {
         head?: never;
         /** Change the notes of a NAT rule */
         patch: operations["firewall.nat-rule.annotate"];
+        trace?: never;
+    };
+    "/nat-rules/{id}/move": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Move a NAT rule to another place in the order */
+        post: operations["firewall.nat-rule.move"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
         trace?: never;
     };
     "/network-interfaces": {
@@ -2182,6 +2233,23 @@ export interface paths {
         post?: never;
         /** Delete a routing rule */
         delete: operations["proxy.routing-rule.delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/routing-rules/{id}/move": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Move a routing rule to another place in the order */
+        post: operations["proxy.routing-rule.move"];
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -7177,6 +7245,10 @@ export interface components {
         ResourceOrderInput: {
             /** @description Every id, in the wanted order. */
             ids: string[];
+        };
+        ResourcePlaceInput: {
+            /** @description Id of the row that it comes after; null puts it first. */
+            after: string;
         };
         ResourceResult: {
             /** @description What each operation did to its row. */
@@ -12503,6 +12575,48 @@ export interface operations {
             };
         };
     };
+    "firewall.rule.move": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ResourcePlaceInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["FirewallRule"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
     "firewall.service-group.list": {
         parameters: {
             query?: never;
@@ -13345,6 +13459,48 @@ export interface operations {
             };
         };
     };
+    "forward-proxy.acl.move": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ResourcePlaceInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["FwdproxyACL"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
     "forward-proxy.settings.get": {
         parameters: {
             query?: never;
@@ -13925,6 +14081,48 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": components["schemas"]["FirewallNATRuleNotes"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["FirewallNATRule"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "firewall.nat-rule.move": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ResourcePlaceInput"];
             };
         };
         responses: {
@@ -16154,6 +16352,48 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["ResourceDeleted"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "proxy.routing-rule.move": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ResourcePlaceInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ProxyRule"];
                         error: null;
                     };
                 };

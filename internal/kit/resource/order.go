@@ -1,0 +1,171 @@
+package resource
+
+import (
+	"context"
+	"math"
+	"net/http"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"edge.internal/gateway/internal/kit/apply"
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/wire"
+)
+
+// Order is the body of a reorder.
+type Order struct {
+	// The size of the body is the limit.
+	IDs []uuid.UUID `json:"ids" required:"true" maxItems:"1000000" doc:"Every id, in the wanted order."`
+}
+
+// Place is the body of a move.
+type Place struct {
+	After *uuid.UUID `json:"after" given:"true" doc:"Id of the row that it comes after; null puts it first."`
+}
+
+// step is the distance between two neighbours, so that a row fits between them.
+const step = 10
+
+// mountOrder adds the routes that change the order of the rows.
+func (k *Kind[T]) mountOrder(r *Registry) {
+	x := k.route(r)
+	httpd.Handle(r.Router, http.MethodPost, k.Path+"/reorder", httpd.Write, x.doc("reorder", "Put every "+k.Title+" into order"),
+		func(c *httpd.Call, in struct{ Body Order }) ([]T, error) {
+			var list []T
+			outcome, err := r.Engine.Commit(c, k.Feeds, func(tx *db.Tx) ([]apply.Row, error) {
+				if err := k.reorder(c, r, tx, in.Body.IDs); err != nil {
+					return nil, err
+				}
+				var err error
+				list, err = k.shown(c, tx, "")
+				return nil, err
+			})
+			if err == nil {
+				Applied(c, outcome)
+			}
+			return list, err
+		})
+	httpd.Handle(r.Router, http.MethodPost, k.Path+"/{id}/move", httpd.Write, x.doc("move", "Move a "+k.Title+" to another place in the order"),
+		func(c *httpd.Call, in struct {
+			ID   uuid.UUID `path:"id" doc:"Id of the row."`
+			Body Place
+		}) (wire.Encoded[T], error) {
+			var change Change
+			outcome, err := r.Engine.Commit(c, k.Feeds, func(tx *db.Tx) (rows []apply.Row, err error) {
+				change, rows, err = k.move(c, r, tx, in.ID, in.Body.After)
+				return rows, err
+			})
+			if err != nil {
+				return nil, err
+			}
+			Applied(c, outcome)
+			c.Header().Set("ETag", httpd.ETag(change.After))
+			return wire.Encoded[T](change.After), nil
+		})
+}
+
+func (k *Kind[T]) reorder(ctx context.Context, r *Registry, tx *db.Tx, ids []uuid.UUID) error {
+	found, err := k.number(ctx, r, tx, ids)
+	if err != nil {
+		return err
+	}
+	var all int64
+	if err := tx.QueryRow(ctx, "SELECT count(*) FROM "+k.Table).Scan(&all); err != nil {
+		return err
+	}
+	if found != all || int64(len(ids)) != all {
+		return fault.Field("ids", "must name each of the %d rows once", all)
+	}
+	return r.Audit.Write(ctx, tx, k.Name+".reorder", "every "+k.Title, map[string]any{"ids": ids})
+}
+
+// number gives rows new priorities in the order of their ids, and tells how many it found.
+func (k *Kind[T]) number(ctx context.Context, r *Registry, tx *db.Tx, ids []uuid.UUID) (int64, error) {
+	tag, err := tx.Exec(ctx, "UPDATE "+k.Table+" t SET priority = o.n * $2, updated_at = $3 FROM unnest($1::uuid[]) WITH ORDINALITY o(id, n) WHERE t.id = o.id",
+		ids, int64(step), r.Clock.Now())
+	return tag.RowsAffected(), err
+}
+
+// move puts a row right after another one, or before all. It changes that row alone where there is room between its new
+// neighbours, and numbers all rows where there is none.
+func (k *Kind[T]) move(ctx context.Context, r *Registry, tx *db.Tx, id uuid.UUID, after *uuid.UUID) (Change, []apply.Row, error) {
+	was, change, err := k.stored(ctx, tx, Operation{Verb: "move", ID: &id})
+	if err != nil {
+		return Change{}, nil, err
+	}
+	ids, priorities, err := k.order(ctx, tx)
+	if err != nil {
+		return Change{}, nil, err
+	}
+	from := slices.Index(ids, id)
+	ids, priorities = slices.Delete(ids, from, from+1), slices.Delete(priorities, from, from+1)
+	to := 0
+	if after != nil {
+		if to = slices.Index(ids, *after) + 1; to == 0 {
+			return Change{}, nil, fault.Field("after", "There is no other %s with this id.", k.Title)
+		}
+	}
+	now := new(T)
+	*now = *was
+	metaOf(now).UpdatedAt = r.Clock.Now()
+	numbered := false
+	if to != from {
+		priority, room := between(priorities, to)
+		if numbered = !room; numbered {
+			if _, err := k.number(ctx, r, tx, slices.Insert(ids, to, id)); err != nil {
+				return Change{}, nil, err
+			}
+			priority = int64(to+1) * step
+		}
+		k.priority(now).SetInt(priority)
+	}
+	if change, err = k.store(ctx, r, tx, was, now, change); err != nil {
+		return Change{}, nil, err
+	}
+	err = r.Audit.Write(ctx, tx, k.Name+".move", change.label, moveDetails{auditDetails{ID: change.ID, Fields: change.fields}, after})
+	if numbered {
+		return change, nil, err // more rows than this one have changed
+	}
+	return change, []apply.Row{change.row}, err
+}
+
+type moveDetails struct {
+	auditDetails
+	After *uuid.UUID `json:"after"`
+}
+
+// order reads the ids and priorities of all rows, in order.
+func (k *Kind[T]) order(ctx context.Context, tx *db.Tx) (ids []uuid.UUID, priorities []int64, err error) {
+	rows, err := tx.Query(ctx, "SELECT id, priority FROM "+k.Table+k.orderBy())
+	if err != nil {
+		return nil, nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id uuid.UUID
+		var priority int64
+		if err := rows.Scan(&id, &priority); err != nil {
+			return nil, nil, err
+		}
+		ids, priorities = append(ids, id), append(priorities, priority)
+	}
+	return ids, priorities, rows.Err()
+}
+
+// between is a priority for a row that is inserted before the one at a place, if its neighbours leave room.
+func between(priorities []int64, place int) (priority int64, room bool) {
+	switch {
+	case place == 0:
+		next := priorities[0]
+		return next - step, next >= math.MinInt64+step
+	case place == len(priorities):
+		last := priorities[place-1]
+		return last + step, last <= math.MaxInt64-step
+	}
+	low, high := priorities[place-1], priorities[place]
+	distance := uint64(high) - uint64(low) // right for any two numbers
+	return low + int64(distance/2), distance >= 2
+}
