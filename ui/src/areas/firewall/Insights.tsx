@@ -9,6 +9,7 @@ import { Panel } from '../../kit/Page'
 import { Badge } from '../../kit/StateBadge'
 import { Time } from '../../kit/Time'
 import classes from './Firewall.module.css'
+import { opensInside } from './wide-open'
 
 export const useInsights = () =>
   useQuery({
@@ -17,14 +18,15 @@ export const useInsights = () =>
     refetchInterval: 60_000,
   })
 
-const groups = ['shadowed', 'skipped', 'empty', 'duplicates', 'unused'] as const
+const groups = ['wide_open', 'shadowed', 'skipped', 'empty', 'duplicates', 'unused'] as const
 type Group = (typeof groups)[number]
 type Ref = { id: string; name: string }
 
-/** Rules that deserve a look. Nothing is shown while there is none. */
+/** Rules to review. Nothing is shown while there is none. */
 export function InsightsPanel({ rules }: { rules: readonly Rule[] }) {
   const { t } = useTranslation('firewall')
-  const { data } = useInsights()
+  const answer = useInsights().data
+  const data = answer && { ...answer, wide_open: rules.filter(opensInside) }
   const found = groups.filter((group) => data && data[group].length > 0)
   if (!data || found.length === 0) return null
   const known = new Set(rules.map(({ id }) => id))
@@ -52,8 +54,12 @@ export function InsightsPanel({ rules }: { rules: readonly Rule[] }) {
   )
 }
 
-function lines(group: Group, data: Insights, link: (ref: Ref) => ReactNode): [key: string, line: ReactNode][] {
+type Found = Insights & { wide_open: readonly Ref[] }
+
+function lines(group: Group, data: Found, link: (ref: Ref) => ReactNode): [key: string, line: ReactNode][] {
   switch (group) {
+    case 'wide_open':
+      return data.wide_open.map((one) => [one.id, link(one)])
     case 'unused':
       return data.unused.map((one) => [one.id, <Unused key={one.id} {...one} link={link(one)} />])
     case 'shadowed':

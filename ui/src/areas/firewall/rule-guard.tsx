@@ -1,0 +1,34 @@
+import { useTranslation } from 'react-i18next'
+import type { Rule } from '../../api/types'
+import { Notice } from '../../kit/Notice'
+import { ownConnection } from '../../kit/own-connection'
+import type { Guard } from '../../kit/remove'
+import { opensInside } from './wide-open'
+
+/** Asks before a rule opens the inside to the internet, and before it cuts the console off. */
+export const ruleGuard =
+  (stored: readonly Rule[]): Guard =>
+  async (operations) => {
+    const opening = operations
+      .map(({ id, body }) => ({ before: stored.find((rule) => rule.id === id), body }))
+      .map(({ before, body }) => ({ before, after: { ...before, ...(body as Partial<Rule>) } }))
+      .find(({ before, after }) => opensInside(after) && !(before && opensInside(before)))
+    // What cannot be asked does not keep the rest from being said.
+    const cut = await ownConnection(operations).catch(() => null)
+    if (!opening) return cut
+    return (
+      <>
+        <OpeningNotice zone={opening.after.dst_zone ?? 'any'} />
+        {cut}
+      </>
+    )
+  }
+
+function OpeningNotice({ zone }: { zone: string }) {
+  const { t } = useTranslation('firewall')
+  return (
+    <Notice tone="bad" title={zone === 'any' ? t('wide.anywhere') : t('wide.zone', { zone })}>
+      {t('wide.instead')}
+    </Notice>
+  )
+}
