@@ -249,6 +249,7 @@ test('one rule is moved at a time, however many there are', async ({ page }) => 
   const order = async () => (await byAPI((api) => list(api, '/firewall/rules'))).map(({ name }) => name)
   const act = async (name: string, item: string) => {
     await page.goto(`/firewall/rules?q=${encodeURIComponent(name)}`)
+    await settled(page)
     await page.getByRole('button', { name: `More for ${name}`, exact: true }).click()
     await page.getByRole('menuitem', { name: item }).click()
   }

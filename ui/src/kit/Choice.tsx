@@ -35,7 +35,8 @@ function useTyped(data: ComboboxData | undefined, error: ReactNode, onTyped: Typ
     setText(next)
     onTyped?.(next !== null && named(next) === undefined ? next : null)
   }
-  const wrong = text !== null && left ? t('choice.not', { text }) : undefined
+  // While it is being typed a text need not be a choice yet.
+  const wrong = text?.trim() && named(text) === undefined && (left || error) ? t('choice.not', { text }) : undefined
   return {
     text,
     named,
@@ -44,6 +45,8 @@ function useTyped(data: ComboboxData | undefined, error: ReactNode, onTyped: Typ
     field: {
       data,
       searchable: true,
+      // A list that opens where the cursor is put would cover the complaint that put it there.
+      openOnFocus: false,
       limit: shownChoices,
       nothingFoundMessage: t('choice.none'),
       comboboxProps: { shadow: 'md' },
