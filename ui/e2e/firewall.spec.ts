@@ -76,7 +76,7 @@ test('rules are put into order by the keyboard', async ({ page }) => {
   const names = () => page.getByRole('row').getByRole('link').allTextContents()
   await expect.poll(async () => (await names()).slice(-2)).toEqual(['First', 'Second'])
   await moveUp(page, 'Second')
-  await expect(page.getByText('The order is stored')).toBeVisible()
+  await expect(page.getByText('The new order is saved')).toBeVisible()
   expect((await names()).slice(-2)).toEqual(['Second', 'First'])
   const stored = await byAPI((api) => list(api, '/firewall/rules'))
   expect(stored.slice(-2).map(({ name }) => name)).toEqual(['Second', 'First'])

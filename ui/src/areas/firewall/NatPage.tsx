@@ -12,7 +12,7 @@ import { RowSwitch } from '../../kit/RowSwitch'
 import { Badge } from '../../kit/StateBadge'
 import { useMove } from '../../kit/useMove'
 import classes from './Firewall.module.css'
-import { CounterFeed, HitsCell } from './Hits'
+import { CounterFeed, HitsCell, ResetHits } from './Hits'
 import { useInsights } from './Insights'
 import { RuleName } from './marks'
 import { natKinds } from './NatForm'
@@ -84,7 +84,7 @@ export default function NatPage() {
     ...(canEdit ? [menu] : []),
   ]
   return (
-    <Page title={t('nat.title')} lead={t('nat.lead')}>
+    <Page title={t('nat.title')} lead={t('nat.lead')} actions={<ResetHits />}>
       <CounterFeed />
       <ResourceList
         resource={natRules}

@@ -15,7 +15,7 @@ import { Badge } from '../../kit/StateBadge'
 import { useMove } from '../../kit/useMove'
 import { type Book, serviceOf, sideOf, useBook } from './book'
 import classes from './Firewall.module.css'
-import { CounterFeed, HitsCell } from './Hits'
+import { CounterFeed, HitsCell, ResetHits } from './Hits'
 import { InsightsPanel } from './Insights'
 import { ActionBadge, RuleName, ZoneName } from './marks'
 import { OrderedMenu } from './OrderedMenu'
@@ -35,7 +35,7 @@ export default function RulesPage() {
   const labels = useMemo(() => labelsOf(data), [data])
   const columns = useColumns(book, data)
   return (
-    <Page title={t('rule.title')} lead={t('rule.lead')}>
+    <Page title={t('rule.title')} lead={t('rule.lead')} actions={<ResetHits />}>
       <CounterFeed />
       <InsightsPanel rules={data} />
       <ResourceList
