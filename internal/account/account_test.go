@@ -252,5 +252,18 @@ func breakDatabase(t *testing.T, h *house) (back func()) {
 	}
 	exec("ALTER DATABASE " + name + " ALLOW_CONNECTIONS false")
 	exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '" + name + "'")
-	return func() { exec("ALTER DATABASE " + name + " ALLOW_CONNECTIONS true") }
+	attached := func(want bool) {
+		t.Helper()
+		for end := time.Now().Add(time.Minute); h.DB.Attached() != want; time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("the database is never known to be there: %t", want)
+			}
+		}
+	}
+	attached(false)
+	return func() {
+		t.Helper()
+		exec("ALTER DATABASE " + name + " ALLOW_CONNECTIONS true")
+		attached(true)
+	}
 }

@@ -127,6 +127,11 @@ func (r *Room) judge(c *httpd.Call, email string, typed password.Typed) (candida
 	if err := r.guesses.Allow(email, c.Client()); err != nil {
 		return candidate{}, err
 	}
+	// Before the turn: others do not wait for theirs until the database has answered this caller.
+	who, err := r.find(c, email)
+	if err != nil {
+		return candidate{}, err
+	}
 	turn, err := r.turn(c)
 	if err != nil {
 		return candidate{}, err
@@ -134,11 +139,6 @@ func (r *Room) judge(c *httpd.Call, email string, typed password.Typed) (candida
 	defer turn.End()
 	attempt, err := r.guesses.Begin(email, c.Client())
 	if err != nil {
-		return candidate{}, err
-	}
-	who, err := r.find(c, email)
-	if err != nil {
-		attempt.Withdraw()
 		return candidate{}, err
 	}
 	switch matches := turn.Matches(who.hash, typed); {

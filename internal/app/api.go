@@ -25,6 +25,7 @@ import (
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/password"
+	"edge.internal/gateway/internal/kit/rescue"
 	"edge.internal/gateway/internal/schema"
 	"edge.internal/gateway/internal/setup"
 	"edge.internal/gateway/ui"
@@ -48,7 +49,7 @@ func RunAPI(ctx context.Context, cfg Config) error {
 		return err
 	}
 	defer k.DB.Close()
-	release, err := holdEngine(k.Paths)
+	release, err := holdEngine(k)
 	if err != nil {
 		return err
 	}
@@ -96,14 +97,18 @@ func RunAPI(ctx context.Context, cfg Config) error {
 	group.Go(func() error {
 		return (&httpd.Server{Handler: house.Certificate.Challenges(), Log: k.Log}).Serve(ctx, challenges)
 	})
-	group.Go(func() error { house.Management.Run(ctx); return nil })
-	group.Go(func() error { k.Engine.Run(ctx); return nil })
-	group.Go(func() error { house.Firewall.Run(ctx); return nil })
-	group.Go(func() error { house.Proxy.Run(ctx); return nil })
-	group.Go(func() error { house.ForwardProxy.Run(ctx); return nil })
-	group.Go(func() error { house.DNS.Run(ctx); return nil })
-	group.Go(func() error { house.Certificate.Run(ctx); return nil })
-	group.Go(func() error { house.RADIUS.Run(ctx); return nil })
+	for name, run := range map[string]func(context.Context){
+		"management":    house.Management.Run,
+		"engine":        k.Engine.Run,
+		"packet-filter": house.Firewall.Run,
+		"reverse-proxy": house.Proxy.Run,
+		"forward-proxy": house.ForwardProxy.Run,
+		"dns":           house.DNS.Run,
+		"certificates":  house.Certificate.Run,
+		"radius":        house.RADIUS.Run,
+	} {
+		group.Go(func() error { rescue.Loop(ctx, k.Clock, k.Log, name, run); return nil })
+	}
 	group.Go(func() error { attach(ctx, k); return nil })
 	group.Go(func() error { serveMetrics(ctx, cfg.Metrics, metrics, k); return nil })
 	k.Log.Info("gateway-api is ready", "version", Version, "listen", cfg.Listen)
@@ -175,18 +180,22 @@ func (m componentMetrics) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// holdEngine makes sure that one process alone applies: gateway-api while it runs, gateway-ctl when it does not.
-func holdEngine(paths kit.Paths) (release func(), err error) {
-	if err := os.MkdirAll(paths.Run(""), 0o755); err != nil {
+// holdEngine makes sure that one process alone applies: gateway-api while it runs, gateway-ctl when it does not. It removes what
+// the last one left behind.
+func holdEngine(k *kit.Kit) (release func(), err error) {
+	if err := os.MkdirAll(k.Paths.Run(""), 0o755); err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(paths.Run("engine.lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	f, err := os.OpenFile(k.Paths.Run("engine.lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		f.Close()
 		return nil, fmt.Errorf("another gateway program applies configuration here: %w", err)
+	}
+	if err := k.Host.Sweep(); err != nil {
+		k.Log.Warn("files that were staged for a check are left behind", "err", err)
 	}
 	return func() { f.Close() }, nil
 }

@@ -181,7 +181,7 @@ func renderHere(ctx context.Context, cfg Config) (system.Rendered, error) {
 		return system.Rendered{}, err
 	}
 	defer k.DB.Close()
-	release, err := holdEngine(k.Paths)
+	release, err := holdEngine(k)
 	if err != nil {
 		return system.Rendered{}, err
 	}

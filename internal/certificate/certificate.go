@@ -3,8 +3,10 @@ package certificate
 import (
 	"context"
 	"crypto"
+	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -81,6 +83,8 @@ type Certificate struct {
 	Attempts          int              `json:"attempts" readOnly:"true" doc:"Orders that failed since the last that did not."`
 	NextAttemptAt     *time.Time       `json:"next_attempt_at" readOnly:"true" doc:"When it is ordered again after a failure."`
 	RenewAt           *time.Time       `json:"renew_at" readOnly:"true" doc:"When it is due. The certificate authority may have named the time (ARI); otherwise a third of its lifetime is left then."`
+
+	spare crypto.Signer // an RSA key that was made before the transaction
 }
 
 // Label is how people know it.
@@ -134,6 +138,11 @@ func (c *Certificate) sameOrder(other *Certificate) bool {
 	return slices.Equal(c.Names, other.Names) && c.Challenge == other.Challenge && same(c.DNSProviderID, other.DNSProviderID) && c.KeyType == other.KeyType
 }
 
+// signedLike tells whether the gateway would sign the same.
+func (c *Certificate) signedLike(other *Certificate) bool {
+	return slices.Equal(c.Names, other.Names) && c.KeyType == other.KeyType
+}
+
 // stands is the status of something issued, by the clock.
 func stands(expires, now time.Time) string {
 	switch {
@@ -156,9 +165,21 @@ func (r *Room) certificateKind() resource.Kind[Certificate] {
 		New: func() Certificate {
 			return Certificate{Source: sourceACME, Challenge: challengeHTTP, KeyType: keyECDSA, Status: statusPending}
 		},
-		Check: r.checkCertificate,
+		Prepare: prepareCertificate, Check: r.checkCertificate,
 	}
 }
+
+// prepareCertificate makes the key of a certificate that the gateway will sign, if that takes its time.
+func prepareCertificate(_ context.Context, was, now *Certificate) (func(*Certificate), error) {
+	if now.Source != sourceSelfSigned || now.KeyType != keyRSA || was != nil && was.signedLike(now) {
+		return nil, nil
+	}
+	key, err := newKey(keyRSA)
+	return func(c *Certificate) { c.spare = key }, err
+}
+
+// sample is the key of all RSA certificates that are previewed.
+var sample = sync.OnceValues(func() (crypto.Signer, error) { return newKey(keyRSA) })
 
 // worker is who makes, changes and deletes the automatic certificates.
 var worker = actor.System("gateway-api")
@@ -171,6 +192,12 @@ func (r *Room) checkCertificate(ctx context.Context, tx *db.Tx, was, now *Certif
 			return err
 		}
 		return resource.InUse("the certificate", users)
+	}
+	if tx.Supposed() && now.KeyType == keyRSA {
+		var err error
+		if now.spare, err = sample(); err != nil {
+			return err
+		}
 	}
 	byWorker := actor.From(ctx) == worker
 	if was == nil {
@@ -245,7 +272,7 @@ func (r *Room) takeUpload(was, now *Certificate) error {
 
 // signAnew signs a certificate for its names, when they or the kind of its key have changed.
 func (r *Room) signAnew(was, now *Certificate) error {
-	if was != nil && slices.Equal(was.Names, now.Names) && was.KeyType == now.KeyType {
+	if was != nil && was.signedLike(now) {
 		return nil
 	}
 	if was == nil && now.CertificatePEM != "" {
@@ -255,8 +282,14 @@ func (r *Room) signAnew(was, now *Certificate) error {
 }
 
 func (r *Room) sign(c *Certificate, keyType string) error {
-	now := r.Clock.Now()
-	certs, key, err := selfSign(c.Names, keyType, now)
+	key := c.spare
+	if key == nil || keyType != keyRSA {
+		var err error
+		if key, err = newKey(keyType); err != nil {
+			return fmt.Errorf("making a key: %w", err)
+		}
+	}
+	certs, err := selfSign(c.Names, key, r.Clock.Now())
 	if err != nil {
 		return err
 	}

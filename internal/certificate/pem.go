@@ -238,14 +238,10 @@ func newKey(kind string) (crypto.Signer, error) {
 }
 
 // selfSign makes a certificate that nobody vouches for.
-func selfSign(names []value.SiteName, keyType string, now time.Time) (chain, crypto.Signer, error) {
-	key, err := newKey(keyType)
-	if err != nil {
-		return nil, nil, fmt.Errorf("making a key: %w", err)
-	}
+func selfSign(names []value.SiteName, key crypto.Signer, now time.Time) (chain, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	template := &x509.Certificate{
 		SerialNumber: serial, Subject: pkix.Name{Organization: []string{selfSignedBy}},
@@ -257,10 +253,10 @@ func selfSign(names []value.SiteName, keyType string, now time.Time) (chain, cry
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
-		return nil, nil, fmt.Errorf("signing a certificate: %w", err)
+		return nil, fmt.Errorf("signing a certificate: %w", err)
 	}
 	cert, err := x509.ParseCertificate(der)
-	return chain{cert}, key, err
+	return chain{cert}, err
 }
 
 // covers tells whether a name of a certificate stands for a name, or for all that a wildcard stands for.

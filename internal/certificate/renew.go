@@ -15,6 +15,7 @@ import (
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/rescue"
 )
 
 const (
@@ -59,7 +60,7 @@ func (r *Room) Run(ctx context.Context) {
 	var others sync.WaitGroup
 	defer others.Wait()
 	defer r.running.all.Wait()
-	others.Go(func() { r.followProxy(ctx) })
+	others.Go(r.rescued(ctx, r.followProxy))
 	asked := map[uuid.UUID]time.Time{}
 	asking := make(chan struct{}, 1)
 	for {
@@ -87,6 +88,11 @@ func (r *Room) Run(ctx context.Context) {
 		case <-r.Clock.After(again):
 		}
 	}
+}
+
+// rescued is work that goes on after a panic.
+func (r *Room) rescued(ctx context.Context, work func(context.Context)) func() {
+	return func() { rescue.Loop(ctx, r.Clock, r.Log, "certificates", work) }
 }
 
 // followProxy wakes a worker that waits for the proxy to take a change: a domain is live then, and can be shown to be ours.
@@ -248,10 +254,10 @@ func (r *Room) orderDue(ctx context.Context, rows []Certificate) {
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), when(a).Compare(when(b)))
 	})
 	for _, row := range due {
-		r.running.start(row.ID, func() { r.renew(ctx, row.ID) }, r.Wake)
+		r.running.start(row.ID, r.rescued(ctx, func(ctx context.Context) { r.renew(ctx, row.ID) }), r.Wake)
 	}
 	for _, row := range hidden {
-		r.running.start(row.ID, func() { r.confirm(ctx, row, 0) }, func() {}) // it has time until the next look
+		r.running.start(row.ID, r.rescued(ctx, func(ctx context.Context) { r.confirm(ctx, row, 0) }), func() {}) // it has time until the next look
 	}
 }
 

@@ -107,8 +107,8 @@ func (r *Room) checkReservation(ctx context.Context, tx *db.Tx, was, now *Reserv
 	c.That(was != nil && was.IP == now.IP || !slices.Contains(ownAddresses(links), ip), "ip", "must not be the gateway's own address")
 	others, err := r.reservations.Where(ctx, tx, "subnet_id = $1 AND (mac = $2 OR ip = $3) AND id <> $4", now.SubnetID, now.MAC, now.IP, now.ID)
 	for _, o := range others {
-		c.That(o.MAC != now.MAC, "mac", "has the reservation of %s in this subnet already", o.IP)
-		c.That(o.IP != now.IP, "ip", "is reserved for %s already", o.MAC)
+		c.Unique(o.MAC != now.MAC, "mac", "has the reservation of %s in this subnet already", o.IP)
+		c.Unique(o.IP != now.IP, "ip", "is reserved for %s already", o.MAC)
 	}
 	if err != nil {
 		return err

@@ -15,8 +15,6 @@ import (
 )
 
 const (
-	// askWithin is how long a read may wait for the daemon, with all its leases.
-	askWithin = 10 * time.Second
 	// leasePage is how many leases Kea is asked for at once: it hands out no addresses while it answers.
 	leasePage = 1000
 	// leasesShown is how many leases one answer has at most.
@@ -78,7 +76,7 @@ const (
 
 // eachLease tells all leases, in the order of their addresses.
 func (r *Room) eachLease(ctx context.Context, tell func(keaLease)) error {
-	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	ctx, cancel := host.Asking(ctx)
 	defer cancel()
 	from := "start"
 	for {

@@ -82,7 +82,7 @@ func (r *Room) checkBeside(ctx context.Context, tx *db.Tx, zone *Zone, o owner, 
 		}
 	}
 	var c check.List
-	c.That(!slices.ContainsFunc(beside, now.same), "value", "is there already")
+	c.Unique(!slices.ContainsFunc(beside, now.same), "value", "has this record already")
 	c.That(len(opposite) == 0, "name", "a wildcard also answers for the name that it is below: only one of %s and *.%[1]s can have records", strings.TrimSuffix(o.name.String(), "."))
 	if now.Type != alias {
 		c.That(!slices.ContainsFunc(beside, func(x Record) bool { return x.Type == alias }), "name", "is an alias (CNAME), beside which there can be no other record")

@@ -12,9 +12,6 @@ import (
 	"edge.internal/gateway/internal/kit/httpd"
 )
 
-// askWithin is how long a read may wait for the daemon.
-const askWithin = 2 * time.Second
-
 // Stats is what the resolver has done since it started.
 type Stats struct {
 	Queries          int64   `json:"queries" doc:"Questions from clients."`
@@ -69,7 +66,7 @@ func (r *Room) mountStatus() {
 // stats asks unbound what it has counted.
 func (r *Room) stats(ctx context.Context) (Stats, error) {
 	s := Stats{Reloads: r.reloads.Load()}
-	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	ctx, cancel := host.Asking(ctx)
 	defer cancel()
 	answers, err := r.Host.ResolverAsk(ctx, ask("stats_noreset"))
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/policy"
+	"edge.internal/gateway/internal/kit/rescue"
 	"edge.internal/gateway/internal/kit/resource"
 	"edge.internal/gateway/internal/kit/value"
 )
@@ -104,9 +105,9 @@ func (r *Room) Mount() {
 // Run resolves names, counts hits and reads the packet log until the context ends.
 func (r *Room) Run(ctx context.Context) {
 	var jobs sync.WaitGroup
-	jobs.Go(func() { r.resolver.run(ctx) })
-	jobs.Go(func() { r.hits.run(ctx) })
-	jobs.Go(func() { r.log.Run(ctx) })
+	for _, job := range []func(context.Context){r.resolver.run, r.hits.run, r.log.Run} {
+		jobs.Go(func() { rescue.Loop(ctx, r.Clock, r.Log, "packet-filter", job) })
+	}
 	jobs.Wait()
 }
 

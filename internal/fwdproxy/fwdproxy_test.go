@@ -318,6 +318,12 @@ func TestStats(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	b.Get(t, "/forward-proxy/stats/history").Want(t, 200)
+	b.Machine.Hang(true)
+	defer b.Machine.Hang(false)
+	b.Get(t, "/forward-proxy/stats").Want(t, 200).Into(t, &s)
+	if s.Error != "no answer within two seconds" {
+		t.Errorf("of a squid that hangs: %+v", s)
+	}
 }
 
 func TestTraffic(t *testing.T) {

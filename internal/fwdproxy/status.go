@@ -105,6 +105,8 @@ func (f report) float(name string) float64 {
 }
 
 func (r *Room) stats(ctx context.Context) (Stats, error) {
+	ctx, cancel := host.Asking(ctx)
+	defer cancel()
 	counters, err := r.report(ctx, host.SquidCounters)
 	if err != nil {
 		return Stats{}, err

@@ -194,7 +194,7 @@ func (i *Interface) among(others []Interface, addresses []Address, links []host.
 	}
 	for _, o := range others {
 		if i.Type == vlan && o.Type == vlan && o.Parent == i.Parent && *o.VLANID == *i.VLANID {
-			return &fault.Error{Kind: fault.Conflict, Message: "there is one like this already", Fields: map[string]string{"vlan_id": "is taken already by " + o.Name.String()}}
+			return fault.Taken(map[string]string{"vlan_id": "is taken already by " + o.Name.String()})
 		}
 	}
 	return nil

@@ -155,9 +155,9 @@ func (r *Room) checkRoute(ctx context.Context, tx *db.Tx, was, now *Route) error
 	for _, o := range others {
 		theirs, _ := o.TableName.number(tables)
 		if (was == nil || o.ID != was.ID) && o.Active && now.Active && o.Destination == now.Destination && o.metric() == now.metric() && theirs == number {
-			return &fault.Error{Kind: fault.Conflict, Message: "there is one like this already", Fields: map[string]string{
+			return fault.Taken(map[string]string{
 				"destination": "has an active route with the same metric in this table already, " + o.Label(),
-			}}
+			})
 		}
 	}
 	return nil

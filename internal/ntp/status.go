@@ -8,14 +8,10 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/httpd"
 )
-
-// askWithin is how long a read may wait for the daemon.
-const askWithin = 2 * time.Second
 
 // Status is how well the gateway knows the time.
 type Status struct {
@@ -79,7 +75,9 @@ func (r *Room) mountStatus() {
 }
 
 func (r *Room) ask(ctx context.Context, command host.Command) ([]record, error) {
-	out, err := r.Host.Run(ctx, command, host.Input{Timeout: askWithin})
+	ctx, cancel := host.Asking(ctx)
+	defer cancel()
+	out, err := r.Host.Run(ctx, command, host.Input{})
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/google/uuid"
 
@@ -156,22 +157,33 @@ var serverWord = regexp.MustCompile(`^[A-Za-z0-9_:-]{1,100}$`)
 func (serverNameGrammar) Example() string { return "web-1" }
 
 func (serverNameGrammar) Parse(s string) (string, error) {
-	if s != strings.TrimSpace(s) || strings.ContainsAny(s, "\t\n\v\f\r") || !serverWord.MatchString(blanks.Replace(s)) {
-		return "", errors.New("must be at most 100 letters, digits, dashes, underscores, dots, colons or blanks")
+	if !serverWord.MatchString(word(s)) {
+		return "", errors.New("must be at most 100 letters, digits, dashes, underscores, dots, colons or spaces")
 	}
 	return s, nil
 }
 
-var blanks = strings.NewReplacer(" ", "_", ".", "_")
+// word is a name as HAProxy can have it: its whitespace and dots are underscores.
+func word(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '.' || unicode.IsSpace(r) {
+			return '_'
+		}
+		return r
+	}, name)
+}
 
-// Word is the name as HAProxy and its statistics have it.
-func (n ServerName) Word() ServerName { return value.Must[ServerName](blanks.Replace(n.String())) }
+// Word is the name as HAProxy and its statistics have it. There is none when the row is older than the form of names.
+func (n ServerName) Word() ServerName {
+	parsed, _ := value.Parse[ServerName](word(n.String()))
+	return parsed
+}
 
 // Server is one machine of a backend.
 type Server struct {
 	resource.Meta
 	BackendID uuid.UUID  `json:"backend_id" required:"true" doc:"Backend that it belongs to."`
-	Name      ServerName `json:"name" required:"true" doc:"Name of the server. In the proxy, blanks and dots of it are underscores."`
+	Name      ServerName `json:"name" required:"true" doc:"Name of the server. In the proxy, its whitespace and dots are underscores."`
 	Address   value.Host `json:"address" required:"true" doc:"Host name or IP address."`
 	Port      int        `json:"port" required:"true" minimum:"1" maximum:"65535" doc:"Port that it listens on."`
 	Weight    int        `json:"weight" minimum:"0" maximum:"256" doc:"Its share of the requests; 0 takes no new ones."`

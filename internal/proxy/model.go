@@ -98,7 +98,8 @@ func compile(c *Config) *model {
 	if c.Maintenance {
 		m.switches.put(maintenanceOn)
 	}
-	servers := grouped(c.Servers, func(s *Server) uuid.UUID { return s.BackendID })
+	named := slices.DeleteFunc(slices.Clone(c.Servers), func(s Server) bool { return s.Name.Word().IsZero() })
+	servers := grouped(named, func(s *Server) uuid.UUID { return s.BackendID })
 	for _, b := range c.Backends {
 		if b.Active {
 			m.backends = append(m.backends, pool{b, servers[b.ID]})
@@ -385,7 +386,9 @@ func show(c *Config) (all, management []shown) {
 	}
 	names := map[uuid.UUID][]value.SiteName{}
 	for name, x := range best {
-		names[x.ID] = append(names[x.ID], value.Must[value.SiteName](name))
+		if site, err := value.Parse[value.SiteName](name); err == nil {
+			names[x.ID] = append(names[x.ID], site)
+		}
 	}
 	for i := range c.Certificates {
 		x := &c.Certificates[i]
@@ -396,8 +399,9 @@ func show(c *Config) (all, management []shown) {
 		all = append(all, shown{*x, names[x.ID]})
 	}
 	slices.SortFunc(all, func(a, b shown) int { return slices.Compare(a.ID[:], b.ID[:]) })
-	if own := cmp.Or(best[c.FQDN.String()], best[wildcardOf(c.FQDN.String())]); own != nil && !c.FQDN.IsZero() {
-		management = []shown{{*own, []value.SiteName{value.Must[value.SiteName](c.FQDN.String())}}}
+	gateway, err := value.Parse[value.SiteName](c.FQDN.String())
+	if own := cmp.Or(best[gateway.String()], best[wildcardOf(gateway.String())]); own != nil && err == nil {
+		management = []shown{{*own, []value.SiteName{gateway}}}
 	}
 	return all, management
 }

@@ -99,11 +99,14 @@ func TestPX07ServerNames(t *testing.T) {
 		return b.Do(t, "admin", http.MethodPost, "/backends/"+backend+"/servers", body{"name": name, "address": "192.0.2.10", "port": 80})
 	}
 	server(one, "web 1").Want(t, 201)
-	for _, same := range []string{"web.1", "web_1", "web 1"} {
+	for _, same := range []string{"web.1", "web_1", "web 1", "web\t1", "web\n1"} {
 		conflict(t, server(one, same), "name")
 	}
 	server(two, "web.1").Want(t, 201)
-	for _, bad := range []string{"", "a\nb", "a\tb", "a/b", "a;b", "a'b", `a"b`, "ä", " a", "a ", strings.Repeat("a", 101), "a%b", "a#b", "-\x00"} {
+	for _, good := range []string{"a\tb", "c\nd", " e", "f "} {
+		server(two, good).Want(t, 201)
+	}
+	for _, bad := range []string{"", "a/b", "a;b", "a'b", `a"b`, "ä", strings.Repeat("a", 101), "a%b", "a#b", "-\x00"} {
 		server(two, bad).WantField(t, "name")
 	}
 }

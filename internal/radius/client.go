@@ -16,6 +16,8 @@ type Client struct {
 	Address          value.Prefix `json:"address" required:"true" doc:"Its address, or the network that it is in. Of several networks that it is in, the smallest counts."`
 	Secret           secret.Text  `json:"secret,omitzero" required:"true" doc:"What it shares with the server: 1 to 128 bytes without control characters and backslashes."`
 	SecretConfigured bool         `json:"secret_configured" readOnly:"true" db:"-" doc:"Whether there is a secret."`
+	// Off is for equipment that signs nothing: its answers can then be forged by someone between it and the gateway (CVE-2024-3596).
+	RequireMessageAuthenticator bool `json:"require_message_authenticator" doc:"Drop requests without a Message-Authenticator. Turn it off only for equipment that cannot sign: without it, an attacker on the path can forge a login (CVE-2024-3596)."`
 }
 
 // Label is how people know it.
@@ -35,6 +37,7 @@ func (c *Client) Validate() error {
 
 var clients = resource.Kind[Client]{
 	Name: "radius.client", Title: "RADIUS client", Path: "/radius/clients", Table: "radius_clients", Order: "name", Feeds: feeds[:1],
+	New:  func() Client { return Client{RequireMessageAuthenticator: true} },
 	View: func(c *Client) { c.SecretConfigured = c.Secret.Set() },
 }
 

@@ -30,6 +30,8 @@ type ConfigClient struct {
 	Name    Name         `json:"name"`
 	Address value.Prefix `json:"address"`
 	Secret  SharedSecret `json:"secret"`
+	// RequireMessageAuthenticator drops what the client does not sign.
+	RequireMessageAuthenticator bool `json:"require_message_authenticator"`
 }
 
 // ConfigUser is a user with its password.
@@ -65,7 +67,7 @@ func (r *Room) load(ctx context.Context, q db.Querier) (Config, error) {
 			c.Problems = append(c.Problems, fmt.Sprintf("the client %s is left out: its secret %v", row.Label(), err))
 			continue
 		}
-		c.Clients = append(c.Clients, ConfigClient{ID: row.ID, Name: row.Name, Address: row.Address, Secret: shared})
+		c.Clients = append(c.Clients, ConfigClient{ID: row.ID, Name: row.Name, Address: row.Address, Secret: shared, RequireMessageAuthenticator: row.RequireMessageAuthenticator})
 	}
 	for i := range users {
 		row := &users[i]

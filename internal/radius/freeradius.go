@@ -95,8 +95,8 @@ func (r *Room) runs(ctx context.Context, c Config, files []host.File) error {
 	if state.Active != "active" {
 		return fmt.Errorf("freeradius is %s: %s", state.Active, state.Detail)
 	}
-	digest := probe(files)
-	answer, err := r.Host.RadiusLogin(ctx, host.RadiusLogin{Port: c.Settings.AuthPort, Secret: c.Own.String(), User: "+" + digest, Password: digest})
+	name, password := probe(files)
+	answer, err := r.Host.RadiusLogin(ctx, host.RadiusLogin{Port: c.Settings.AuthPort, Secret: c.Own.String(), User: name, Password: password})
 	switch {
 	case err != nil:
 		return fmt.Errorf("freeradius does not answer: %w", err)

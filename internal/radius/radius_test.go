@@ -6,16 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/netip"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/uuid"
 
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/kittest"
 	"edge.internal/gateway/internal/kit/secret"
+	"edge.internal/gateway/internal/kit/value"
 	"edge.internal/gateway/internal/radius"
 )
 
@@ -358,9 +360,11 @@ func TestRealRefusalTellsNoSecret(t *testing.T) {
 
 func TestPreviewTellsNoSecret(t *testing.T) {
 	b, _ := enabled(t)
-	a := b.Do(t, "viewer", http.MethodPost, "/change-sets", `{"preview":true,"operations":[
+	set := `{"preview":true,"operations":[
 		{"kind":"radius.user","verb":"create","body":{"name":"ada","password":"canary","reply_attributes":{"Session-Timeout":60}}},
-		{"kind":"radius.client","verb":"create","body":{"name":"switch","address":"10.0.0.1","secret":"canary"}}]}`).Want(t, 200)
+		{"kind":"radius.client","verb":"create","body":{"name":"switch","address":"10.0.0.1","secret":"canary"}}]}`
+	b.Do(t, "viewer", http.MethodPost, "/change-sets", set).Want(t, 403)
+	a := b.Do(t, "admin", http.MethodPost, "/change-sets", set).Want(t, 200)
 	for _, want := range []string{`+ada Cleartext-Password := \u003credacted\u003e`, `Session-Timeout := 60`, `shortname = 'switch'`} {
 		if !strings.Contains(string(a.Data), want) && !strings.Contains(string(a.Data), strings.NewReplacer(`\u003c`, "<", `\u003e`, ">").Replace(want)) {
 			t.Errorf("no %q in %s", want, a.Data)
@@ -504,20 +508,54 @@ func TestRealLog(t *testing.T) {
 	}
 }
 
-// The user by whom the gateway knows its files is of no use to anybody else.
+// The user by whom the gateway knows its files can log in from the gateway alone, over neither family from anywhere else, and its
+// name does not tell its password.
 func TestProbeIsOfNoUse(t *testing.T) {
 	c := config()
-	c.Clients = []radius.ConfigClient{{Name: name("other"), Address: prefix(netip.MustParseAddr("127.0.0.1").String()), Secret: c.Own}}
+	for _, address := range []string{"127.0.0.1", "::1"} {
+		c.Clients = append(c.Clients, radius.ConfigClient{ID: uuid.New(), Name: name("other"), Address: prefix(address), Secret: c.Own, RequireMessageAuthenticator: true})
+	}
 	s := serve(t, c)
 	s.start(t)
-	digest := s.probe(t)
-	if !s.login(t, "+"+digest, digest, false).Accepted {
+	user, word := s.probe(t)
+	if strings.Contains(user, word) || strings.Contains(word, user[1:]) {
+		t.Fatal("the name tells the password")
+	}
+	if !s.login(t, user, word, false).Accepted {
 		t.Fatal("the gateway is refused")
 	}
-	if said := s.radclient(t, "127.0.0.1", `User-Name = "+`+digest+`", User-Password = "`+digest+`", Message-Authenticator = 0x00`); !strings.Contains(said, "Received Access-Reject") {
-		t.Fatalf("another client gets in: %s", said)
+	for _, client := range c.Clients {
+		from := client.Address.Netip().Addr().String()
+		if said := s.radclient(t, from, fmt.Sprintf("User-Name = %q, User-Password = %q, Message-Authenticator = 0x00", user, word)); !strings.Contains(said, "Received Access-Reject") {
+			t.Errorf("%s gets in: %s", from, said)
+		}
 	}
-	if logins := s.read(t, "gateway-logins.log"); strings.Count(logins, "\n") != 1 || !strings.Contains(logins, "|other|Access-Reject|unknown|") {
-		t.Fatalf("the log has the gateway's own, or not the other's: %q", logins)
+	if logins := s.read(t, "gateway-logins.log"); strings.Count(logins, "\n") != 2 || strings.Count(logins, "|other|Access-Reject|unknown|") != 2 {
+		t.Errorf("the log has the gateway's own, or not the others': %q", logins)
+	}
+}
+
+// Equipment that cannot sign is answered only where the operator says so; a method that is not offered is refused aloud.
+func TestUnsigned(t *testing.T) {
+	c := config()
+	c.Users = []radius.ConfigUser{{Name: name("ada"), Password: value.Must[radius.Password]("word"), Active: true}}
+	c.Clients = []radius.ConfigClient{
+		{ID: uuid.New(), Name: name("old"), Address: prefix("127.0.0.1"), Secret: c.Own},
+		{ID: uuid.New(), Name: name("new"), Address: prefix("127.0.0.2"), Secret: c.Own, RequireMessageAuthenticator: true},
+	}
+	s := serve(t, c)
+	s.start(t)
+	for _, x := range []struct{ from, request, want string }{
+		{"127.0.0.1", `User-Name = "ada", User-Password = "word"`, "Received Access-Accept"},
+		{"127.0.0.1", `User-Name = "ada", CHAP-Password = "word"`, "Received Access-Accept"},
+		{"127.0.0.1", `User-Name = "ada", User-Password = "wrong"`, "Received Access-Reject"},
+		{"127.0.0.1", `User-Name = "ada", MS-CHAP-Password = "word"`, "Received Access-Reject"},
+		{"127.0.0.2", `User-Name = "ada", MS-CHAP-Password = "word", Message-Authenticator = 0x00`, "Received Access-Reject"},
+		{"127.0.0.2", `User-Name = "ada", EAP-Message = 0x0201000801616461, Message-Authenticator = 0x00`, "Received Access-Reject"},
+		{"127.0.0.2", `User-Name = "ada", User-Password = "word"`, "No reply from server"},
+	} {
+		if said := s.radclient(t, x.from, x.request); !strings.Contains(said, x.want) {
+			t.Errorf("%s, %s: %s", x.from, x.request, said)
+		}
 	}
 }

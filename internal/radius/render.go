@@ -1,6 +1,7 @@
 package radius
 
 import (
+	"crypto/hmac"
 	"crypto/sha256"
 	"fmt"
 	"net/netip"
@@ -30,7 +31,7 @@ func Render(c Config) ([]host.File, error) {
 	return []host.File{
 		{Place: host.RadiusConfig, Content: main},
 		{Place: host.RadiusClients, Content: clients, Redact: redact},
-		{Place: host.RadiusUsers, Content: users, Redact: redact},
+		{Place: host.RadiusUsers, Content: users, Redact: redactUsers},
 	}, nil
 }
 
@@ -39,6 +40,11 @@ var confidential = regexp.MustCompile(`(?im)^(.*?(?:secret|password)\b[^=\n]*=)[
 
 // redact shows all but secrets and passwords, which end their lines.
 func redact(content []byte) []byte { return confidential.ReplaceAll(content, []byte("$1 <redacted>")) }
+
+// redactUsers also hides the gateway's probe: its name changes with every secret, so it would tell whether one was guessed.
+func redactUsers(content []byte) []byte {
+	return redact(probeLine.ReplaceAll(content, []byte("# The gateway's own probe is not shown.")))
+}
 
 func renderMain(s Settings) ([]byte, error) {
 	w := conf.New(conf.FreeRADIUS)
@@ -131,10 +137,11 @@ modules {
 }`
 
 // decisions let users in who are in the list and show their password by PAP or CHAP, and say why others are not. An answer is
-// signed, and a refusal tells nothing of what an acceptance would. The gateway's own probes are for it alone, and not logged. Accounting is
-// answered, so that nobody asks for ever, and not kept.
+// signed, and a refusal tells nothing of what an acceptance would. The gateway's own probes are for it alone, and not logged. They are
+// told by the client, which every request has: one over IPv6 has no Packet-Src-IP-Address, and FreeRADIUS takes every condition with a
+// missing attribute for false, a negated one too. Accounting is answered, so that clients do not ask for ever, and not kept.
 const decisions = `  authorize {
-    if (&User-Name =~ /^\+/ && &Packet-Src-IP-Address != 127.255.255.254) {
+    if (&User-Name =~ /^\+/ && "%{client:shortname}" != '+gateway') {
       update control {
         &Tmp-String-0 := 'unknown'
       }
@@ -182,7 +189,7 @@ const decisions = `  authorize {
     update reply {
       &Message-Authenticator := 0x00
     }
-    if (!(&User-Name =~ /^\+/ && &Packet-Src-IP-Address == 127.255.255.254)) {
+    if (&User-Name !~ /^\+/ || "%{client:shortname}" != '+gateway') {
       linelog
     }
     Post-Auth-Type REJECT {
@@ -192,7 +199,7 @@ const decisions = `  authorize {
       update reply {
         &Message-Authenticator := 0x00
       }
-      if (!(&User-Name =~ /^\+/ && &Packet-Src-IP-Address == 127.255.255.254)) {
+      if (&User-Name !~ /^\+/ || "%{client:shortname}" != '+gateway') {
         linelog
       }
     }
@@ -203,7 +210,7 @@ const decisions = `  authorize {
 
 func renderClients(c Config) ([]byte, error) {
 	w := conf.New(conf.FreeRADIUS)
-	client := func(id, name conf.Arg, address value.Prefix, secret SharedSecret) {
+	client := func(id, name conf.Arg, address value.Prefix, signed bool, secret SharedSecret) {
 		w.Line("client", id, conf.Word("{"))
 		if address.Netip().Addr().Is6() {
 			w.Line("  ipv6addr =", conf.Value(address))
@@ -211,20 +218,24 @@ func renderClients(c Config) ([]byte, error) {
 			w.Line("  ipv4addr =", conf.Value(address))
 		}
 		w.Line("  shortname =", name)
-		w.Line("  require_message_authenticator = yes")
+		if signed {
+			w.Line("  require_message_authenticator = yes")
+		} else {
+			w.Line("  require_message_authenticator = no")
+		}
 		w.Line("  secret =", conf.Value(secret))
 		w.Line("}")
 	}
-	client(conf.Word("gateway"), conf.Word(self), own, c.Own)
+	client(conf.Word("gateway"), conf.Word(self), own, true, c.Own)
 	for _, x := range c.Clients {
-		client(conf.ID(x.ID), conf.Value(x.Name), x.Address, x.Secret)
+		client(conf.ID(x.ID), conf.Value(x.Name), x.Address, x.RequireMessageAuthenticator, x.Secret)
 	}
 	return w.Bytes()
 }
 
 // renderUsers writes the users, and at last the one by whom the gateway knows that the server has read these files and no others:
-// he is named after them, and can log in from the gateway alone. The name tells nobody what is in the files, because the gateway's
-// own secret is.
+// it is named after them, and can log in from the gateway alone. The name tells nothing of what is in the files, because the gateway's
+// own secret is, and nothing of the password.
 func renderUsers(c Config, others ...[]byte) ([]byte, error) {
 	w := conf.New(conf.FreeRADIUSUsers)
 	for _, u := range c.Users {
@@ -246,20 +257,22 @@ func renderUsers(c Config, others ...[]byte) ([]byte, error) {
 		sum.Write(file)
 	}
 	digest := sum.Sum(nil)[:16]
-	w.Entry(conf.Joined(conf.Word("+"), conf.Hex(digest)), conf.Word("Cleartext-Password :="), conf.Hex(digest))
+	password := hmac.New(sha256.New, []byte(c.Own.String()))
+	password.Write(digest)
+	w.Entry(conf.Joined(conf.Word("+"), conf.Hex(digest)), conf.Word("Cleartext-Password :="), conf.Hex(password.Sum(nil)[:16]))
 	return w.Bytes()
 }
 
-var probeName = regexp.MustCompile(`(?m)^\+([0-9a-f]{32}) `)
+var probeLine = regexp.MustCompile(`(?m)^(\+[0-9a-f]{32}) .* ([0-9a-f]{32})$`)
 
-// probe is the digest after which the user is named by whom the gateway knows its files.
-func probe(files []host.File) string {
+// probe is the name and the password of the user by whom the gateway knows its files.
+func probe(files []host.File) (name, password string) {
 	for _, f := range files {
-		if m := probeName.FindSubmatch(f.Content); f.Place == host.RadiusUsers && m != nil {
-			return string(m[1])
+		if m := probeLine.FindSubmatch(f.Content); f.Place == host.RadiusUsers && m != nil {
+			return string(m[1]), string(m[2])
 		}
 	}
-	return ""
+	return "", ""
 }
 
 func writeReply(w *conf.Writer, a *ReplyAttributes) error {

@@ -7,7 +7,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -89,6 +91,9 @@ func TestRedaction(t *testing.T) {
 		}
 		if strings.Count(shown, "\n") != strings.Count(string(f.Content), "\n") {
 			t.Errorf("%s has other lines:\n%s", f.Place, shown)
+		}
+		if regexp.MustCompile(`[0-9a-f]{16}`).MatchString(shown) {
+			t.Errorf("%s shows the probe:\n%s", f.Place, shown)
 		}
 		if f.Place == host.RadiusUsers && !strings.Contains(shown, "\nswitch Cleartext-Password := <redacted>\n") {
 			t.Errorf("%s tells too little:\n%s", f.Place, shown)
@@ -388,18 +393,25 @@ func (s *server) read(t *testing.T, file string) string {
 	return string(b)
 }
 
-// probe is the digest of the server's files.
-func (s *server) probe(t *testing.T) string {
+// probe is the name and the password of the user by whom the gateway knows its files.
+func (s *server) probe(t *testing.T) (name, password string) {
 	t.Helper()
-	_, digest, _ := strings.Cut(s.read(t, "gateway-users"), "\n+")
-	return digest[:32]
+	m := regexp.MustCompile(`(?m)^(\+\S+) Cleartext-Password := (\S+)$`).FindStringSubmatch(s.read(t, "gateway-users"))
+	if m == nil {
+		t.Fatal("there is no probe")
+	}
+	return m[1], m[2]
 }
 
-// radclient sends a request from an address and returns what it prints.
+// radclient sends a request from a loopback address to the server there, and returns what it prints.
 func (s *server) radclient(t *testing.T, from, request string) string {
 	t.Helper()
-	cmd := exec.Command("/usr/bin/radclient", "-x", "-r", "1", "-t", "2", fmt.Sprintf("127.0.0.1:%d", s.Settings.AuthPort), "auth", s.Own.String())
-	cmd.Stdin = strings.NewReader(request + ", Packet-Src-IP-Address = " + from)
+	server, source := "127.0.0.1", "Packet-Src-IP-Address"
+	if strings.Contains(from, ":") {
+		server, source = "::1", "Packet-Src-IPv6-Address"
+	}
+	cmd := exec.Command("/usr/bin/radclient", "-x", "-r", "1", "-t", "10", net.JoinHostPort(server, strconv.Itoa(s.Settings.AuthPort)), "auth", s.Own.String())
+	cmd.Stdin = strings.NewReader(request + ", " + source + " = " + from)
 	out, _ := cmd.CombinedOutput() // a refusal is an error to it
 	return string(out)
 }

@@ -54,11 +54,13 @@ var units = map[string]host.Unit{
 func (r *Room) mountServices() {
 	httpd.Handle(r.Router, http.MethodGet, "/system/services", httpd.Read.Offline(), doc("system.services", "The daemons and what they do"),
 		func(c *httpd.Call, _ struct{}) (Services, error) {
+			ctx, cancel := host.Asking(c)
+			defer cancel()
 			var list Services
 			for _, spec := range host.UnitSpecs() {
-				list.Services = append(list.Services, r.service(c, spec.Unit))
+				list.Services = append(list.Services, r.service(ctx, spec.Unit))
 			}
-			list.Services = append(list.Services, r.packetFilter(c))
+			list.Services = append(list.Services, r.packetFilter(ctx))
 			return list, nil
 		})
 	httpd.Handle(r.Router, http.MethodPost, "/system/service-restart", httpd.Write.Offline(), audited("system.service-restart", "Restart a daemon"),
@@ -93,9 +95,9 @@ func (r *Room) restart(ctx context.Context, u host.Unit) error {
 	return r.Host.Restart(ctx, u)
 }
 
-func (r *Room) packetFilter(c *httpd.Call) Service {
+func (r *Room) packetFilter(ctx context.Context) Service {
 	s := Service{Name: "packet-filter", Active: "no-table"}
-	state, err := r.Host.FilterState(c)
+	state, err := r.Host.FilterState(ctx)
 	switch {
 	case errors.Is(err, host.ErrNotInstalled):
 		s.Active, s.Detail = "not_installed", err.Error()
@@ -107,9 +109,9 @@ func (r *Room) packetFilter(c *httpd.Call) Service {
 	return s
 }
 
-func (r *Room) service(c *httpd.Call, u host.Unit) Service {
+func (r *Room) service(ctx context.Context, u host.Unit) Service {
 	s := Service{Name: string(u)}
-	state, err := r.Host.State(c, u)
+	state, err := r.Host.State(ctx, u)
 	switch {
 	case err != nil:
 		s.Active, s.Detail = "failed", err.Error()

@@ -49,6 +49,16 @@ func has(t *testing.T, a *kittest.Answer, fields ...string) {
 	}
 }
 
+// A systemd that does not answer keeps nobody waiting.
+func TestServicesThatHang(t *testing.T) {
+	b := bench(t)
+	b.Machine.Hang(true)
+	defer b.Machine.Hang(false)
+	if a := b.Get(t, "/system/services").Want(t, 200); !strings.Contains(string(a.Data), "no answer within two seconds") {
+		t.Errorf("%s", a.Data)
+	}
+}
+
 func TestSY06Fields(t *testing.T) {
 	b := bench(t)
 	b.Machine.SetLinks(host.Link{Index: 2, Name: "wan0", Flags: []string{"UP"}, Addrs: []host.LinkAddr{{Family: "inet", Local: "198.51.100.1", PrefixLen: 24}}})

@@ -1,6 +1,7 @@
 package tunnel_test
 
 import (
+	"bytes"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -9,8 +10,10 @@ import (
 	"testing"
 
 	"edge.internal/gateway/internal/kit/apply"
+	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/kittest"
+	"edge.internal/gateway/internal/kit/secret"
 	"edge.internal/gateway/internal/kit/value"
 	"edge.internal/gateway/internal/tunnel"
 )
@@ -294,7 +297,9 @@ func TestARouteOfOthersIsNotTaken(t *testing.T) {
 func TestPreviewHasNoKeys(t *testing.T) {
 	b, _ := bench(t)
 	up := fmt.Sprintf(`{"name":"wg1","mode":"client","address_cidr":"10.7.0.2/32","private_key":%q,"upstream_public_key":%q,"upstream_endpoint":"198.51.100.1:51820","upstream_preshared_key":%q}`, privateA, publicB, shared)
-	a := b.Do(t, "viewer", http.MethodPost, "/change-sets", fmt.Sprintf(`{"preview":true,"operations":[{"kind":"tunnel.interface","verb":"create","body":%s}]}`, up)).Want(t, 200)
+	set := fmt.Sprintf(`{"preview":true,"operations":[{"kind":"tunnel.interface","verb":"create","body":%s}]}`, up)
+	b.Do(t, "viewer", http.MethodPost, "/change-sets", set).Want(t, 403)
+	a := b.Do(t, "admin", http.MethodPost, "/change-sets", set).Want(t, 200)
 	post[tunnel.Interface](t, b, "/tunnel/interfaces", up)
 	i := serverOf(t, b, "wg0", "10.8.0.1/24")
 	post[tunnel.Peer](t, b, peersOf(i), fmt.Sprintf(`{"name":"laptop","preshared_key":%q}`, shared))
@@ -370,5 +375,73 @@ func TestFW16(t *testing.T) {
 	b.Do(t, "admin", http.MethodPut, "/tunnel/interfaces/"+i.ID.String(), `{"active":false}`).Want(t, 200)
 	if got := asked(); got != "[] []" {
 		t.Fatalf("one that is off asks for %s", got)
+	}
+}
+
+// A key of another master key takes its tunnel or its peer out, and nothing else: everything can be asked and mended by single
+// requests.
+func TestOtherMasterKey(t *testing.T) {
+	b, _ := bench(t)
+	lost, half, good := serverOf(t, b, "wg0", "10.8.0.1/24"), serverOf(t, b, "wg1", "10.9.0.1/24"), serverOf(t, b, "wg2", "10.10.0.1/24")
+	psk := post[tunnel.Peer](t, b, peersOf(half), fmt.Sprintf(`{"name":"phone","preshared_key":%q}`, shared))
+	post[tunnel.Peer](t, b, peersOf(half), `{"name":"laptop"}`)
+	other, err := secret.NewBox(bytes.Repeat([]byte{9}, 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sealed, err := other.Seal("x", "any", "any", "any")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.DB.Write(t.Context(), func(tx *db.Tx) error {
+		if _, err := tx.Exec(t.Context(), "UPDATE tunnel_interfaces SET private_key = $1 WHERE id = $2", sealed, lost.ID); err != nil {
+			return err
+		}
+		_, err := tx.Exec(t.Context(), "UPDATE tunnel_peers SET preshared_key = $1, private_key = $1 WHERE id = $2", sealed, psk.ID)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if _, failed := b.Engine.ApplyAll(t.Context()); !strings.Contains(failed[apply.Tunnel], "The tunnel wg0 is left out: its private_key was sealed under another master key") ||
+		!strings.Contains(failed[apply.Tunnel], "The peer phone of wg1 is left out") {
+		t.Fatalf("%v", failed)
+	}
+	if deviceOf(t, b, "wg0") != nil || len(deviceOf(t, b, "wg1").Peers) != 1 || deviceOf(t, b, "wg2") == nil {
+		t.Fatal("more is left out than cannot be read, or less")
+	}
+	for _, path := range []string{"/config", "/qr"} {
+		if w := raw(t, b, "admin", at(psk)+path); w.Code != 409 || !strings.Contains(w.Body.String(), "enter it again") {
+			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+		}
+	}
+	post[tunnel.Interface](t, b, "/tunnel/interfaces", `{"name":"wg3","address_cidr":"10.11.0.1/24"}`)
+	b.Do(t, "admin", http.MethodPut, at(psk), `{"name":"tablet"}`).Want(t, 200)
+	b.Do(t, "admin", http.MethodDelete, "/tunnel/interfaces/"+good.ID.String(), "").Want(t, 200)
+	path := "/tunnel/interfaces/" + lost.ID.String()
+	b.Do(t, "admin", http.MethodPut, path, `{"active":false}`).Want(t, 200)
+	b.Do(t, "admin", http.MethodPut, path, `{"active":true}`).Want(t, 200)
+	b.Do(t, "admin", http.MethodPut, path, fmt.Sprintf(`{"private_key":%q}`, privateA)).Want(t, 200)
+	b.Do(t, "admin", http.MethodPost, at(psk)+"/generate-keypair", "").Want(t, 200)
+	if a := b.Do(t, "admin", http.MethodPut, at(psk), fmt.Sprintf(`{"preshared_key":%q}`, shared)).Want(t, 200); a.Header.Get("Gateway-Apply") != "tunnel=live" {
+		t.Fatalf("with all keys entered again: %s", a.Header.Get("Gateway-Apply"))
+	}
+}
+
+// A WireGuard that does not answer is no error of the request: what is stored is told, and why there is no more.
+func TestStatusOfAHangingWireGuard(t *testing.T) {
+	b, _ := bench(t)
+	i := serverOf(t, b, "wg0", "10.8.0.1/24")
+	p := post[tunnel.Peer](t, b, peersOf(i), `{"name":"phone"}`)
+	b.Machine.Hang(true)
+	defer b.Machine.Hang(false)
+	var peers map[string]tunnel.PeerStatus
+	b.Get(t, "/tunnel/status").Want(t, 200).Into(t, &peers)
+	if s, ok := peers[p.PublicKey.String()]; !ok || s.Interface != "wg0" || s.Online || !strings.Contains(s.Error, "no answer within two seconds") {
+		t.Errorf("%+v", peers)
+	}
+	var devices []tunnel.Device
+	b.Get(t, "/tunnel/devices").Want(t, 200).Into(t, &devices)
+	if len(devices) != 1 || devices[0].Name != "wg0" || !strings.Contains(devices[0].Error, "no answer within two seconds") {
+		t.Errorf("%+v", devices)
 	}
 }

@@ -2,19 +2,23 @@ package tunnel
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 
 	"github.com/google/uuid"
 
 	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/secret"
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// Config is what the kernel's tunnels shall be: nothing in it is inactive.
+// Config is what the kernel's tunnels must be: nothing in it is inactive.
 type Config struct {
 	Tunnels []Wanted `json:"tunnels"`
+	// Problems are sentences about what is left out.
+	Problems []string `json:"problems,omitempty"`
 }
 
 // Wanted is a tunnel that shall be there.
@@ -57,9 +61,11 @@ func (r *Room) load(ctx context.Context, q db.Querier) (Config, error) {
 	}
 	for n := range interfaces {
 		if i := &interfaces[n]; i.Active {
-			w, err := r.wanted(i, of[i.ID])
+			w, problems, err := r.wanted(i, of[i.ID])
+			c.Problems = append(c.Problems, problems...)
 			if err != nil {
-				return c, fmt.Errorf("%s: %w", i.Name, err)
+				c.Problems = append(c.Problems, fmt.Sprintf("The tunnel %s is left out: %v.", i.Name, err))
+				continue
 			}
 			c.Tunnels = append(c.Tunnels, w)
 		}
@@ -67,28 +73,30 @@ func (r *Room) load(ctx context.Context, q db.Querier) (Config, error) {
 	return c, nil
 }
 
-func (r *Room) wanted(i *Interface, peers []*Peer) (w Wanted, err error) {
+// wanted is what the kernel must have of an interface, without the peers whose keys cannot be read: problems says which.
+func (r *Room) wanted(i *Interface, peers []*Peer) (w Wanted, problems []string, err error) {
 	w = Wanted{ID: i.ID, Name: i.Name, Addresses: i.AddressCIDR.List(), PublicKey: i.PublicKey, ListenPort: i.ListenPort, Peers: make([]WantedPeer, 0, len(peers))}
 	if i.MTU != nil {
 		w.MTU = *i.MTU
 	}
 	if w.PrivateKey, err = r.open(i.PrivateKey, interfaceTable, "private_key", i.ID); err != nil {
-		return w, err
+		return w, nil, err
 	}
 	if i.Mode == client {
 		up := WantedPeer{Name: "upstream", PublicKey: i.UpstreamPublicKey, AllowedIPs: prefixes(i.UpstreamAllowedIPs), Endpoint: i.UpstreamEndpoint, Keepalive: i.UpstreamKeepalive}
 		up.PresharedKey, err = r.open(i.UpstreamPresharedKey, interfaceTable, "upstream_preshared_key", i.ID)
 		w.Peers = append(w.Peers, up)
-		return w, err
+		return w, nil, err
 	}
 	for _, p := range peers {
 		x, err := r.wantedPeer(p)
 		if err != nil {
-			return w, fmt.Errorf("%s: %w", p.Name, err)
+			problems = append(problems, fmt.Sprintf("The peer %s of %s is left out: %v.", p.Name, i.Name, err))
+			continue
 		}
 		w.Peers = append(w.Peers, x)
 	}
-	return w, nil
+	return w, problems, nil
 }
 
 func (r *Room) wantedPeer(p *Peer) (WantedPeer, error) {
@@ -105,15 +113,20 @@ func prefixes(n Networks) []netip.Prefix {
 	return list
 }
 
-// open opens a stored key; the absent one stays absent.
+// open opens a stored key; the absent one stays absent. The error is for people: it says what to do, and not what is stored.
 func (r *Room) open(s secret.Text, table, column string, row uuid.UUID) (Key, error) {
 	plain, err := s.Open(r.Secrets, table, column, row.String())
-	if err != nil || plain == "" {
-		return Key{}, err
+	switch {
+	case errors.Is(err, secret.ErrOtherKey):
+		return Key{}, fault.New(fault.Conflict, "its %s was sealed under another master key: enter it again, or generate a new key pair", column)
+	case err != nil:
+		return Key{}, fault.Wrap(fault.Conflict, err, "its %s cannot be opened: enter it again, or generate a new key pair", column)
+	case plain == "":
+		return Key{}, nil
 	}
 	k, err := value.Parse[Key](plain)
 	if err != nil {
-		return Key{}, fmt.Errorf("what is stored as its %s is no key", column) // without the text itself
+		return Key{}, fault.New(fault.Conflict, "what is stored as its %s is no key: enter it again, or generate a new key pair", column)
 	}
 	return k, nil
 }

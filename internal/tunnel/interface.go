@@ -152,9 +152,9 @@ func freePort(others []Interface) int {
 
 // compare complains about what two interfaces cannot both have.
 func (i *Interface) compare(c *check.List, o *Interface) {
-	c.That(i.Name != o.Name, "name", "is taken by another tunnel interface")
-	c.That(i.ListenPort == 0 || i.ListenPort != o.ListenPort, "listen_port", "is the port of %s already", o.Name)
-	c.That(i.PublicKey != o.PublicKey, "private_key", "is the key of %s already: two interfaces with one key cannot be told apart", o.Name)
+	c.Unique(i.Name != o.Name, "name", "is taken by another tunnel interface")
+	c.Unique(i.ListenPort == 0 || i.ListenPort != o.ListenPort, "listen_port", "is the port of %s already", o.Name)
+	c.Unique(i.PublicKey != o.PublicKey, "private_key", "is the key of %s already: two interfaces with one key cannot be told apart", o.Name)
 	if !i.Active || !o.Active {
 		return
 	}

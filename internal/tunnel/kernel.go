@@ -44,7 +44,7 @@ func (r *Room) look(ctx context.Context, c Config) (Plan, error) {
 	r.meter.add(r.Clock.Now(), live.Devices)
 	dial, unknown := r.whereToDial(ctx, live, c)
 	plan := MakePlan(live, c, dial)
-	plan.Problems = append(plan.Problems, slices.Sorted(maps.Values(unknown))...)
+	plan.Problems = slices.Concat(c.Problems, plan.Problems, slices.Sorted(maps.Values(unknown)))
 	if len(plan.Steps) == 0 {
 		r.dialled(c, unknown)
 	}

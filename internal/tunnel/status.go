@@ -2,12 +2,12 @@ package tunnel
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
 
-	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/httpd"
 )
@@ -23,6 +23,7 @@ type PeerStatus struct {
 	RxRate        float64    `json:"rx_rate" doc:"Bytes a second that come from it, since the reading before, some seconds ago."`
 	TxRate        float64    `json:"tx_rate" doc:"Bytes a second that are sent to it."`
 	Online        bool       `json:"online" doc:"Whether the last handshake is at most 180 seconds old. One that has nothing to say, and no keepalive, goes offline without harm."`
+	Error         string     `json:"error" doc:"Why WireGuard could not be asked about it; empty when it could."`
 }
 
 // Device is a WireGuard link of the machine, or one that should be there.
@@ -44,12 +45,9 @@ func (r *Room) mountStatus() {
 		func(c *httpd.Call, _ struct{}) ([]Device, error) { return r.devices(c) })
 }
 
-// askWithin is how long a read may wait for WireGuard.
-const askWithin = 5 * time.Second
-
 // read asks WireGuard for its links.
 func (r *Room) read(ctx context.Context) ([]host.TunnelDevice, error) {
-	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	ctx, cancel := host.Asking(ctx)
 	defer cancel()
 	devices, err := r.Host.TunnelDevices(ctx)
 	if err == nil {
@@ -67,7 +65,7 @@ func (r *Room) status(ctx context.Context) (map[string]PeerStatus, error) {
 	}
 	devices, err := r.read(ctx)
 	if err != nil {
-		return nil, fault.Wrap(fault.Unavailable, err, "WireGuard could not be asked: %v", err)
+		return r.unknown(ctx, interfaces, err)
 	}
 	ours := map[string]bool{}
 	for _, i := range interfaces {
@@ -88,6 +86,36 @@ func (r *Room) status(ctx context.Context) (map[string]PeerStatus, error) {
 	}
 	return peers, nil
 }
+
+// unknown is the status of the peers of active interfaces when WireGuard does not answer: what is stored, and why there is no more.
+func (r *Room) unknown(ctx context.Context, interfaces []Interface, cause error) (map[string]PeerStatus, error) {
+	stored, err := r.peers.All(ctx, r.DB)
+	if err != nil {
+		return nil, err
+	}
+	peers := map[string]PeerStatus{}
+	add := func(i *Interface, key Key, allowed Networks) {
+		peers[key.String()] = PeerStatus{Interface: i.Name.String(), AllowedIPs: split(allowed.String()), Error: noAnswer(cause)}
+	}
+	for n := range interfaces {
+		i := &interfaces[n]
+		switch {
+		case !i.Active:
+		case i.Mode == client:
+			add(i, i.UpstreamPublicKey, i.UpstreamAllowedIPs)
+		default:
+			for _, p := range stored {
+				if p.InterfaceID == i.ID && p.Active {
+					add(i, p.PublicKey, p.AllowedIPs)
+				}
+			}
+		}
+	}
+	return peers, nil
+}
+
+// noAnswer says that WireGuard could not be asked, and why.
+func noAnswer(cause error) string { return fmt.Sprintf("WireGuard could not be asked: %v.", cause) }
 
 func (r *Room) peerStatus(link string, p *host.TunnelPeer) PeerStatus {
 	s := PeerStatus{Interface: link, AllowedIPs: []string{}, Rx: p.Rx, Tx: p.Tx}
@@ -112,15 +140,20 @@ func (r *Room) devices(ctx context.Context) ([]Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	links, err := r.Host.Links(ctx)
-	if err != nil {
-		return nil, err
-	}
-	found, err := r.read(ctx)
-	if err != nil {
-		return nil, fault.Wrap(fault.Unavailable, err, "WireGuard could not be asked: %v", err)
-	}
 	list := []Device{}
+	links, err := r.Host.Links(ctx)
+	var found []host.TunnelDevice
+	if err == nil {
+		found, err = r.read(ctx)
+	}
+	if err != nil {
+		for _, i := range interfaces {
+			if i.Active {
+				list = append(list, Device{Name: i.Name.String(), Managed: true, ListenPort: i.ListenPort, PublicKey: i.PublicKey.String(), Error: noAnswer(err)})
+			}
+		}
+		return list, nil
+	}
 	for _, d := range found {
 		x := Device{Name: d.Name, Kind: d.Kind, ListenPort: d.ListenPort, PublicKey: keyOf(d.PublicKey).String(), Peers: len(d.Peers)}
 		for _, l := range links {

@@ -93,7 +93,9 @@ func (networks) Parse(s string) (string, error) {
 func (n Networks) List() []value.Prefix {
 	list := []value.Prefix{}
 	for _, item := range split(n.String()) {
-		list = append(list, value.Must[value.Prefix](item))
+		if prefix, err := value.Parse[value.Prefix](item); err == nil {
+			list = append(list, prefix)
+		}
 	}
 	return list
 }
@@ -134,7 +136,9 @@ func (addresses) Parse(s string) (string, error) {
 func (a Addresses) List() []netip.Prefix {
 	var list []netip.Prefix
 	for _, item := range split(a.String()) {
-		list = append(list, netip.MustParsePrefix(item))
+		if prefix, err := netip.ParsePrefix(item); err == nil {
+			list = append(list, prefix)
+		}
 	}
 	return list
 }
@@ -143,7 +147,9 @@ func (a Addresses) List() []netip.Prefix {
 func (a Addresses) Networks() []value.Prefix {
 	list := []value.Prefix{}
 	for _, p := range a.List() {
-		list = append(list, value.Must[value.Prefix](p.Masked().String()))
+		if prefix, err := value.Parse[value.Prefix](p.Masked().String()); err == nil {
+			list = append(list, prefix)
+		}
 	}
 	return list
 }
@@ -169,7 +175,9 @@ func (resolvers) Parse(s string) (string, error) {
 func (r Resolvers) List() []value.Addr {
 	var list []value.Addr
 	for _, item := range split(r.String()) {
-		list = append(list, value.Must[value.Addr](item))
+		if addr, err := value.Parse[value.Addr](item); err == nil {
+			list = append(list, addr)
+		}
 	}
 	return list
 }
@@ -205,7 +213,8 @@ func (e Endpoint) parts() (host string, port uint16) {
 	return host, uint16(n)
 }
 
-// at is the endpoint of a host.
+// at is the endpoint of a host, if it can be dialled.
 func at(host value.Host, port int) Endpoint {
-	return value.Must[Endpoint](net.JoinHostPort(host.String(), strconv.Itoa(port)))
+	endpoint, _ := value.Parse[Endpoint](net.JoinHostPort(host.String(), strconv.Itoa(port)))
+	return endpoint
 }

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -40,6 +41,7 @@ var radiusTests = []struct {
 	{"LastAuthentications", radiusAuthentications},
 	{"Accounting", radiusAccounting},
 	{"TestFromTheAPI", radiusTest},
+	{"ProbeIsForTheGatewayAlone", radiusProbe},
 	{"ListenAddresses", radiusListens},
 	{"KilledServerComesBack", radiusComesBack},
 	{"NoSecretIsTold", radiusTellsNothing},
@@ -395,6 +397,20 @@ func radiusTest(t *testing.T, r *radiusRig) {
 	}
 	if got := r.authentications(t); got[0] != `{"ada" "this gateway" "" false "wrong password"}` || got[1] != `{"ada" "this gateway" "" true ""}` {
 		t.Errorf("%s", got[:2])
+	}
+}
+
+// The account by which the gateway knows its files lets nobody in from elsewhere, over neither family.
+func radiusProbe(t *testing.T, r *radiusRig) {
+	users := r.Run(t, lab.Gateway, "cat", "/etc/freeradius/3.0/gateway-users")
+	m := regexp.MustCompile(`(?m)^(\+\S+) Cleartext-Password := (\S+)$`).FindStringSubmatch(users)
+	if m == nil {
+		t.Fatal("there is no probe")
+	}
+	for _, server := range []string{gwLan4, gwLan6} {
+		l := r.login()
+		l.server, l.user, l.password = server, m[1], m[2]
+		r.want(t, l, "Access-Reject")
 	}
 }
 

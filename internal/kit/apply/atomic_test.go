@@ -2,6 +2,8 @@ package apply_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -21,6 +23,8 @@ type switchboard struct {
 	live    string
 	applied int
 	loads   int
+	hold    chan struct{}                                // when set, the next Load waits for it
+	late    func(ctx context.Context, live string) error // when set, called when a table is live
 }
 
 func newSwitchboard(t *testing.T) *switchboard {
@@ -33,18 +37,29 @@ func newSwitchboard(t *testing.T) *switchboard {
 		Load: func(ctx context.Context, q db.Querier) ([]string, error) {
 			x.mu.Lock()
 			x.loads++
+			hold := x.hold
+			x.hold = nil
 			x.mu.Unlock()
+			if hold != nil {
+				<-hold
+			}
 			return (&toy{}).load(ctx, q)
 		},
 		Check: func(context.Context, []host.File) error { return nil },
-		Apply: func(_ context.Context, _ []string, files []host.File) error {
+		Apply: func(ctx context.Context, _ []string, files []host.File) error {
+			content := string(files[0].Content)
 			x.mu.Lock()
-			defer x.mu.Unlock()
 			x.applied++
-			if content := string(files[0].Content); strings.Contains(content, "bad") {
+			late := x.late
+			if strings.Contains(content, "bad") {
+				x.mu.Unlock()
 				return &host.ExitError{Command: host.NftLoad, Output: host.Output{ExitCode: 1, Stderr: "bad line"}}
 			}
-			x.live = string(files[0].Content)
+			x.live = content
+			x.mu.Unlock()
+			if late != nil {
+				return late(ctx, content)
+			}
 			return nil
 		},
 		Verify: func(_ context.Context, _ []string, files []host.File) error {
@@ -63,9 +78,13 @@ func newSwitchboard(t *testing.T) *switchboard {
 
 func (x *switchboard) add(t *testing.T, lines ...string) (apply.Outcome, error) {
 	t.Helper()
-	return x.Engine.Commit(t.Context(), []apply.ID{apply.PacketFilter}, func(tx *db.Tx) ([]apply.Row, error) {
+	return x.addAs(t.Context(), lines...)
+}
+
+func (x *switchboard) addAs(ctx context.Context, lines ...string) (apply.Outcome, error) {
+	return x.Engine.Commit(ctx, []apply.ID{apply.PacketFilter}, func(tx *db.Tx) ([]apply.Row, error) {
 		for _, line := range lines {
-			if _, err := tx.Exec(t.Context(), `INSERT INTO toy_lines VALUES ($1)`, line); err != nil {
+			if _, err := tx.Exec(ctx, `INSERT INTO toy_lines VALUES ($1)`, line); err != nil {
 				return nil, err
 			}
 		}
@@ -152,7 +171,7 @@ func TestAtomicChangesAtOnce(t *testing.T) {
 func TestPreviewAppliesNothingAhead(t *testing.T) {
 	x := newSwitchboard(t)
 	_, applied, _ := x.counts()
-	diffs, err := x.Engine.Preview(t.Context(), []apply.ID{apply.PacketFilter}, func(tx *db.Tx) ([]apply.Row, error) {
+	diffs, err := x.Engine.Preview(t.Context(), []apply.ID{apply.PacketFilter}, nil, func(tx *db.Tx) ([]apply.Row, error) {
 		_, err := tx.Exec(t.Context(), `INSERT INTO toy_lines VALUES ('a')`)
 		return nil, err
 	})
@@ -161,5 +180,59 @@ func TestPreviewAppliesNothingAhead(t *testing.T) {
 	}
 	if live, now, _ := x.counts(); live != "\n" || now != applied {
 		t.Fatalf("%q is live after %d applies", live, now-applied)
+	}
+}
+
+// An apply that is broken off because its caller has gone may have happened or not: the stored state is brought back.
+func TestHangingUpDuringAnAtomicApply(t *testing.T) {
+	x := newSwitchboard(t)
+	ctx, hangUp := context.WithCancel(t.Context())
+	x.mu.Lock()
+	x.late = func(ctx context.Context, live string) error {
+		if live != "a\n" {
+			return nil
+		}
+		hangUp()
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}
+	x.mu.Unlock()
+	if _, err := x.addAs(ctx, "a"); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	if n := x.Rows(t, "toy_lines"); n != 0 {
+		t.Fatalf("%d lines are stored", n)
+	}
+	eventually(t, "what is stored is live", func() bool { live, _, _ := x.counts(); return live == "\n" })
+}
+
+// A change that is applied ahead of its commit and then rolled back takes nothing from the one that was committed before it.
+func TestRollBackBehindACommit(t *testing.T) {
+	x := newSwitchboard(t)
+	hold := make(chan struct{})
+	_, _, loads := x.counts()
+	x.mu.Lock()
+	x.hold = hold
+	x.mu.Unlock()
+	x.Engine.Converge() // the lane is busy
+	eventually(t, "the lane reads", func() bool { _, _, n := x.counts(); return n > loads })
+	done := make(chan error, 1)
+	go func() {
+		o, err := x.add(t, "a")
+		if err == nil && o[apply.PacketFilter] != apply.Live {
+			err = fmt.Errorf("%v: %+v", o, x.Engine.Statuses()[0])
+		}
+		done <- err
+	}()
+	eventually(t, "the first one is committed", func() bool { return x.Rows(t, "toy_lines") == 1 })
+	if _, err := x.add(t, "b", "b"); err == nil {
+		t.Fatal("two equal lines were stored")
+	}
+	close(hold)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if live, _, _ := x.counts(); live != "a\n" {
+		t.Fatalf("%q is live", live)
 	}
 }

@@ -126,19 +126,19 @@ func (e *Engine) Commit(ctx context.Context, feeds []ID, write Write) (Outcome, 
 	return outcome(lanes, revisions), nil
 }
 
-// store runs a change in a transaction and tells the lanes how that ended, however it did.
+// store runs a change in a transaction and tells the lanes how that ended, however it did. The writers of a component queue
+// before they take a connection, so that a queue of them keeps none from others.
 func (e *Engine) store(ctx context.Context, lanes []*lane, revisions []int64, write Write) (err error) {
 	imagined := make([]*imagined, len(lanes))
-	stored := false
-	for _, l := range lanes {
-		l.writers.Add(1)
-	}
-	defer func() {
-		for i, l := range lanes {
-			l.writers.Add(-1)
-			l.decided(imagined[i], stored)
+	for i, l := range lanes {
+		if err := l.turn.take(ctx); err != nil {
+			return err
 		}
-	}()
+		defer func() {
+			l.decided(imagined[i], err == nil)
+			l.turn.end(err)
+		}()
+	}
 	err = e.db.Write(ctx, func(tx *db.Tx) error {
 		rows, err := e.change(ctx, tx, lanes, revisions, write)
 		if err != nil {
@@ -151,13 +151,17 @@ func (e *Engine) store(ctx context.Context, lanes []*lane, revisions []int64, wr
 		}
 		return failpoint.Hit(failpoint.TxChecked)
 	})
-	stored = err == nil
+	if db.Unknown(err) {
+		for _, l := range lanes {
+			l.kick(0, false)
+		}
+	}
 	return err
 }
 
 func (e *Engine) change(ctx context.Context, tx *db.Tx, lanes []*lane, revisions []int64, write Write) ([]Row, error) {
 	for i, l := range lanes {
-		// The row's lock makes the writers of one component queue.
+		// The row's lock makes the writers of one component queue, in whatever program they are.
 		err := tx.QueryRow(ctx, `
 			INSERT INTO apply_revisions (component, revision) VALUES ($1, 1)
 			ON CONFLICT (component) DO UPDATE SET revision = apply_revisions.revision + 1
@@ -198,35 +202,44 @@ type FileDiff struct {
 	Diff string `json:"diff" doc:"Unified diff against what is live."`
 }
 
-var errPreview = errors.New("preview")
-
-// Preview runs a change as Commit does, rolls it back, and answers what it would do to the files.
-func (e *Engine) Preview(ctx context.Context, feeds []ID, write Write) ([]FileDiff, error) {
+// Preview runs a change, rolls it back, and answers what it would do to the files. It makes no writer wait: what it shows may be
+// a moment old. What is said about the components whose secrets the change sets does not depend on what these are.
+func (e *Engine) Preview(ctx context.Context, feeds, secrets []ID, write Write) ([]FileDiff, error) {
 	lanes := e.fed(feeds)
+	imagined := make([]*imagined, len(lanes))
 	diffs := []FileDiff{}
-	err := e.db.Write(ctx, func(tx *db.Tx) error {
-		if _, err := e.change(ctx, tx, lanes, make([]int64, len(lanes)), write); err != nil {
+	err := e.db.Suppose(ctx, func(tx *db.Tx) error {
+		if _, err := write(tx); err != nil {
 			return err
 		}
 		if err := tx.Flush(ctx); err != nil {
 			return err
 		}
-		for _, l := range lanes {
-			if err := l.preview(ctx, tx); err != nil {
+		for i, l := range lanes {
+			var err error
+			if imagined[i], err = l.imagine(ctx, tx, 0); err != nil {
 				return err
 			}
-			_, d, err := e.compare(ctx, l, tx)
+		}
+		return nil
+	}, func(ctx context.Context) error {
+		for i, l := range lanes {
+			secret := slices.Contains(secrets, l.id)
+			if err := l.preview(ctx, imagined[i].files, secret); err != nil {
+				return err
+			}
+			_, d, err := e.compare(imagined[i].files, secret)
 			if err != nil {
 				return err
 			}
 			diffs = append(diffs, slices.DeleteFunc(d, func(f FileDiff) bool { return f.Diff == "" })...)
 		}
-		return errPreview
+		return nil
 	})
-	if errors.Is(err, errPreview) {
-		return diffs, nil
+	if err != nil {
+		return nil, err
 	}
-	return nil, err
+	return diffs, nil
 }
 
 // RenderedFile is one file as it would be written.
@@ -241,22 +254,20 @@ func (e *Engine) Render(ctx context.Context, id ID) (files []RenderedFile, diffs
 	if l == nil {
 		return nil, nil, fault.New(fault.NotFound, "there is no component %q here", id)
 	}
+	var now *imagined
 	err = e.db.Snapshot(ctx, func(tx *db.Tx) error {
-		files, diffs, err = e.compare(ctx, l, tx)
+		now, err = l.imagine(ctx, tx, 0)
 		return err
 	})
-	return files, diffs, err
+	if err != nil {
+		return nil, nil, err
+	}
+	return e.compare(now.files, false)
 }
 
-func (e *Engine) compare(ctx context.Context, l *lane, q db.Querier) ([]RenderedFile, []FileDiff, error) {
-	config, err := l.load(ctx, q)
-	if err != nil {
-		return nil, nil, fmt.Errorf("loading %s: %w", l.id, err)
-	}
-	rendered, err := l.render(config)
-	if err != nil {
-		return nil, nil, fmt.Errorf("rendering %s: %w", l.id, err)
-	}
+// compare holds rendered files against what is live. With secret, the files that hide something are said to differ in that,
+// whether they do or not.
+func (e *Engine) compare(rendered []host.File, secret bool) ([]RenderedFile, []FileDiff, error) {
 	var files []RenderedFile
 	var diffs []FileDiff
 	for _, f := range rendered {
@@ -268,7 +279,7 @@ func (e *Engine) compare(ctx context.Context, l *lane, q db.Querier) ([]Rendered
 		was, now := shown(f, live), shown(f, f.Content)
 		files = append(files, RenderedFile{path, now})
 		diff := udiff.Unified("live"+path, "new"+path, was, now)
-		if diff == "" && !bytes.Equal(live, f.Content) {
+		if diff == "" && (secret && f.Redact != nil || !bytes.Equal(live, f.Content)) {
 			diff = udiff.Unified("live"+path, "new"+path, "", "What is not shown differs.\n")
 		}
 		diffs = append(diffs, FileDiff{path, diff})
@@ -328,6 +339,7 @@ func (e *Engine) Refresh(ctx context.Context, id ID, anew bool) Status {
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
+	l.setFailed(nil) // what was given up is tried again
 	select {
 	case s := <-l.kick(0, anew):
 		return s

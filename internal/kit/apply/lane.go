@@ -7,21 +7,25 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/failpoint"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/rescue"
 )
 
+// tick is how often a lane looks whether its component is still what is stored.
+var tick = 10 * time.Second
+
 const (
-	// tick is how often a lane looks whether its component is still what is stored.
-	tick = 10 * time.Second
 	// A failed apply is tried again, at first soon and then ever more rarely.
 	retryFirst = 2 * time.Second
 	retryMost  = time.Minute
+	// againAfter is when a state that the daemon did not take is tried again although nothing has changed.
+	againAfter = time.Hour
 	// applyWithin bounds one pass through a daemon.
 	applyWithin = 60 * time.Second
 	// stepWithin bounds one step of a running daemon.
@@ -36,8 +40,8 @@ type lane struct {
 	erased
 	engine *Engine
 	signal chan struct{}
-	// writers counts the changes that are in their transaction or wait for it.
-	writers atomic.Int32
+	// turn is who may change what the component depends on.
+	turn turn
 
 	// work is held by a pass, and by a change from its atomic apply until it is committed or not.
 	work sync.Mutex
@@ -60,19 +64,33 @@ type lane struct {
 	at int64
 	// steps lead on from there.
 	steps map[int64]Step
+	// reloads counts how often the daemon took its files: a step is good for the daemon that it was planned for.
+	reloads int
 	// behind says since when the files are behind the daemon; filesAt is the revision that they have.
 	behind   time.Time
 	filesAt  int64
 	settling bool
-	// storedRefused remembers that what is stored fails its check already: such a state must not keep the operator from
-	// mending it.
-	storedRefused bool
-	retry         time.Duration
+	// refused is the stored state that the daemon's checker refuses; nil when it refuses none. Such a state must not keep the
+	// operator from mending it.
+	refused *imagined
+	// failed is the stored state that the daemon did not take, while the last known good configuration runs in its place.
+	failed *failure
+	retry  time.Duration
 
-	// good is the configuration that the daemon was last seen to run with, as it is kept on disk.
-	keeping   sync.Mutex
-	good      []host.File
-	goodKnown bool
+	// good is the configuration that the daemon was last seen to run with, as it is kept on disk. What the files were
+	// rendered from is known for those of this process alone.
+	keeping    sync.Mutex
+	good       []host.File
+	goodConfig any
+	goodKnown  bool
+}
+
+// failure is a state that the daemon did not take.
+type failure struct {
+	*imagined
+	cause error
+	when  time.Time
+	links string // what the machine's network was like
 }
 
 type waiter struct {
@@ -84,32 +102,36 @@ type waiter struct {
 // of it can have changed when the change is committed.
 type imagined struct {
 	revision int64
-	// loaded says that config and files are known. A change that others queue behind leaves that to the pass that serves
-	// them all, and one that has a step needs neither.
-	loaded  bool
-	config  any
-	files   []host.File
-	step    Step
-	applied bool // ahead of the commit
+	// A change that has a step needs neither config nor files.
+	config any
+	files  []host.File
+	step   Step
+	// reloads is the lane's count when the step was planned.
+	reloads int
+	checked bool // the daemon's checker agreed
+	refused bool // the daemon's checker did not agree with the state before, nor with this one
+	tried   bool // it was applied ahead of the commit,
+	applied bool // and that went well
 }
+
+// storedError is a failure to read what is stored, as opposed to one of the daemon.
+type storedError struct{ error }
+
+func (e *storedError) Unwrap() error { return e.error }
 
 // run serves the lane until the context ends.
 func (l *lane) run(ctx context.Context) {
 	var settles sync.WaitGroup
 	defer settles.Wait()
-	for {
-		wait, settle := l.next()
-		timer := time.NewTimer(wait)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		case <-l.signal:
-			timer.Stop()
+	due := time.Now().Add(tick) // signals do not move it: the daemon is looked at even while changes keep coming
+	for ctx.Err() == nil {
+		wait, settle := l.next(due)
+		switch l.wait(ctx, wait) {
+		case signalled:
 			if l.proceed(ctx) {
 				continue
 			}
-		case <-timer.C:
+		case waited:
 			if settle {
 				// Noted before it runs, or the next turn would start another one.
 				l.mu.Lock()
@@ -118,22 +140,59 @@ func (l *lane) run(ctx context.Context) {
 				settles.Go(func() { l.settle(ctx) })
 				continue
 			}
+		case ended:
+			return
 		}
 		l.pass(ctx)
+		due = time.Now().Add(l.pause())
 	}
 }
 
-// next is how long to wait for a signal, and whether the files have to follow the daemon then.
-func (l *lane) next() (wait time.Duration, settle bool) {
+// What ended a wait.
+const (
+	waited = iota
+	signalled
+	ended
+)
+
+// wait waits for a signal, but no longer than that. When the time is over already, a signal keeps for the next turn.
+func (l *lane) wait(ctx context.Context, d time.Duration) int {
+	if d <= 0 {
+		return waited
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ended
+	case <-l.signal:
+		return signalled
+	case <-timer.C:
+		return waited
+	}
+}
+
+// next is how long to wait for a signal when a pass is due, and whether the files have to follow the daemon first.
+func (l *lane) next(due time.Time) (wait time.Duration, settle bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	wait = time.Until(due)
 	if !l.behind.IsZero() && !l.settling {
-		return max(0, settleAfter-time.Since(l.behind)), true
+		if after := settleAfter - time.Since(l.behind); after < wait {
+			return after, true
+		}
 	}
+	return wait, false
+}
+
+// pause is how long after a pass the next one is due.
+func (l *lane) pause() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if l.retry > 0 {
-		return l.retry, false
+		return l.retry
 	}
-	return tick, false
+	return tick
 }
 
 // proceed takes the steps that lead on from what the daemon has. It says false when a whole pass is wanted.
@@ -142,32 +201,72 @@ func (l *lane) proceed(ctx context.Context) bool {
 	defer l.work.Unlock()
 	for {
 		l.mu.Lock()
-		revision := l.at + 1
-		step := l.steps[revision]
-		delete(l.steps, revision)
-		full := l.full
+		full, step := l.full, l.steps[l.at+1]
 		l.mu.Unlock()
 		if full || step == nil {
 			return !full // a step whose predecessor is not decided yet waits for its signal
 		}
-		start := l.engine.clock.Now()
-		trying, cancel := context.WithTimeout(ctx, stepWithin)
-		err := step(trying)
-		cancel()
-		if err != nil {
-			l.engine.log.Warn("a change at run time failed; the full way is taken", "component", l.id, "rev", revision, "err", err)
-			l.mu.Lock()
-			l.full, l.at, l.running = true, 0, nil
-			l.mu.Unlock()
+		if !l.take(ctx, step) {
 			return false
 		}
-		l.mu.Lock()
-		l.at, l.running = revision, nil
-		if l.behind.IsZero() {
-			l.behind = time.Now()
-		}
+	}
+}
+
+// take takes the next step. The full way follows when that fails.
+func (l *lane) take(ctx context.Context, step Step) bool {
+	start := l.engine.clock.Now()
+	ctx, cancel := context.WithTimeout(ctx, stepWithin)
+	defer cancel()
+	err := l.try(ctx, step)
+	l.mu.Lock()
+	revision := l.at + 1
+	delete(l.steps, revision)
+	l.running = nil
+	if err != nil {
+		l.engine.log.Warn("a change at run time failed; the full way is taken", "component", l.id, "rev", revision, "err", err)
+		l.full, l.at = true, 0
 		l.mu.Unlock()
-		l.report(start, 0, revision, true, nil)
+		return false
+	}
+	l.at = revision
+	if l.behind.IsZero() {
+		l.behind = time.Now()
+	}
+	l.mu.Unlock()
+	l.report(start, 0, revision, true, nil)
+	return true
+}
+
+func (l *lane) try(ctx context.Context, step Step) (err error) {
+	defer rescue.Into(&err, l.engine.log, string(l.id))
+	return step(ctx)
+}
+
+// leads says whether the daemon has a revision, or waiting steps lead there. The caller holds mu.
+func (l *lane) leads(to int64) bool {
+	if l.at == 0 {
+		return false
+	}
+	for revision := l.at + 1; revision <= to; revision++ {
+		if l.steps[revision] == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// reach says whether the daemon has a revision that its files have not, and takes the steps that lead there.
+func (l *lane) reach(ctx context.Context, to int64) bool {
+	for {
+		l.mu.Lock()
+		possible, there, step := l.leads(to) && l.filesAt < to, l.at == to, l.steps[l.at+1]
+		l.mu.Unlock()
+		if !possible || there {
+			return possible
+		}
+		if !l.take(ctx, step) {
+			return false
+		}
 	}
 }
 
@@ -175,9 +274,9 @@ func (l *lane) proceed(ctx context.Context) bool {
 func (l *lane) settle(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, applyWithin)
 	defer cancel()
-	files, err := l.follow(ctx)
-	if err == nil && files != nil {
-		err = l.keep(files)
+	followed, err := l.follow(ctx)
+	if err == nil && followed != nil {
+		err = l.keep(followed)
 	}
 	l.mu.Lock()
 	l.settling = false
@@ -191,7 +290,8 @@ func (l *lane) settle(ctx context.Context) {
 }
 
 // follow writes the files of what is stored, unless a pass has written newer ones.
-func (l *lane) follow(ctx context.Context) ([]host.File, error) {
+func (l *lane) follow(ctx context.Context) (followed *imagined, err error) {
+	defer rescue.Into(&err, l.engine.log, string(l.id))
 	now, err := l.stored(ctx, true)
 	if err != nil {
 		return nil, err
@@ -204,7 +304,8 @@ func (l *lane) follow(ctx context.Context) ([]host.File, error) {
 	if late {
 		return nil, nil
 	}
-	if err := l.install(l.lastGood(), now.files); err != nil {
+	good, _ := l.lastGood()
+	if err := l.install(good, now.files); err != nil {
 		return nil, err
 	}
 	l.mu.Lock()
@@ -213,7 +314,7 @@ func (l *lane) follow(ctx context.Context) ([]host.File, error) {
 	if l.at == now.revision {
 		l.running = now.config
 	}
-	return now.files, nil
+	return now, nil
 }
 
 // kick asks for a pass and answers when a pass has seen the revision; with none, when a new pass is done.
@@ -259,35 +360,42 @@ func (l *lane) pass(ctx context.Context) {
 	l.mu.Unlock()
 
 	start := l.engine.clock.Now()
-	revision, installed, err := l.converge(ctx, force)
-	l.report(start, early, revision, installed != nil, err)
+	now, installed, err := l.converge(ctx, force)
+	l.report(start, early, now.revision, installed, err)
 	// Those who waited have their answer. A death before the file is kept costs a reload at the next start, no more.
-	if err == nil && installed != nil {
-		if err := l.keep(installed); err != nil {
-			l.report(start, 0, revision, false, err)
+	if err == nil && installed {
+		if err := l.keep(now); err != nil {
+			l.report(start, 0, now.revision, false, err)
 		}
 	}
 }
 
 // keep keeps the configuration that the daemon runs with.
-func (l *lane) keep(files []host.File) error {
+func (l *lane) keep(now *imagined) error {
 	l.keeping.Lock()
 	defer l.keeping.Unlock()
-	if err := l.engine.keepGood(l.id, l.good, files); err != nil {
+	if err := l.engine.keepGood(l.id, l.good, now.files); err != nil {
 		return fmt.Errorf("keeping the last known good configuration: %w", err)
 	}
-	l.good, l.goodKnown = files, true
+	l.good, l.goodConfig, l.goodKnown = now.files, now.config, true
 	return nil
 }
 
-// lastGood is the configuration that the daemon was last seen to run with.
-func (l *lane) lastGood() []host.File {
+// lastGood is the configuration that the daemon was last seen to run with, and what it was rendered from, if that is known.
+func (l *lane) lastGood() (files []host.File, config any) {
 	l.keeping.Lock()
 	defer l.keeping.Unlock()
 	if !l.goodKnown {
 		l.good, l.goodKnown = l.engine.lastGood(l.id), true
 	}
-	return l.good
+	return l.good, l.goodConfig
+}
+
+// recognize notes what the last known good configuration was rendered from.
+func (l *lane) recognize(config any) {
+	l.keeping.Lock()
+	defer l.keeping.Unlock()
+	l.goodConfig = config
 }
 
 // report tells everybody how a pass ended.
@@ -311,13 +419,15 @@ func (l *lane) report(start time.Time, early int, revision int64, touched bool, 
 	case errors.Is(err, host.ErrNotInstalled):
 		l.status.State, l.status.LastError = NotInstalled, err.Error()
 		l.running, l.at, l.retry = nil, 0, 0
-	case db.Away(err):
+	case unread(err) && db.Away(err):
 		l.status.State, l.status.LastError = Pending, "the database is away"
 		l.retry = retryFirst
 	default:
 		l.status.State, l.status.LastError = Degraded, err.Error()
 		l.running, l.at = nil, 0
-		l.retry = min(max(2*l.retry, retryFirst), retryMost)
+		if l.retry = min(max(2*l.retry, retryFirst), retryMost); l.failed != nil {
+			l.retry = 0 // what runs is looked after as ever
+		}
 	}
 	if l.status.State == Live && l.status.AppliedRevision < l.status.Revision {
 		l.status.State = Pending // another change came meanwhile
@@ -328,8 +438,8 @@ func (l *lane) report(start time.Time, early int, revision int64, touched bool, 
 	var rest []waiter
 	for i, w := range l.waiters {
 		// A revision is served by any pass that has seen it. Without one, and to learn of a failure, it takes a pass that
-		// began after the question.
-		if w.revision > 0 && w.revision <= revision || i < early && (w.revision == 0 || err != nil) {
+		// began after the question. While the database keeps a pass waiting in vain, another one would wait as long.
+		if w.revision > 0 && w.revision <= revision || i < early && (w.revision == 0 || err != nil) || err != nil && db.Away(err) {
 			w.done <- l.status
 			continue
 		}
@@ -349,44 +459,60 @@ func (l *lane) stored(ctx context.Context, anew bool) (*imagined, error) {
 	if anew {
 		left = nil
 	}
-	now := &imagined{loaded: true}
-	err := l.engine.db.Snapshot(ctx, func(tx *db.Tx) error {
+	now := &imagined{}
+	err := l.engine.db.Snapshot(ctx, func(tx *db.Tx) (err error) {
 		if err := tx.QueryRow(ctx, `SELECT coalesce(max(revision), 0) FROM apply_revisions WHERE component = $1`, l.id).Scan(&now.revision); err != nil {
-			return fmt.Errorf("loading: %w", err)
+			return err
 		}
-		if left != nil && left.loaded && left.revision == now.revision {
+		if left != nil && left.revision == now.revision {
 			now = left
 			return nil
 		}
-		var err error
-		if now.config, err = l.load(ctx, tx); err != nil {
-			return fmt.Errorf("loading: %w", err)
-		}
-		if now.files, err = l.render(now.config); err != nil {
-			return fmt.Errorf("rendering: %w", err)
-		}
-		return nil
+		left = nil
+		now.config, err = l.load(ctx, tx)
+		return err
 	})
-	return now, err
+	if err != nil {
+		return now, &storedError{fmt.Errorf("loading: %w", err)}
+	}
+	if left == nil {
+		if now.files, err = l.render(now.config); err != nil {
+			return now, fmt.Errorf("rendering: %w", err)
+		}
+	}
+	return now, nil
 }
 
-// converge does the pass and answers which revision it brought about, and what it installed, if anything.
-func (l *lane) converge(ctx context.Context, force bool) (revision int64, installed []host.File, err error) {
+func unread(err error) bool {
+	_, ok := errors.AsType[*storedError](err)
+	return ok
+}
+
+// converge does the pass and answers which state it brought about, and whether it installed anything.
+func (l *lane) converge(ctx context.Context, force bool) (now *imagined, installed bool, err error) {
+	now = &imagined{}
+	defer rescue.Into(&err, l.engine.log, string(l.id))
 	for {
 		tried := l.attempts()
-		now, err := l.stored(ctx, force)
-		if err != nil {
-			return now.revision, nil, err
+		if now, err = l.stored(ctx, force); err != nil {
+			return now, false, err
 		}
-		// Not before the state is read: a change that is about to be applied ahead of its commit holds a connection too.
-		l.work.Lock()
-		if tried == l.attempts() {
-			installed, err := l.bring(ctx, now, force)
-			l.work.Unlock()
-			return now.revision, installed, err
+		if done, installed, err := l.arrive(ctx, now, force, tried); done {
+			return now, installed, err
 		}
-		l.work.Unlock() // a change came in between: what was read is old
 	}
+}
+
+// arrive brings the daemon to a state, unless a change was applied ahead of its commit since the state was read: that state
+// is old. It is not called before the state is read, because such a change holds a connection, too.
+func (l *lane) arrive(ctx context.Context, now *imagined, force bool, tried int) (done, installed bool, err error) {
+	l.work.Lock()
+	defer l.work.Unlock()
+	if tried != l.attempts() {
+		return false, false, nil
+	}
+	installed, err = l.bring(ctx, now, force)
+	return true, installed, err
 }
 
 func (l *lane) attempts() int {
@@ -395,62 +521,89 @@ func (l *lane) attempts() int {
 	return l.tried
 }
 
-// bring brings the daemon to a state, and answers what it installed, if anything.
-func (l *lane) bring(ctx context.Context, now *imagined, force bool) (installed []host.File, err error) {
+// bring brings the daemon to a state, and answers whether it installed anything.
+func (l *lane) bring(ctx context.Context, now *imagined, force bool) (installed bool, err error) {
 	config, files := now.config, now.files
 	if err := l.installed(ctx); err != nil {
-		return nil, err
+		return false, err
 	}
-	good := l.lastGood()
+	good, _ := l.lastGood()
 	same := l.onDisk(files) && sameFiles(good, files)
 	if same && !force && l.verify(ctx, config, files) == nil {
+		l.recognize(config)
 		l.remember(now)
-		return nil, nil
+		return false, nil
 	}
-	if !l.atomic && !sameFiles(l.agreed(), files) {
-		if err := l.ask(ctx, files); err != nil {
-			return nil, err
+	if f := l.givenUp(ctx, now); f != nil && !force {
+		back, err := l.fallBack(ctx, now, false, f.cause)
+		if !back {
+			l.setFailed(nil)
+		}
+		return false, err
+	}
+	l.setFailed(nil)
+	stepped := !force && l.reach(ctx, now.revision)
+	if !l.atomic && !stepped && !now.checked && !sameFiles(l.agreed(), files) {
+		if err := l.ask(ctx, now); err != nil {
+			return false, err
 		}
 	}
 	l.mu.Lock()
 	was := l.running
 	l.running = nil
 	l.mu.Unlock()
-	done := now.applied || !same && !force && l.can(was, config) && l.do(ctx, was, config) == nil
+	done := now.applied || stepped || !same && !force && l.can(was, config) && l.do(ctx, was, config) == nil
+	told := done
 	if err = l.install(good, files); err == nil && !done {
-		err = l.reload(ctx, config, files)
+		err = l.reload(ctx, now)
+		told = !l.atomic || !refused(err)
 	}
 	if err == nil {
 		err = failpoint.Hit(failpoint.ApplyReloaded)
 	}
 	if err == nil {
 		err = l.verify(ctx, config, files)
-		if _, partial := errors.AsType[*Partial](err); err != nil && !partial && done && !now.applied {
+		if err != nil && !partial(err) && done {
 			// It was changed while it runs, and is not what it should be: it reads its files after all.
-			if err = l.reload(ctx, config, files); err == nil {
+			if err = l.reload(ctx, now); err == nil {
 				err = l.verify(ctx, config, files)
 			}
 		}
 	}
 	if err != nil {
-		return nil, l.fallBack(ctx, config, good, files, err)
+		back, reported := l.fallBack(ctx, now, told, err)
+		if back && told {
+			l.setFailed(&failure{imagined: now, cause: err, when: l.engine.clock.Now(), links: l.links(ctx)})
+		}
+		return false, reported
 	}
 	if err := failpoint.Hit(failpoint.ApplyVerified); err != nil {
-		return nil, err
+		return false, err
 	}
 	l.remember(now)
-	return files, nil
+	return true, nil
 }
 
-// reload makes the daemon take its files.
-func (l *lane) reload(ctx context.Context, config any, files []host.File) error {
-	err := l.apply(ctx, config, files)
+// reload makes the daemon take the files of a state.
+func (l *lane) reload(ctx context.Context, now *imagined) error {
+	l.forget()
+	err := l.apply(ctx, now.config, now.files)
 	if l.atomic {
 		l.mu.Lock()
-		l.storedRefused = refused(err)
+		l.heard(now, refused(err))
 		l.mu.Unlock()
 	}
 	return err
+}
+
+// forget says that the daemon is about to be another one than the steps were planned for.
+func (l *lane) forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.at = 0
+	l.reloads++
+	l.full = l.full || len(l.steps) > 0
+	clear(l.steps)
 }
 
 // installed complains when there is no such daemon.
@@ -473,6 +626,7 @@ func (l *lane) remember(now *imagined) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.running, l.at, l.filesAt = now.config, now.revision, now.revision
+	l.heard(now, false)
 	for revision := range l.steps {
 		if revision <= now.revision {
 			delete(l.steps, revision)
@@ -486,48 +640,57 @@ func (l *lane) agreed() []host.File {
 	return l.checked
 }
 
-// ask asks the daemon's checker about files that would go live.
-func (l *lane) ask(ctx context.Context, files []host.File) error {
-	err := l.check(ctx, files)
+// ask asks the daemon's checker about a stored state that would go live.
+func (l *lane) ask(ctx context.Context, now *imagined) error {
+	err := l.check(ctx, now.files)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.storedRefused = refused(err)
+	l.heard(now, refused(err))
 	if err != nil {
 		return fmt.Errorf("the stored configuration is refused: %w", err)
 	}
-	l.checked = files
+	l.checked = now.files
 	return nil
+}
+
+// heard notes whether the daemon's checker refuses a stored state, unless it is known about a newer one. The caller holds mu.
+func (l *lane) heard(now *imagined, refused bool) {
+	switch {
+	case l.refused != nil && l.refused.revision > now.revision:
+	case refused:
+		l.refused = now
+	default:
+		l.refused = nil
+	}
 }
 
 // consider looks at a change in its transaction, before it is committed. It refuses what the daemon would refuse, and
 // lets everything else through: a checker that cannot run, or a stored state that is broken already, must not lock the
 // operator out of the fix. Whatever it answers, decided has to hear of the commit.
-func (l *lane) consider(ctx context.Context, tx *db.Tx, revision int64, rows []Row) (*imagined, error) {
+func (l *lane) consider(ctx context.Context, tx *db.Tx, revision int64, rows []Row) (x *imagined, err error) {
+	defer rescue.Into(&err, l.engine.log, string(l.id))
 	l.mu.Lock()
-	was, known := l.running, l.at > 0
+	was, reloads := l.running, l.reloads
+	// Only for a daemon that has, or is about to have, the state that the change was made on.
+	plannable := !l.full && l.leads(revision-1)
 	l.mu.Unlock()
-	if known && len(rows) > 0 {
+	if plannable && len(rows) > 0 {
 		step, err := l.plan(ctx, tx, rows)
 		if err != nil {
 			return nil, fmt.Errorf("planning for %s: %w", l.id, err)
 		}
 		if step != nil {
-			return &imagined{revision: revision, step: step}, nil
+			return &imagined{revision: revision, step: step, reloads: reloads}, nil
 		}
 	}
-	if l.writers.Load() > 1 && !l.atomic {
-		// Others wait for this one. One pass loads, checks and applies for all of them.
-		return &imagined{revision: revision}, nil
-	}
-	x, err := l.imagine(ctx, tx, revision)
-	if err != nil {
+	if x, err = l.imagine(ctx, tx, revision); err != nil {
 		return nil, err
 	}
 	switch {
 	case l.can(was, x.config), sameFiles(l.agreed(), x.files), l.onDisk(x.files):
 		return x, nil
 	case !l.atomic:
-		return x, l.judge(x.files, l.check(ctx, x.files))
+		return x, l.judge(ctx, x, l.check(ctx, x.files))
 	}
 	// Held until the change is decided, so that no pass puts the stored state back meanwhile.
 	l.work.Lock()
@@ -536,22 +699,22 @@ func (l *lane) consider(ctx context.Context, tx *db.Tx, revision int64, rows []R
 			l.work.Unlock()
 		}
 	}()
+	x.tried = true
+	l.mu.Lock()
+	l.tried++
+	l.mu.Unlock()
 	err = l.apply(ctx, x.config, x.files)
-	if x.applied = err == nil; x.applied {
-		l.mu.Lock()
-		l.tried++
-		l.mu.Unlock()
-	}
-	return x, l.judge(x.files, err)
+	x.applied = err == nil
+	return x, l.judge(ctx, x, err)
 }
 
-// preview looks at a change that will not be committed.
-func (l *lane) preview(ctx context.Context, tx *db.Tx) error {
-	x, err := l.imagine(ctx, tx, 0)
-	if err != nil || sameFiles(l.agreed(), x.files) || l.onDisk(x.files) {
-		return err
+// preview asks the daemon's checker about a change that will not be committed. With always, it is asked even where the
+// answer is known.
+func (l *lane) preview(ctx context.Context, files []host.File, always bool) error {
+	if !always && (sameFiles(l.agreed(), files) || l.onDisk(files)) {
+		return nil
 	}
-	return l.judge(x.files, l.check(ctx, x.files))
+	return l.judge(ctx, &imagined{files: files}, l.check(ctx, files))
 }
 
 // imagine loads and renders what a change would store.
@@ -564,18 +727,23 @@ func (l *lane) imagine(ctx context.Context, tx *db.Tx, revision int64) (*imagine
 	if err != nil {
 		return nil, fmt.Errorf("rendering %s: %w", l.id, err)
 	}
-	return &imagined{revision: revision, loaded: true, config: config, files: files}, nil
+	return &imagined{revision: revision, config: config, files: files}, nil
 }
 
-// judge says whether a change is refused because of what the checker said.
-func (l *lane) judge(files []host.File, err error) error {
+// judge says whether a change is refused because of what the checker said. A preview has no revision.
+func (l *lane) judge(ctx context.Context, x *imagined, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx) // the checker was not heard out
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if refused(err) && !l.storedRefused {
-		return refusal(l.id, err)
-	}
 	if err == nil {
-		l.checked = files
+		x.checked, l.checked = true, x.files
+		return nil
+	}
+	x.refused = l.refused != nil && (x.revision == 0 || l.refused.revision == x.revision-1)
+	if refused(err) && !x.refused {
+		return refusal(l.id, err)
 	}
 	return nil
 }
@@ -591,37 +759,100 @@ func (l *lane) decided(x *imagined, committed bool) {
 		if l.steps == nil {
 			l.steps = map[int64]Step{}
 		}
-		l.steps[x.revision] = x.step
+		if x.reloads == l.reloads {
+			l.steps[x.revision] = x.step
+		}
 	case committed:
 		l.committed = x
-	case x.applied:
-		l.running, l.checked = nil, nil
+		l.heard(x, x.refused)
+	case x.tried:
+		l.running, l.checked, l.committed = nil, nil, nil
 	}
 	l.mu.Unlock()
 	if x.applied {
 		l.work.Unlock()
-		if !committed {
-			l.kick(0, false)
-		}
+	}
+	if x.tried && !committed {
+		l.kick(0, false)
 	}
 }
 
-// fallBack puts the last known good configuration back and says why.
-func (l *lane) fallBack(ctx context.Context, config any, good, tried []host.File, cause error) error {
-	_, partial := errors.AsType[*Partial](cause)
-	if partial || errors.Is(cause, host.ErrNotInstalled) || len(good) == 0 || sameFiles(good, tried) {
-		return cause
+// givenUp is how a state failed at the daemon before, if there is no reason to try it again: nothing has changed since, and
+// the last known good configuration runs. To try it on a timer would mean to restart the daemon into failure and back for ever.
+func (l *lane) givenUp(ctx context.Context, now *imagined) *failure {
+	l.mu.Lock()
+	f := l.failed
+	l.mu.Unlock()
+	if f != nil && f.revision == now.revision && sameFiles(f.files, now.files) && l.engine.clock.Now().Sub(f.when) < againAfter && f.links == l.links(ctx) {
+		return f
 	}
-	if err := l.install(tried, good); err != nil {
-		return fmt.Errorf("%w; and the last known good configuration could not be put back: %w", cause, err)
+	return nil
+}
+
+func (l *lane) setFailed(f *failure) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.failed = f
+}
+
+// links is what the machine's links and addresses are like: a daemon may fail because of one that is not there yet.
+func (l *lane) links(ctx context.Context) string {
+	list, err := l.engine.host.Links(ctx)
+	if err != nil {
+		return ""
 	}
-	if err := l.apply(ctx, config, good); err != nil {
-		if err.Error() == cause.Error() {
-			return fmt.Errorf("%w (and so it is with the last known good configuration)", cause)
+	var b strings.Builder
+	for _, link := range list {
+		fmt.Fprintln(&b, link.Name, link.Up(), link.Carrier())
+		for _, a := range link.Addrs {
+			fmt.Fprintln(&b, a.Local, a.PrefixLen, a.Duplicate)
 		}
-		return fmt.Errorf("%w; and the daemon did not take the last known good configuration back: %w", cause, err)
 	}
-	return fmt.Errorf("%w; the last known good configuration runs", cause)
+	return b.String()
+}
+
+// fallBack puts the last known good configuration back, and tells whether it runs, and why. A daemon that was not told of
+// the state that failed is left alone, as long as it runs with the good one.
+func (l *lane) fallBack(ctx context.Context, now *imagined, told bool, cause error) (back bool, err error) {
+	good, config := l.lastGood()
+	if partial(cause) || errors.Is(cause, host.ErrNotInstalled) || len(good) == 0 || sameFiles(good, now.files) {
+		return false, cause
+	}
+	if config == nil {
+		if l.unit == "" && !l.atomic {
+			return false, cause // nothing reads the files, and what they were rendered from is not known any more
+		}
+		config = now.config
+	}
+	if err := l.install(now.files, good); err != nil {
+		return false, fmt.Errorf("%w; and the last known good configuration could not be put back: %w", cause, err)
+	}
+	if told || l.runs(ctx, config, good) != nil {
+		l.forget()
+		if err = l.apply(ctx, config, good); err == nil || partial(err) {
+			err = l.runs(ctx, config, good)
+		}
+	}
+	switch {
+	case err == nil:
+		return true, fmt.Errorf("%w; the last known good configuration runs", cause)
+	case err.Error() == cause.Error():
+		return false, fmt.Errorf("%w (and so it is with the last known good configuration)", cause)
+	}
+	return false, fmt.Errorf("%w; and the daemon did not take the last known good configuration back: %w", cause, err)
+}
+
+// runs says whether the daemon runs with a configuration, even if it could not take all of it.
+func (l *lane) runs(ctx context.Context, config any, files []host.File) error {
+	if err := l.verify(ctx, config, files); !partial(err) {
+		return err
+	}
+	return nil
+}
+
+func partial(err error) bool {
+	_, ok := errors.AsType[*Partial](err)
+	return ok
 }
 
 // install writes the files that differ from what is on disk, and removes those that the daemon had before and no longer

@@ -9,7 +9,11 @@ import (
 )
 
 // List collects complaints by JSON field path. The first complaint about a field stays.
-type List struct{ fields map[string]string }
+type List struct {
+	fields map[string]string
+	// invalid says that there is more than duplicates.
+	invalid bool
+}
 
 // That complains about a field unless the condition holds.
 func (l *List) That(ok bool, field, format string, args ...any) {
@@ -18,8 +22,20 @@ func (l *List) That(ok bool, field, format string, args ...any) {
 	}
 }
 
+// Unique complains about a field that has what another row has already, unless the condition holds.
+func (l *List) Unique(ok bool, field, format string, args ...any) {
+	if !ok {
+		l.add(field, format, args...)
+	}
+}
+
 // Add complains about a field.
 func (l *List) Add(field, format string, args ...any) {
+	l.invalid = true
+	l.add(field, format, args...)
+}
+
+func (l *List) add(field, format string, args ...any) {
 	if l.fields == nil {
 		l.fields = map[string]string{}
 	}
@@ -43,10 +59,13 @@ func (l *List) Merge(err error) error {
 // Has tells whether there is a complaint about the field.
 func (l *List) Has(field string) bool { _, there := l.fields[field]; return there }
 
-// Err is all complaints as one error, or nil.
+// Err is all complaints as one error, or nil. Duplicates alone are a conflict.
 func (l *List) Err() error {
-	if len(l.fields) == 0 {
+	switch {
+	case len(l.fields) == 0:
 		return nil
+	case !l.invalid:
+		return fault.Taken(l.fields)
 	}
 	return fault.Fields(l.fields)
 }

@@ -8,10 +8,11 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"net"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -29,8 +30,19 @@ import (
 
 // DB is the database. It may be away; then its verbs answer Unavailable.
 type DB struct {
-	pool     *pgxpool.Pool
-	attached atomic.Bool
+	// Reads have connections of their own: neither changes nor previews can take them all.
+	reads, writes *pgxpool.Pool
+	// config is that of a connection beside the pools, which has no bounds.
+	config *pgx.ConnConfig
+	// supposing holds a token for each supposition that runs.
+	supposing chan struct{}
+	migrated  atomic.Bool
+
+	mu      sync.Mutex
+	present context.Context // ends when the database stops answering
+	lost    context.CancelFunc
+	unwatch context.CancelFunc
+	watched chan struct{}
 }
 
 // Open prepares the connection without making one, so that the service starts while the database is away.
@@ -39,40 +51,57 @@ func Open(url string) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("database URL: %w", err)
 	}
-	cfg.MaxConns = max(cfg.MaxConns, 16)
+	cfg.MaxConns = 16
 	cfg.ConnConfig.ConnectTimeout = 3 * time.Second
 	cfg.HealthCheckPeriod = 5 * time.Second
+	cfg.ConnConfig.DialFunc = marked(cfg.ConnConfig.DialFunc)
 	cfg.AfterConnect = func(_ context.Context, c *pgx.Conn) error {
 		pgxuuid.Register(c.TypeMap()) // or each id would travel as text, by way of two refused attempts
 		c.TypeMap().RegisterType(&pgtype.Type{Name: "timestamptz", OID: pgtype.TimestamptzOID, Codec: &pgtype.TimestamptzCodec{ScanLocation: time.UTC}})
 		return nil
 	}
-	pool, err := pgxpool.NewWithConfig(context.Background(), cfg)
-	if err != nil {
-		return nil, fmt.Errorf("database pool: %w", err)
+	d := &DB{config: cfg.ConnConfig.Copy(), supposing: make(chan struct{}, supposedAtOnce)}
+	d.present, d.lost = context.WithCancel(context.Background())
+	maps.Copy(cfg.ConnConfig.RuntimeParams, map[string]string{
+		"lock_timeout": lockWithin, "statement_timeout": statementWithin, "idle_in_transaction_session_timeout": idleWithin,
+	})
+	for _, pool := range []**pgxpool.Pool{&d.reads, &d.writes} {
+		if *pool, err = pgxpool.NewWithConfig(context.Background(), cfg.Copy()); err != nil {
+			return nil, fmt.Errorf("database pool: %w", err)
+		}
 	}
-	return &DB{pool: pool}, nil
+	return d, nil
 }
 
 // Close gives the connections back.
-func (d *DB) Close() { d.pool.Close() }
+func (d *DB) Close() {
+	d.mu.Lock()
+	unwatch, watched := d.unwatch, d.watched
+	d.mu.Unlock()
+	if unwatch != nil {
+		unwatch()
+		<-watched
+	}
+	d.reads.Close()
+	d.writes.Close()
+}
 
-// Attached tells whether the database is there with the schema of this program.
-func (d *DB) Attached() bool { return d.attached.Load() }
+// Attached tells whether the database is there, and has the schema of this program.
+func (d *DB) Attached() bool { return d.migrated.Load() && d.presence().Err() == nil }
 
 // ErrNewerSchema refuses a database that a newer version of the program has migrated.
 var ErrNewerSchema = errors.New("the database has a newer schema than this program: install the newer version again or restore a backup")
 
 // Attach connects and brings the schema up to date. Several programs may do so at once.
 func (d *DB) Attach(ctx context.Context, migrations fs.FS) error {
-	if err := d.pool.Ping(ctx); err != nil {
+	if err := d.reads.Ping(ctx); err != nil {
 		return fmt.Errorf("reaching the database: %w", err)
 	}
 	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 120))
 	if err != nil {
 		return err
 	}
-	sqlDB := stdlib.OpenDBFromPool(d.pool)
+	sqlDB := stdlib.OpenDB(*d.config) // a migration takes its time
 	defer sqlDB.Close()
 	p, err := goose.NewProvider(goose.DialectPostgres, sqlDB, migrations, goose.WithSessionLocker(locker), goose.WithSlog(slog.New(slog.DiscardHandler)))
 	if err != nil {
@@ -93,7 +122,16 @@ func (d *DB) Attach(ctx context.Context, migrations fs.FS) error {
 			return fmt.Errorf("migrating: %w", err)
 		}
 	}
-	d.attached.Store(true)
+	d.migrated.Store(true)
+	d.answers(true)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.unwatch == nil {
+		var watching context.Context
+		watching, d.unwatch = context.WithCancel(context.Background())
+		d.watched = make(chan struct{})
+		go d.watch(watching)
+	}
 	return nil
 }
 
@@ -108,38 +146,40 @@ func (d *DB) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, erro
 	if !d.Attached() {
 		return nil, errAway
 	}
-	return d.pool.Query(ctx, sql, args...)
+	waiting, over, err := d.wait(ctx, 0)
+	if err != nil {
+		return nil, err
+	}
+	found, err := d.reads.Query(waiting, sql, args...)
+	if err != nil {
+		return nil, over(err)
+	}
+	return &rows{Rows: found, end: over}, nil
 }
 
 // QueryRow reads one row outside a transaction.
 func (d *DB) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
-	if !d.Attached() {
-		return awayRow{}
-	}
-	return d.pool.QueryRow(ctx, sql, args...)
+	found, err := d.Query(ctx, sql, args...)
+	return row{found, err}
 }
 
-var errAway = fault.New(fault.Unavailable, "the database is away; the gateway attaches by itself when it returns")
-
-type awayRow struct{}
-
-func (awayRow) Scan(...any) error { return errAway }
+var errAway = fault.New(fault.Unavailable, "The database is away. The gateway goes on when it is back.")
 
 // Write runs f in a transaction, and commits unless f fails.
 func (d *DB) Write(ctx context.Context, f func(tx *Tx) error) error {
-	return d.run(ctx, "BEGIN", f)
+	return d.run(ctx, d.writes, f, "BEGIN")
 }
 
 // Snapshot runs f in a read-only transaction that sees one state.
 func (d *DB) Snapshot(ctx context.Context, f func(tx *Tx) error) error {
-	return d.run(ctx, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", f)
+	return d.run(ctx, d.reads, f, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
 }
 
-func (d *DB) run(ctx context.Context, begin string, f func(tx *Tx) error) error {
+func (d *DB) run(ctx context.Context, pool *pgxpool.Pool, f func(tx *Tx) error, begin ...string) error {
 	if !d.Attached() {
 		return errAway
 	}
-	after, err := d.transact(ctx, begin, f)
+	after, err := d.transact(ctx, pool, f, begin...)
 	// The connection is back in the pool: what comes after may need one, and would wait for itself.
 	for _, f := range after {
 		f()
@@ -148,24 +188,41 @@ func (d *DB) run(ctx context.Context, begin string, f func(tx *Tx) error) error 
 }
 
 // transact runs one transaction on a connection of its own, and answers what has to be done after it.
-func (d *DB) transact(ctx context.Context, begin string, f func(tx *Tx) error) (after []func(), err error) {
-	conn, err := d.pool.Acquire(ctx)
+func (d *DB) transact(ctx context.Context, pool *pgxpool.Pool, f func(tx *Tx) error, begin ...string) (after []func(), err error) {
+	waiting, over, err := d.wait(ctx, patience)
 	if err != nil {
 		return nil, err
 	}
-	defer conn.Release()
-	tx := &Tx{conn: conn.Conn()}
-	tx.Queue(begin)
-	if err := f(tx); err != nil {
-		tx.rollback(context.WithoutCancel(ctx))
+	conn, err := pool.Acquire(waiting)
+	if err = over(err); err != nil {
 		return nil, err
 	}
-	// Past this point the caller's patience does not matter: the outcome of a commit must be known.
-	if err := tx.commit(context.WithoutCancel(ctx)); err != nil {
+	defer conn.Release()
+	tx := &Tx{db: d, conn: conn.Conn()}
+	for _, sql := range begin {
+		tx.Queue(sql)
+	}
+	// A caller who has left, or has waited in vain, may have cut short what f has done.
+	if err := first(f(tx), context.Cause(ctx), spent(ctx)); err != nil {
+		tx.rollback(ctx)
+		return nil, err
+	}
+	if err := tx.commit(ctx); err != nil {
 		return nil, err
 	}
 	return tx.after, nil
 }
+
+// errUnknown is in the chain of the error of a commit that the database has not answered.
+var errUnknown = errors.New("the outcome of the commit is unknown")
+
+// Unknown tells whether an error leaves open if the transaction was committed.
+func Unknown(err error) bool { return errors.Is(err, errUnknown) }
+
+const (
+	lockNotAvailable = "55P03"
+	queryCanceled    = "57014"
+)
 
 var (
 	uniqueName  = regexp.MustCompile(`^(.+)_(key|unique)$`)
@@ -195,7 +252,8 @@ func Fault(err error) error {
 		}
 		switch pg.Code {
 		case "23505":
-			f := fault.Wrap(fault.Conflict, err, "there is one like this already")
+			f := fault.Taken(nil)
+			f.Cause = err
 			if name := field(uniqueName); name != "" {
 				f.Fields = map[string]string{name: "is taken already"}
 			}
@@ -208,10 +266,12 @@ func Fault(err error) error {
 		case "23514":
 			return fault.Fields(map[string]string{field(checkName): "is not valid"})
 		case "40001", "40P01":
-			return fault.Wrap(fault.Conflict, err, "somebody else changes the same at this moment: try again")
+			return fault.Wrap(fault.Conflict, err, "Another change touches the same at this moment. Try again.")
+		case lockNotAvailable:
+			return fault.Wrap(fault.Unavailable, err, "Something else holds a lock in the database. Try again in a moment.")
 		}
 		if away := []string{"08", "53", "57"}; slices.Contains(away, pg.Code[:2]) {
-			return fault.Wrap(fault.Unavailable, err, "the database cannot do this now; try again")
+			return fault.Wrap(fault.Unavailable, err, "The database cannot do this now. Try again in a moment.")
 		}
 		return err
 	}
@@ -229,8 +289,8 @@ func Away(err error) bool {
 	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
 		return true
 	}
-	if _, ok := errors.AsType[*net.OpError](err); ok {
+	if _, ok := errors.AsType[*linkError](err); ok {
 		return true
 	}
-	return pgconn.SafeToRetry(err) || strings.Contains(err.Error(), "conn closed") || strings.Contains(err.Error(), "unexpected EOF")
+	return pgconn.SafeToRetry(err)
 }

@@ -4,8 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -14,6 +18,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/db/dbtest"
+	"edge.internal/gateway/internal/kit/db/private"
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/schema"
 )
@@ -176,6 +181,90 @@ func TestDatabaseThatGoesAwayAndReturns(t *testing.T) {
 	}
 	if err := d.Write(t.Context(), func(tx *db.Tx) error { _, err := tx.Exec(t.Context(), `SELECT 1`); return err }); err != nil {
 		t.Fatalf("the pool does not recover: %v", err)
+	}
+}
+
+// The broken socket of a daemon has an error of the same type, and is no sign of the database.
+func TestOthersSocketsAreNotTheDatabases(t *testing.T) {
+	d := dbtest.New(t)
+	for _, other := range []error{
+		&net.OpError{Op: "dial", Net: "unix", Err: syscall.ECONNREFUSED},
+		fmt.Errorf("reading from the daemon: %w", io.ErrUnexpectedEOF),
+		errors.New("conn closed"),
+	} {
+		err := d.Write(t.Context(), func(*db.Tx) error { return other })
+		if db.Away(other) || fault.Is(err, fault.Unavailable) {
+			t.Errorf("%v is taken for the database's: %v", other, err)
+		}
+	}
+}
+
+// A server that breaks the connection off without a word is away.
+func TestBrokenConnectionIsAway(t *testing.T) {
+	cfg, err := pgx.ParseConfig(dbtest.URL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, name := t.TempDir(), fmt.Sprintf(".s.PGSQL.%d", cfg.Port)
+	between, err := net.Listen("unix", filepath.Join(dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer between.Close()
+	accepted := make(chan net.Conn, 16)
+	go func() {
+		for {
+			client, err := between.Accept()
+			if err != nil {
+				return
+			}
+			server, err := net.Dial("unix", filepath.Join(cfg.Host, name))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			accepted <- client
+			go func() { _, _ = io.Copy(server, client); server.Close() }()
+			go func() { _, _ = io.Copy(client, server); client.Close() }()
+		}
+	}()
+	d := open(t, private.URL(dir, cfg.Database))
+	if err := d.Attach(t.Context(), schema.Migrations); err != nil {
+		t.Fatal(err)
+	}
+	err = d.Write(t.Context(), func(tx *db.Tx) error {
+		if err := tx.Flush(t.Context()); err != nil {
+			return err
+		}
+		for len(accepted) > 0 {
+			(<-accepted).Close()
+		}
+		_, err := tx.Exec(t.Context(), `SELECT 1`)
+		if !db.Away(err) {
+			t.Errorf("%v", err)
+		}
+		return err
+	})
+	if !fault.Is(err, fault.Unavailable) {
+		t.Fatal(err)
+	}
+}
+
+// A change is not stored for a caller who has gone.
+func TestHangingUpStoresNothing(t *testing.T) {
+	d := dbtest.New(t)
+	dbtest.Exec(t, d, `CREATE TABLE things (n int)`)
+	ctx, hangUp := context.WithCancel(t.Context())
+	err := d.Write(ctx, func(tx *db.Tx) error {
+		if _, err := tx.Exec(ctx, `INSERT INTO things VALUES (1)`); err != nil {
+			return err
+		}
+		hangUp()
+		return nil
+	})
+	var n int
+	if err2 := d.QueryRow(t.Context(), `SELECT count(*) FROM things`).Scan(&n); !errors.Is(err, context.Canceled) || err2 != nil || n != 0 {
+		t.Fatal(err, err2, n)
 	}
 }
 

@@ -2,20 +2,31 @@ package db
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"edge.internal/gateway/internal/kit/fault"
 )
 
 // Tx is a transaction. What is queued travels with the next statement that needs an answer, and at the latest with the
 // commit, so that a change costs as few round trips as it has questions.
 type Tx struct {
-	conn   *pgx.Conn
-	queue  pgx.Batch
-	opened bool // the server has seen the beginning
-	after  []func()
+	db       *DB
+	conn     *pgx.Conn
+	queue    pgx.Batch
+	opened   bool // the server has seen the beginning
+	after    []func()
+	supposed bool
+	until    time.Time // when a supposition is given up
 }
+
+// Supposed tells whether the transaction will be rolled back, so that work whose result is only worth storing can be left
+// out.
+func (t *Tx) Supposed() bool { return t.supposed }
 
 // AfterCommit runs f once the transaction is committed, and not at all when it is not.
 func (t *Tx) AfterCommit(f func()) { t.after = append(t.after, f) }
@@ -28,60 +39,82 @@ func (t *Tx) Flush(ctx context.Context) error {
 	if t.queue.Len() == 0 {
 		return nil
 	}
-	results, err := t.send(ctx, 0)
-	return first(err, results.Close())
+	_, end, err := t.send(ctx, 0, 0)
+	if err != nil {
+		return err
+	}
+	return end(nil)
 }
 
 // Exec runs a statement and tells how many rows it touched.
 func (t *Tx) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
+	return t.exec(ctx, 0, sql, args...)
+}
+
+func (t *Tx) exec(ctx context.Context, bound time.Duration, sql string, args ...any) (pgconn.CommandTag, error) {
 	t.Queue(sql, args...)
-	results, err := t.send(ctx, 1)
+	results, end, err := t.send(ctx, bound, 1)
 	if err != nil {
-		return pgconn.CommandTag{}, first(err, results.Close())
+		return pgconn.CommandTag{}, err
 	}
 	tag, err := results.Exec()
-	return tag, first(err, results.Close())
+	return tag, end(err)
 }
 
 // Query reads rows.
 func (t *Tx) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
 	t.Queue(sql, args...)
-	results, err := t.send(ctx, 1)
+	results, end, err := t.send(ctx, 0, 1)
 	if err != nil {
-		return nil, first(err, results.Close())
+		return nil, err
 	}
-	rows, err := results.Query()
+	found, err := results.Query()
 	if err != nil {
-		return nil, first(err, results.Close())
+		return nil, end(err)
 	}
-	return &txRows{Rows: rows, results: results}, nil
+	return &rows{Rows: found, end: end}, nil
 }
 
 // QueryRow reads one row.
 func (t *Tx) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
-	rows, err := t.Query(ctx, sql, args...)
-	return txRow{rows, err}
+	found, err := t.Query(ctx, sql, args...)
+	return row{found, err}
 }
 
-// send sends the queue and reads the answers of all but the last few statements.
-func (t *Tx) send(ctx context.Context, unread int) (pgx.BatchResults, error) {
+// send sends the queue and reads the answers of all but the last few statements. end frees the connection, and answers how
+// the wait for the database ended.
+func (t *Tx) send(ctx context.Context, bound time.Duration, unread int) (results pgx.BatchResults, end func(error) error, err error) {
+	if t.supposed {
+		bound = max(time.Until(t.until), time.Millisecond)
+	}
+	waiting, over, err := t.db.wait(ctx, bound)
+	if err != nil {
+		return nil, nil, err
+	}
 	batch := t.queue
 	t.queue = pgx.Batch{}
 	t.opened = true
-	results := t.conn.SendBatch(ctx, &batch)
+	results = t.conn.SendBatch(waiting, &batch)
+	end = func(err error) error { return over(first(err, results.Close())) }
 	for range batch.Len() - unread {
 		if _, err := results.Exec(); err != nil {
-			return results, err
+			return nil, nil, end(err)
 		}
 	}
-	return results, nil
+	return results, end, nil
 }
 
+// commit does not ask for the caller's patience: the outcome must be known. Where the database does not say it, that is
+// what is known.
 func (t *Tx) commit(ctx context.Context) error {
 	if !t.opened && t.queue.Len() == 1 {
 		return nil // nothing but the beginning
 	}
-	tag, err := t.Exec(ctx, "COMMIT")
+	tag, err := t.exec(context.WithoutCancel(ctx), decideWithin, "COMMIT")
+	if _, answered := errors.AsType[*pgconn.PgError](err); err != nil && !answered && !pgconn.SafeToRetry(err) {
+		return fault.Wrap(fault.Unavailable, errors.Join(errUnknown, err),
+			"The database did not answer while the change was stored, so it is not known whether it was. Look at what is stored before you try again.")
+	}
 	if err != nil {
 		t.rollback(ctx)
 		return err
@@ -95,7 +128,9 @@ func (t *Tx) commit(ctx context.Context) error {
 // rollback needs no answer: a connection that is still in a transaction is not used again.
 func (t *Tx) rollback(ctx context.Context) {
 	if t.opened {
-		_, _ = t.conn.Exec(ctx, "ROLLBACK")
+		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		_, _ = t.conn.Exec(ending, "ROLLBACK")
 	}
 }
 
@@ -109,14 +144,14 @@ func first(errs ...error) error {
 	return nil
 }
 
-// txRows frees the connection as soon as the rows are read.
-type txRows struct {
+// rows frees the connection as soon as they are read.
+type rows struct {
 	pgx.Rows
-	results pgx.BatchResults
-	err     error
+	end func(error) error
+	err error
 }
 
-func (r *txRows) Next() bool {
+func (r *rows) Next() bool {
 	if r.Rows.Next() {
 		return true
 	}
@@ -124,22 +159,22 @@ func (r *txRows) Next() bool {
 	return false
 }
 
-func (r *txRows) Close() {
+func (r *rows) Close() {
 	r.Rows.Close()
-	if r.results != nil {
-		r.err = r.results.Close()
-		r.results = nil
+	if r.end != nil {
+		r.err = r.end(r.Rows.Err())
+		r.end = nil
 	}
 }
 
-func (r *txRows) Err() error { return first(r.Rows.Err(), r.err) }
+func (r *rows) Err() error { return first(r.err, r.Rows.Err()) }
 
-type txRow struct {
+type row struct {
 	rows pgx.Rows
 	err  error
 }
 
-func (r txRow) Scan(dest ...any) error {
+func (r row) Scan(dest ...any) error {
 	if r.err != nil {
 		return r.err
 	}

@@ -106,6 +106,11 @@ func Fields(fields map[string]string) *Error {
 	return &Error{Kind: Invalid, Message: "some fields are not valid", Fields: fields}
 }
 
+// Taken is the error of fields that have what another row has already.
+func Taken(fields map[string]string) *Error {
+	return &Error{Kind: Conflict, Message: "This already exists.", Fields: fields}
+}
+
 // From finds the fault in an error chain; whatever is none becomes an internal one.
 func From(err error) *Error {
 	if f, ok := errors.AsType[*Error](err); ok {

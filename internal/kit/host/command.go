@@ -195,9 +195,24 @@ func isFolder(path string) bool {
 	return err == nil && info.IsDir()
 }
 
+// staged begins the names of folders with staged files.
+const staged = "stage-"
+
+// Sweep removes staged files, which may hold secrets, of a process that died before it could.
+func (s *System) Sweep() error {
+	left, err := filepath.Glob(filepath.Join(s.path("/run/gateway"), staged+"*"))
+	if err != nil {
+		return err
+	}
+	for _, dir := range left {
+		err = errors.Join(err, os.RemoveAll(dir))
+	}
+	return err
+}
+
 // stage writes the files below a new private folder, each at the path of its place.
 func stage(parent string, files []File) (string, error) {
-	dir, err := os.MkdirTemp(parent, "stage-") // 0700
+	dir, err := os.MkdirTemp(parent, staged) // 0700
 	if err != nil {
 		return "", err
 	}

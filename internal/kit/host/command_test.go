@@ -80,6 +80,31 @@ func TestStagedFilesArePrivateAndGo(t *testing.T) {
 	}
 }
 
+// What a killed process has staged is removed by the next one; nothing else is.
+func TestSweep(t *testing.T) {
+	root := t.TempDir()
+	s := newSystem(t, root)
+	run := filepath.Join(root, "run/gateway")
+	if err := os.MkdirAll(run, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(run, "engine.lock"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stage(s.stagingFolder(), []File{{Place: ChronyDropIn, Content: []byte("secret")}}); err != nil {
+		t.Fatal(err)
+	}
+	if left, _ := os.ReadDir(run); len(left) != 2 {
+		t.Fatalf("nothing was staged there: %v", left)
+	}
+	if err := s.Sweep(); err != nil {
+		t.Fatal(err)
+	}
+	if left, _ := os.ReadDir(run); len(left) != 1 || left[0].Name() != "engine.lock" {
+		t.Errorf("left: %v", left)
+	}
+}
+
 func TestMissingProgramIsNotInstalled(t *testing.T) {
 	_, err := run(t.Context(), []string{"/usr/sbin/no-such-daemon"}, time.Second)
 	if !errors.Is(err, ErrNotInstalled) || err.Error() != "no-such-daemon: not installed" {

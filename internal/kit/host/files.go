@@ -3,12 +3,14 @@ package host
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/user"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/google/renameio/v2"
 
@@ -18,13 +20,47 @@ import (
 // Path tells where a place is, for people.
 func (s *System) Path(p Place) string { return s.path(p.Path()) }
 
-// Read returns the content of a place.
+// Read returns the content of a place. Folders of daemons belong to their users, who could put anything there: what is not a plain
+// file that we own is not the place.
 func (s *System) Read(p Place) ([]byte, error) {
 	spec, err := p.spec()
 	if err != nil {
 		return nil, err
 	}
-	return os.ReadFile(s.path(spec.path))
+	f, info, err := openPlain(s.path(spec.path), os.O_RDONLY)
+	if errors.Is(err, errNotPlain) {
+		return nil, fmt.Errorf("%s %w: %w", spec.path, err, fs.ErrNotExist)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if int(info.Sys().(*syscall.Stat_t).Uid) != os.Geteuid() {
+		return nil, fmt.Errorf("%s belongs to another user: %w", spec.path, fs.ErrNotExist)
+	}
+	return io.ReadAll(f)
+}
+
+var errNotPlain = errors.New("is not a plain file")
+
+// openPlain opens a file in a folder that may be a daemon's: a link that it puts there in place of a file is not followed.
+func openPlain(path string, flag int) (*os.File, fs.FileInfo, error) {
+	f, err := os.OpenFile(path, flag|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o640)
+	if errors.Is(err, syscall.ELOOP) {
+		err = errNotPlain
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = errNotPlain
+	}
+	if err != nil {
+		f.Close()
+		return nil, nil, err
+	}
+	return f, info, nil
 }
 
 // Install replaces a place atomically.

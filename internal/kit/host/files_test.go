@@ -51,6 +51,46 @@ func TestInstallReadRemove(t *testing.T) {
 	}
 }
 
+// Someone with the rights of a daemon can put links and files of their own where the gateway's files are; they are not read.
+func TestReadTrustsPlainFilesOfTheOwnerAlone(t *testing.T) {
+	s := newSystem(t, t.TempDir())
+	path := s.Path(ChronyDropIn)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	elsewhere := filepath.Join(t.TempDir(), "shadow")
+	if err := os.WriteFile(elsewhere, []byte("secret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, make := range map[string]func() error{
+		"a symbolic link": func() error { return os.Symlink(elsewhere, path) },
+		"a pipe":          func() error { return syscall.Mkfifo(path, 0o644) },
+		"a folder":        func() error { return os.Mkdir(path, 0o755) },
+	} {
+		if err := make(); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := s.Read(ChronyDropIn); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(elsewhere, path); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Install(ChronyDropIn, []byte("ours")); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := os.ReadFile(elsewhere); string(got) != "secret" {
+		t.Errorf("the file behind the link is now %q", got)
+	}
+	if got, err := s.Read(ChronyDropIn); err != nil || string(got) != "ours" {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
 func TestInstallIgnoresTheUmask(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0o077))
 	s := newSystem(t, t.TempDir())

@@ -39,6 +39,14 @@ type Machine interface {
 	Resources() (Resources, error)
 }
 
+// askWithin is how long a read of live state may wait for a daemon or the kernel.
+const askWithin = 2 * time.Second
+
+// Asking bounds a read of live state: it answers with what it has, and never hangs.
+func Asking(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, askWithin, errors.New("no answer within two seconds"))
+}
+
 // Files reads and replaces the files of the closed list of places.
 type Files interface {
 	// Read returns the content of a place; a missing file is fs.ErrNotExist.
@@ -50,6 +58,8 @@ type Files interface {
 	Remove(p Place) error
 	// Path tells where a place is, for people: previews, messages.
 	Path(p Place) string
+	// Sweep removes what a process that died has left staged for a check. Only the process that applies may ask for it.
+	Sweep() error
 }
 
 // Units starts and stops daemons: systemd in production, the lab's supervisor in a lab.

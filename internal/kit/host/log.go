@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"syscall"
 )
 
 // Log is one log file of a daemon.
@@ -64,26 +63,9 @@ func (s *System) ReadLog(l Log, most int64) ([]byte, error) {
 	return append(earlier, last...), nil
 }
 
-// openLog opens a log file. The folder is the daemon's: what it puts there in place of a file is not followed.
-func openLog(path string, flag int) (*os.File, fs.FileInfo, error) {
-	f, err := os.OpenFile(path, flag|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o640)
-	if err != nil {
-		return nil, nil, err
-	}
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = errors.New("is not a file")
-	}
-	if err != nil {
-		f.Close()
-		return nil, nil, err
-	}
-	return f, info, nil
-}
-
 // tail reads the last whole lines of a file.
 func tail(path string, most int64) ([]byte, error) {
-	f, info, err := openLog(path, os.O_RDONLY)
+	f, info, err := openPlain(path, os.O_RDONLY)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	} else if err != nil {
@@ -118,7 +100,7 @@ func (s *System) TrimLog(l Log) error {
 }
 
 func trim(path string, limit int64) error {
-	f, info, err := openLog(path, os.O_RDWR)
+	f, info, err := openPlain(path, os.O_RDWR)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	} else if err != nil {
@@ -136,7 +118,7 @@ func trim(path string, limit int64) error {
 	if err := os.Remove(aside); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	old, _, err := openLog(aside, os.O_WRONLY|os.O_CREATE|os.O_EXCL)
+	old, _, err := openPlain(aside, os.O_WRONLY|os.O_CREATE|os.O_EXCL)
 	if err != nil {
 		return err
 	}

@@ -129,7 +129,17 @@ func unitState(u Unit, props map[string]any) UnitState {
 	if pid, ok := props["MainPID"].(uint32); ok {
 		state.PID = int(pid)
 	}
-	if at, _ := props["StateChangeTimestamp"].(uint64); at != 0 {
+	// StateChangeTimestamp would also move with the substate, such as at a reload.
+	entered := "InactiveEnterTimestamp"
+	switch state.Active {
+	case "active", "reloading":
+		entered = "ActiveEnterTimestamp"
+	case "activating":
+		entered = "InactiveExitTimestamp"
+	case "deactivating":
+		entered = "ActiveExitTimestamp"
+	}
+	if at, _ := props[entered].(uint64); at != 0 {
 		state.Since = time.UnixMicro(int64(at))
 	}
 	if result, _ := props["Result"].(string); result != "" && result != "success" {

@@ -79,12 +79,12 @@ func TestSystemdProperties(t *testing.T) {
 	}{
 		{map[string]any{"LoadState": "not-found", "ActiveState": "inactive"}, UnitState{Unit: Chrony}},
 		{
-			map[string]any{"LoadState": "loaded", "ActiveState": "active", "MainPID": uint32(7), "StateChangeTimestamp": uint64(at.UnixMicro()), "Result": "success"},
+			map[string]any{"LoadState": "loaded", "ActiveState": "active", "MainPID": uint32(7), "Result": "success", "ActiveEnterTimestamp": uint64(at.UnixMicro()), "StateChangeTimestamp": uint64(at.Add(time.Hour).UnixMicro())},
 			UnitState{Unit: Chrony, Installed: true, Active: "active", PID: 7, Since: at},
 		},
 		{
-			map[string]any{"LoadState": "loaded", "ActiveState": "failed", "MainPID": uint32(0), "Result": "exit-code", "ExecMainStatus": int32(1)},
-			UnitState{Unit: Chrony, Installed: true, Active: "failed", Detail: "result exit-code, status 1"},
+			map[string]any{"LoadState": "loaded", "ActiveState": "failed", "MainPID": uint32(0), "Result": "exit-code", "ExecMainStatus": int32(1), "ActiveEnterTimestamp": uint64(1), "InactiveEnterTimestamp": uint64(at.UnixMicro())},
+			UnitState{Unit: Chrony, Installed: true, Active: "failed", Detail: "result exit-code, status 1", Since: at},
 		},
 	} {
 		if diff := cmp.Diff(c.want, unitState(Chrony, c.props)); diff != "" {

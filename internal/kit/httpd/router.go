@@ -18,6 +18,7 @@ import (
 	"github.com/google/uuid"
 
 	"edge.internal/gateway/internal/kit/actor"
+	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/wire"
 )
@@ -285,6 +286,9 @@ func (r *Router) serve(route *Route, w http.ResponseWriter, req *http.Request) {
 func (r *Router) call(route *Route, w http.ResponseWriter, req *http.Request) error {
 	if !route.Policy.beforeSetup && !r.SetupDone() {
 		return fault.New(fault.SetupRequired, "the gateway is not set up yet: open /setup")
+	}
+	if !route.WebSock {
+		req = req.WithContext(db.Impatient(req.Context()))
 	}
 	c := &Call{Context: req.Context(), Request: req, response: w, status: route.Status}
 	if !route.Policy.public {

@@ -205,6 +205,16 @@ func (a *Answer) WantField(t testing.TB, field string) *Answer {
 	return a
 }
 
+// WantTaken complains unless the answer is a conflict about the field.
+func (a *Answer) WantTaken(t testing.TB, field string) *Answer {
+	t.Helper()
+	a.Want(t, http.StatusConflict)
+	if a.Error.Fields[field] == "" {
+		t.Fatalf("no complaint about %q: %s", field, a.Body)
+	}
+	return a
+}
+
 // Audited tells how many entries the audit log has for the action.
 func (b *Bench) Audited(t testing.TB, action string) int {
 	t.Helper()

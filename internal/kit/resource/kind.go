@@ -51,6 +51,10 @@ type Kind[T any] struct {
 
 	// New makes a row with its defaults.
 	New func() T
+	// Prepare, where there is one, does what takes its time, such as making a key, before the transaction, so that no lock waits
+	// for it. A preview stores nothing and does without. was is nil for a new row; now is the row as it would be, if nothing
+	// else changes it meanwhile. What it answers, if anything, gives the result to the row in the transaction.
+	Prepare func(ctx context.Context, was, now *T) (give func(now *T), err error)
 	// Check looks at a change in its transaction: references, builtins, guards. was is nil for a new row, now is nil for
 	// a delete. It may complete now.
 	Check func(ctx context.Context, tx *db.Tx, was, now *T) error

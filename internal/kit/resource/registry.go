@@ -68,6 +68,8 @@ type Operation struct {
 	notes []string
 	// prepared is a row of the kind, whose Prepared fields are those of the body.
 	prepared any
+	// give is what Kind.Prepare has answered.
+	give any
 }
 
 // Change is what one operation did to a row.
@@ -86,8 +88,9 @@ type Change struct {
 type handler interface {
 	table() Table
 	adminOnly() bool
+	setsSecret(op Operation) bool
 	feeds() []apply.ID
-	prepare(ctx context.Context, op *Operation) error
+	prepare(ctx context.Context, r *Registry, op *Operation) error
 	run(ctx context.Context, r *Registry, tx *db.Tx, op Operation) (Change, error)
 }
 
@@ -106,7 +109,7 @@ func (r *Registry) Commit(ctx context.Context, set Set) ([]Change, apply.Outcome
 		return nil, nil, err
 	}
 	for i := range set.Operations {
-		if err := r.kinds[set.Operations[i].Kind].prepare(ctx, &set.Operations[i]); err != nil {
+		if err := r.kinds[set.Operations[i].Kind].prepare(ctx, r, &set.Operations[i]); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -121,8 +124,19 @@ func (r *Registry) Preview(ctx context.Context, set Set) ([]Change, []apply.File
 	if err != nil {
 		return nil, nil, err
 	}
-	files, err := r.Engine.Preview(ctx, feeds, r.write(ctx, set, &changes))
+	files, err := r.Engine.Preview(ctx, feeds, r.secrets(set), r.write(ctx, set, &changes))
 	return changes, files, err
+}
+
+// secrets are the components that depend on the secrets that a set sets.
+func (r *Registry) secrets(set Set) []apply.ID {
+	var fed []apply.ID
+	for _, op := range set.Operations {
+		if h := r.kinds[op.Kind]; h.setsSecret(op) {
+			fed = append(fed, h.feeds()...)
+		}
+	}
+	return fed
 }
 
 // write is a change set as the engine runs it.
@@ -145,22 +159,13 @@ func (r *Registry) Suppose(ctx context.Context, set Set, look func(tx *db.Tx) er
 	if _, err := r.feeds(set); err != nil {
 		return err
 	}
-	err := r.DB.Write(ctx, func(tx *db.Tx) error {
+	return r.DB.Suppose(ctx, func(tx *db.Tx) error {
 		if _, err := r.run(ctx, tx, set); err != nil {
 			return err
 		}
-		if err := look(tx); err != nil {
-			return err
-		}
-		return errSupposed
-	})
-	if errors.Is(err, errSupposed) {
-		return nil
-	}
-	return err
+		return look(tx)
+	}, func(context.Context) error { return nil })
 }
-
-var errSupposed = errors.New("supposed")
 
 func (r *Registry) feeds(set Set) ([]apply.ID, error) {
 	var feeds []apply.ID
@@ -210,11 +215,26 @@ func at(set Set, i int, err error) error {
 
 var errAdmin = fault.New(fault.Forbidden, "only an admin may do this")
 
-// MaySuppose refuses to tell a viewer what a set would do to rows that are secret to viewers.
+// viewerOperations is how many operations a viewer may suppose at once.
+const viewerOperations = 100
+
+// MaySuppose refuses to tell a viewer what a set would do to rows that are secret to viewers, and what a secret does: whoever
+// may try one could find the stored one by trying.
 func (r *Registry) MaySuppose(a actor.Actor, set Set) error {
-	secret := func(op Operation) bool { h := r.kinds[op.Kind]; return h != nil && h.adminOnly() }
-	if a.Role != actor.Admin && slices.ContainsFunc(set.Operations, secret) {
-		return errAdmin
+	if a.Role == actor.Admin {
+		return nil
+	}
+	for _, op := range set.Operations {
+		switch h := r.kinds[op.Kind]; {
+		case h == nil: // the set complains itself
+		case h.adminOnly():
+			return errAdmin
+		case h.setsSecret(op):
+			return fault.New(fault.Forbidden, "Only an admin may preview a change that sets a secret.")
+		}
+	}
+	if len(set.Operations) > viewerOperations {
+		return fault.Field("operations", "must have at most %d items unless an admin asks", viewerOperations)
 	}
 	return nil
 }
@@ -235,14 +255,38 @@ func (r *Registry) record(ctx context.Context, tx *db.Tx, c Change, set Set) err
 	return r.Audit.Write(ctx, tx, c.Kind+"."+c.Verb, c.label, d)
 }
 
-// prepare does what the fields of an operation need before its transaction. Complaints are left to the transaction,
-// where an update knows the fields that it does not give.
-func (k *Kind[T]) prepare(ctx context.Context, op *Operation) error {
+// prepare does what an operation needs before its transaction. Complaints are left to the transaction, where an update knows
+// the fields that it does not give.
+func (k *Kind[T]) prepare(ctx context.Context, r *Registry, op *Operation) error {
+	if err := context.Cause(ctx); err != nil || op.Verb == "delete" {
+		return err
+	}
+	if err := k.prepareFields(ctx, op); err != nil || k.Prepare == nil {
+		return err
+	}
+	var was *T
+	now := k.fresh()
+	if op.Verb == "update" && op.ID != nil {
+		stored, err := k.Get(ctx, r.DB, *op.ID)
+		if err != nil {
+			return nil
+		}
+		was, *now = stored, *stored
+	}
+	if _, err := wire.Decode(op.Body, now); err != nil {
+		return nil
+	}
+	give, err := k.Prepare(ctx, was, now)
+	op.give = give
+	return err
+}
+
+func (k *Kind[T]) prepareFields(ctx context.Context, op *Operation) error {
 	// Most bodies do not name such a field. One with an escape might name it in disguise.
 	named := func(f wire.Field) bool {
 		return bytes.Contains(op.Body, []byte(`"`+f.Name+`"`)) || bytes.ContainsRune(op.Body, '\\')
 	}
-	if op.Verb == "delete" || !slices.ContainsFunc(k.codec.prepared, named) {
+	if !slices.ContainsFunc(k.codec.prepared, named) {
 		return nil
 	}
 	row := k.fresh()
@@ -268,6 +312,9 @@ func (k *Kind[T]) decode(op Operation, row *T) (given map[string]bool, err error
 				to.FieldByIndex(f.Index).Set(v)
 			}
 		}
+	}
+	if give, ok := op.give.(func(*T)); ok && give != nil {
+		give(row)
 	}
 	return given, err
 }
@@ -467,6 +514,12 @@ var metaFields = reflect.TypeFor[Meta]().NumField()
 func (k *Kind[T]) feeds() []apply.ID { return k.Feeds }
 
 func (k *Kind[T]) adminOnly() bool { return k.AdminOnly }
+
+// setsSecret tells whether an operation gives a field that no answer shows.
+func (k *Kind[T]) setsSecret(op Operation) bool {
+	given := wire.Given(op.Body)
+	return slices.ContainsFunc(wire.Fields(reflect.TypeFor[T]()), func(f wire.Field) bool { return f.Secret && given[f.Name] })
+}
 
 func (k *Kind[T]) table() Table {
 	t := Table{Kind: k.Name, Name: k.Table, Local: k.Local}

@@ -199,6 +199,19 @@ func Decode(body []byte, into any) (given map[string]bool, err error) {
 	return given, complaints.Err()
 }
 
+// Given tells which fields a JSON object has. What is no object, and is refused by Decode, has none.
+func Given(body []byte) map[string]bool {
+	var object map[string]jsontext.Value
+	if json.Unmarshal(body, &object) != nil {
+		return nil
+	}
+	given := make(map[string]bool, len(object))
+	for name := range object {
+		given[name] = true
+	}
+	return given
+}
+
 func malformed(body []byte, err error) error {
 	switch se, syntactic := errors.AsType[*jsontext.SyntacticError](err); {
 	case len(body) == 0:

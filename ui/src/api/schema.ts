@@ -6836,7 +6836,7 @@ export interface components {
             /** @description Id, made by the service. */
             readonly id: string;
             /**
-             * @description Name of the server. In the proxy, blanks and dots of it are underscores.
+             * @description Name of the server. In the proxy, its whitespace and dots are underscores.
              * @example web-1
              */
             name: string;
@@ -6869,7 +6869,7 @@ export interface components {
             /** @description Only used while every other server is down. */
             backup?: boolean;
             /**
-             * @description Name of the server. In the proxy, blanks and dots of it are underscores.
+             * @description Name of the server. In the proxy, its whitespace and dots are underscores.
              * @example web-1
              */
             name: string;
@@ -6897,7 +6897,7 @@ export interface components {
             /** @description Only used while every other server is down. */
             backup?: boolean;
             /**
-             * @description Name of the server. In the proxy, blanks and dots of it are underscores.
+             * @description Name of the server. In the proxy, its whitespace and dots are underscores.
              * @example web-1
              */
             name?: string;
@@ -7023,6 +7023,8 @@ export interface components {
              * @example switch-1
              */
             name: string;
+            /** @description Drop requests without a Message-Authenticator. Turn it off only for equipment that cannot sign: without it, an attacker on the path can forge a login (CVE-2024-3596). */
+            require_message_authenticator: boolean;
             /** @description Whether there is a secret. */
             readonly secret_configured: boolean;
             /**
@@ -7042,6 +7044,8 @@ export interface components {
              * @example switch-1
              */
             name: string;
+            /** @description Drop requests without a Message-Authenticator. Turn it off only for equipment that cannot sign: without it, an attacker on the path can forge a login (CVE-2024-3596). */
+            require_message_authenticator?: boolean;
             /** @description What it shares with the server: 1 to 128 bytes without control characters and backslashes. */
             secret: string;
         };
@@ -7056,6 +7060,8 @@ export interface components {
              * @example switch-1
              */
             name?: string;
+            /** @description Drop requests without a Message-Authenticator. Turn it off only for equipment that cannot sign: without it, an attacker on the path can forge a login (CVE-2024-3596). */
+            require_message_authenticator?: boolean;
             /** @description What it shares with the server: 1 to 128 bytes without control characters and backslashes. */
             secret?: string;
         };
@@ -7965,6 +7971,8 @@ export interface components {
             allowed_ips: string[];
             /** @description Where it was last heard from or is dialled, address:port; empty when that is not known. */
             endpoint: string;
+            /** @description Why WireGuard could not be asked about it; empty when it could. */
+            error: string;
             /** @description Name of the interface. */
             interface: string;
             /**

@@ -2,14 +2,20 @@
 package dbtest
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -76,8 +82,12 @@ func EmptyURL(t testing.TB) string {
 
 func create(t testing.TB, from string) string {
 	t.Helper()
+	return createOn(t, Server(t), from)
+}
+
+func createOn(t testing.TB, s *private.Server, from string) string {
+	t.Helper()
 	name := "test_" + strings.ToLower(rand.Text())
-	s := Server(t)
 	if err := execute(t.Context(), s.URL("postgres"), "CREATE DATABASE "+name+from); err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +102,64 @@ func create(t testing.TB, from string) string {
 // New makes a migrated database and attaches to it.
 func New(t testing.TB) *db.DB {
 	t.Helper()
-	url := URL(t)
+	return attach(t, URL(t))
+}
+
+// Own makes a migrated database on a server of the test's own, which it may stop.
+func Own(t testing.TB) (*db.DB, *private.Server) {
+	t.Helper()
+	s, err := private.StartCached(t.Context(), "schema-"+digest(), prepare)
+	if err != nil {
+		t.Fatalf("private PostgreSQL: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := s.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return attach(t, createOn(t, s, " TEMPLATE "+template)), s
+}
+
+// Freeze stops every process of a server as they are, until the returned function lets them go on. Connections stay open, and
+// nothing answers.
+func Freeze(t testing.TB, s *private.Server) (thaw func()) {
+	t.Helper()
+	frozen := []int{s.PID()}
+	signal := func(pid int, sig syscall.Signal) {
+		if err := syscall.Kill(pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
+			t.Fatal(err)
+		}
+	}
+	signal(s.PID(), syscall.SIGSTOP) // before its children are listed: it makes no other
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range stats {
+		b, _ := os.ReadFile(path) // the process may have ended
+		_, after, _ := bytes.Cut(b, []byte(") "))
+		fields := strings.Fields(string(after))
+		if len(fields) < 2 || fields[1] != strconv.Itoa(s.PID()) {
+			continue
+		}
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		signal(pid, syscall.SIGSTOP)
+		frozen = append(frozen, pid)
+	}
+	thaw = sync.OnceFunc(func() {
+		for _, pid := range frozen {
+			signal(pid, syscall.SIGCONT)
+		}
+	})
+	t.Cleanup(thaw)
+	return thaw
+}
+
+func attach(t testing.TB, url string) *db.DB {
+	t.Helper()
 	d, err := db.Open(url)
 	if err != nil {
 		t.Fatal(err)

@@ -43,6 +43,8 @@ func (m *Machine) Remove(p host.Place) error {
 	return nil
 }
 
+func (m *Machine) Sweep() error { return nil }
+
 func (m *Machine) Path(p host.Place) string { return p.Path() }
 
 // SetFile puts a file there behind the gateway's back; it does not count as an install.

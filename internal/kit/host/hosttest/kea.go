@@ -19,6 +19,9 @@ type leaseServer struct {
 
 // LeaseServerAsk knows the mark and the reload by itself; the script of AnswerLeaseServer answers the rest.
 func (m *Machine) LeaseServerAsk(ctx context.Context, c host.LeaseCommand, arguments, into any) error {
+	if err := m.answers(ctx); err != nil {
+		return err
+	}
 	m.mu.Lock()
 	said, err := m.leaseServerSays(c)
 	answer := m.leases.answer

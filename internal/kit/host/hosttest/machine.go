@@ -32,6 +32,7 @@ type Machine struct {
 	radius    radius
 	logs      map[host.Log][]byte
 	trims     map[host.Log]int
+	hangs     bool
 }
 
 type verb struct {

@@ -16,7 +16,10 @@ type squid struct {
 }
 
 // SquidReport answers with what SaySquid has set, and without that with nothing.
-func (m *Machine) SquidReport(_ context.Context, r host.SquidReport) (text string, bytes int64, err error) {
+func (m *Machine) SquidReport(ctx context.Context, r host.SquidReport) (text string, bytes int64, err error) {
+	if err := m.answers(ctx); err != nil {
+		return "", 0, err
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.units[host.Squid].Active != "active" {

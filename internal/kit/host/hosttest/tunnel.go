@@ -40,7 +40,10 @@ func (m *Machine) TunnelChanges() []host.TunnelChange {
 	return slices.Clone(m.tunnels.changes)
 }
 
-func (m *Machine) TunnelDevices(context.Context) ([]host.TunnelDevice, error) {
+func (m *Machine) TunnelDevices(ctx context.Context) ([]host.TunnelDevice, error) {
+	if err := m.answers(ctx); err != nil {
+		return nil, err
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	list := slices.Clone(m.tunnels.devices)

@@ -8,7 +8,10 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 )
 
-func (m *Machine) State(_ context.Context, u host.Unit) (host.UnitState, error) {
+func (m *Machine) State(ctx context.Context, u host.Unit) (host.UnitState, error) {
+	if err := m.answers(ctx); err != nil {
+		return host.UnitState{}, err
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if _, err := u.Spec(); err != nil {
@@ -101,4 +104,23 @@ func (m *Machine) Enabled(u host.Unit) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.enabled[u]
+}
+
+// Hang has everything that is asked for live state keep silent, or answer again.
+func (m *Machine) Hang(on bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.hangs = on
+}
+
+// answers waits as long as the caller does while the machine hangs.
+func (m *Machine) answers(ctx context.Context) error {
+	m.mu.Lock()
+	hangs := m.hangs
+	m.mu.Unlock()
+	if !hangs {
+		return nil
+	}
+	<-ctx.Done()
+	return context.Cause(ctx)
 }

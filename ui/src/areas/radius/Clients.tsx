@@ -19,6 +19,7 @@ const fields = (fresh: boolean): FieldSpec[] => [
     configured: fresh ? undefined : 'secret_configured',
     generate: randomSecret,
   },
+  { name: 'require_message_authenticator', type: 'switch' },
 ]
 const form = { resource: radiusClients, text: 'radius:client', list: paths.radiusClients }
 
@@ -53,6 +54,13 @@ export default function Clients() {
             ),
           },
           {
+            key: 'signed',
+            header: t('client.require_message_authenticator.label'),
+            width: '170px',
+            cell: (row) =>
+              row.require_message_authenticator ? null : <Badge tone="warn">{t('client.unsigned')}</Badge>,
+          },
+          {
             key: 'updated',
             header: t('client.updated'),
             width: '120px',
@@ -71,7 +79,13 @@ export default function Clients() {
 }
 
 export function Create() {
-  return <CreateDrawer {...form} fields={fields(true)} defaults={{ name: '', address: '' }} />
+  return (
+    <CreateDrawer
+      {...form}
+      fields={fields(true)}
+      defaults={{ name: '', address: '', require_message_authenticator: true }}
+    />
+  )
 }
 
 export function Edit() {

@@ -12,6 +12,7 @@ const status = (rate: number, part: Partial<TunnelPeerStatus> = {}): TunnelPeerS
   rx_rate: rate,
   tx_rate: rate,
   online: false,
+  error: '',
   ...part,
 })
 const tunnel = (part: Partial<Tunnel> = {}) =>

@@ -1,5 +1,6 @@
 import { queryOptions } from '@tanstack/react-query'
 import { http, raw, unwrap } from '../../api/client'
+import { Fault } from '../../api/fault'
 import { resource } from '../../api/resource'
 import { type Live, remember } from './live'
 
@@ -9,11 +10,15 @@ export const peers = resource('tunnel.peer', '/peers')
 export const tunnelsQuery = queryOptions({ queryKey: [tunnels.kind], queryFn: tunnels.list })
 export const peersQuery = queryOptions({ queryKey: [peers.kind], queryFn: peers.list })
 
-/** What WireGuard knows of each peer, asked again while somebody looks. */
+/** What WireGuard knows of each peer, asked again while the page is open. */
 export const liveQuery = queryOptions({
   queryKey: ['tunnel', 'status'],
-  queryFn: async ({ client, queryKey }) =>
-    remember(await unwrap(http.GET('/tunnel/status')), Date.now(), client.getQueryData<Live>(queryKey)),
+  queryFn: async ({ client, queryKey }) => {
+    const now = await unwrap(http.GET('/tunnel/status'))
+    const silent = Object.values(now).find(({ error }) => error)
+    if (silent) throw new Fault({ code: 'unavailable', status: 200, message: silent.error })
+    return remember(now, Date.now(), client.getQueryData<Live>(queryKey))
+  },
   refetchInterval: 3000,
 })
 

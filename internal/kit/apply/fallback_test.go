@@ -1,0 +1,130 @@
+package apply_test
+
+import (
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"edge.internal/gateway/internal/kit/apply"
+	"edge.internal/gateway/internal/kit/clock"
+	"edge.internal/gateway/internal/kit/host"
+)
+
+// fallen is a toy whose daemon did not take the line b and runs with what was there before.
+func fallen(t *testing.T) (*toy, *clock.Fake) {
+	t.Helper()
+	now := clock.NewFake(time.Now())
+	x := newToy(t, func(x *toy) {
+		x.Engine = apply.New(x.DB, x.Machine, now, x.Log, t.TempDir())
+	})
+	x.want(t, "a", apply.Live)
+	x.dislike("b")
+	x.want(t, "b", apply.Degraded)
+	x.backAt(t, "a\n")
+	return x, now
+}
+
+// backAt wants the last known good configuration to run, and to be said to.
+func (x *toy) backAt(t *testing.T, file string) {
+	t.Helper()
+	if s := x.status(); x.file(t) != file || s.State != apply.Degraded || s.LastError != "no answer; the last known good configuration runs" {
+		t.Fatalf("the file is %q, %+v", x.file(t), s)
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if given := strings.Join(x.given, "\n") + "\n"; given != file {
+		t.Fatalf("the daemon was given %q instead of %q", given, file)
+	}
+}
+
+func TestFailedApplyFallsBack(t *testing.T) {
+	x, _ := fallen(t)
+	if s := x.status(); s.AppliedRevision != 1 || s.Revision != 2 {
+		t.Fatalf("%+v", s)
+	}
+}
+
+// A daemon that runs with the last known good configuration is not restarted into the same failure again and again.
+func TestFailedStateIsNotTriedOnATimer(t *testing.T) {
+	x, now := fallen(t)
+	restarts, installs := x.Machine.Restarts(host.Chrony), x.Machine.Installs(host.ChronyDropIn)
+	now.Move(59 * time.Minute)
+	x.passes(t)
+	if r, i := x.Machine.Restarts(host.Chrony)-restarts, x.Machine.Installs(host.ChronyDropIn)-installs; r != 0 || i != 0 {
+		t.Fatalf("%d restarts and %d installs", r, i)
+	}
+	x.backAt(t, "a\n")
+	now.Move(2 * time.Minute)
+	x.Engine.Converge()
+	eventually(t, "it is tried again after an hour", func() bool { return x.Machine.Restarts(host.Chrony) == restarts+2 })
+}
+
+// What runs is looked after, though it is not what is stored.
+func TestLastGoodIsLookedAfter(t *testing.T) {
+	x, _ := fallen(t)
+	restarts := x.Machine.Restarts(host.Chrony)
+	x.Machine.SetFile(host.ChronyDropIn, "by hand\n")
+	x.passes(t)
+	x.backAt(t, "a\n")
+	if n := x.Machine.Restarts(host.Chrony); n != restarts {
+		t.Fatalf("%d restarts for a file that the daemon had not read", n-restarts)
+	}
+	x.set(func() {
+		dislikes, first := x.sick, true
+		x.sick = func(lines string) error {
+			if first && lines == "a\n" {
+				first = false
+				return dislikes("b") // it lost what it had
+			}
+			return dislikes(lines)
+		}
+	})
+	x.passes(t)
+	x.backAt(t, "a\n")
+	if n := x.Machine.Restarts(host.Chrony); n != restarts+1 {
+		t.Fatalf("%d restarts of a daemon that was not as it should be", n-restarts)
+	}
+}
+
+func TestFailedStateIsTriedAgainWhen(t *testing.T) {
+	address := host.LinkAddr{Family: "inet", Local: "192.0.2.77", PrefixLen: 32}
+	for name, change := range map[string]func(t *testing.T, x *toy){
+		"another change is stored": func(t *testing.T, x *toy) { x.want(t, "c", apply.Live) },
+		"an address appears": func(t *testing.T, x *toy) {
+			x.Machine.SetLinks(host.Link{Name: "lan0", Flags: []string{"UP", "LOWER_UP"}, Addrs: []host.LinkAddr{address}})
+			x.Engine.Converge()
+		},
+		"the operator asks for it": func(t *testing.T, x *toy) { x.Engine.Refresh(t.Context(), apply.NTP, false) },
+		"all is applied":           func(t *testing.T, x *toy) { x.Engine.ApplyAll(t.Context()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			x, _ := fallen(t)
+			x.dislike("nothing")
+			x.passes(t)
+			x.backAt(t, "a\n")
+			change(t, x)
+			eventually(t, "live", func() bool { return x.status().State == apply.Live })
+			if lines := strings.Split(x.file(t), "\n"); !slices.Contains(lines, "b") {
+				t.Fatalf("%q", lines)
+			}
+		})
+	}
+}
+
+// A full disk is no fault of the daemon: it is not disturbed, and the state is tried again soon.
+func TestFailedInstallDisturbsNobody(t *testing.T) {
+	x := newToy(t, nil)
+	x.want(t, "a", apply.Live)
+	restarts := x.Machine.Restarts(host.Chrony)
+	x.Machine.FailInstall(host.ChronyDropIn, syscall.ENOSPC)
+	x.want(t, "b", apply.Degraded)
+	if n := x.Machine.Restarts(host.Chrony) - restarts; n != 0 {
+		t.Fatalf("%d restarts", n)
+	}
+	if s := x.status(); !strings.Contains(s.LastError, "no space left") || !strings.Contains(s.LastError, "the last known good configuration runs") {
+		t.Fatalf("%+v", s)
+	}
+	eventually(t, "live again", func() bool { return x.status().State == apply.Live && x.file(t) == "a\nb\n" })
+}

@@ -1,0 +1,61 @@
+package apply
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"edge.internal/gateway/internal/kit/db"
+)
+
+// turn makes the writers of a component queue, first come, first served.
+type turn struct {
+	mu    sync.Mutex
+	taken bool
+	queue []chan error
+}
+
+// take waits for the turn. Without an error, it is to be ended.
+func (t *turn) take(ctx context.Context) error {
+	t.mu.Lock()
+	if !t.taken {
+		t.taken = true
+		t.mu.Unlock()
+		return nil
+	}
+	mine := make(chan error, 1)
+	t.queue = append(t.queue, mine)
+	t.mu.Unlock()
+	select {
+	case err := <-mine:
+		return err
+	case <-ctx.Done():
+	}
+	t.mu.Lock()
+	i := slices.Index(t.queue, mine)
+	if i >= 0 {
+		t.queue = slices.Delete(t.queue, i, i+1)
+	}
+	t.mu.Unlock()
+	if i < 0 && <-mine == nil {
+		t.end(nil) // it came in the same moment
+	}
+	return context.Cause(ctx)
+}
+
+// end gives the turn to the next one. When the database has kept its holder waiting in vain, those who have waited behind it
+// have waited for the database as well: they get the same answer instead of the same wait once more.
+func (t *turn) end(err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if db.Stalled(err) {
+		for _, waiting := range t.queue {
+			waiting <- err
+		}
+		t.queue = nil
+	}
+	if t.taken = len(t.queue) > 0; t.taken {
+		t.queue[0] <- nil
+		t.queue = t.queue[1:]
+	}
+}

@@ -1,0 +1,45 @@
+package db
+
+import (
+	"context"
+	"net"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// link is a connection to the database. It marks its failures, so that the broken socket of a daemon, whose error has the
+// same type, is never taken for it.
+type link struct{ net.Conn }
+
+// linkError is a failure of a connection to the database.
+type linkError struct{ error }
+
+func (e *linkError) Unwrap() error { return e.error }
+
+func marked(dial pgconn.DialFunc) pgconn.DialFunc {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := dial(ctx, network, addr)
+		if err != nil {
+			return nil, err // becomes a pgconn.ConnectError
+		}
+		return link{conn}, nil
+	}
+}
+
+func (l link) Read(b []byte) (int, error) {
+	n, err := l.Conn.Read(b)
+	return n, mark(err)
+}
+
+func (l link) Write(b []byte) (int, error) {
+	n, err := l.Conn.Write(b)
+	return n, mark(err)
+}
+
+// mark leaves timeouts as they are: they are how the driver gives up waiting when a context ends.
+func mark(err error) error {
+	if timeout, ok := err.(net.Error); err == nil || ok && timeout.Timeout() {
+		return err
+	}
+	return &linkError{err}
+}

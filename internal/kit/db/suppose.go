@@ -1,0 +1,51 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"edge.internal/gateway/internal/kit/fault"
+)
+
+const (
+	// supposedAtOnce is how many suppositions run at a time: what they cost is the gateway's, and whoever may read may ask.
+	supposedAtOnce = 2
+	// supposeWithin bounds one of them.
+	supposeWithin = 10 * time.Second
+)
+
+var (
+	errSupposed     = errors.New("supposed")
+	errSupposedLong = fault.Wrap(fault.Unavailable, errStalled, "This took longer than 10 seconds and was given up. Try fewer changes at once.")
+	errSupposedMany = &fault.Error{Kind: fault.TooMany, Message: "Other previews are still running. Try again in a moment.", RetryAfter: 2 * time.Second}
+)
+
+// Suppose runs f in a transaction that sees one state and is rolled back, and then look, when neither locks nor a connection
+// are held any more. Few run at a time, and each for a short time.
+func (d *DB) Suppose(ctx context.Context, f func(tx *Tx) error, look func(ctx context.Context) error) error {
+	turn := time.NewTimer(patience)
+	defer turn.Stop()
+	select {
+	case d.supposing <- struct{}{}:
+		defer func() { <-d.supposing }()
+	case <-turn.C:
+		return errSupposedMany
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	supposing, cancel := context.WithTimeoutCause(ctx, supposeWithin, errSupposedLong)
+	defer cancel()
+	err := d.run(supposing, d.writes, func(tx *Tx) error {
+		tx.supposed = true
+		tx.until, _ = supposing.Deadline()
+		return first(f(tx), errSupposed)
+	}, "BEGIN ISOLATION LEVEL REPEATABLE READ", "SET LOCAL lock_timeout = '2s'", "SET LOCAL statement_timeout = '8s'")
+	if errors.Is(err, errSupposed) {
+		err = look(supposing)
+	}
+	if errors.Is(context.Cause(supposing), errSupposedLong) {
+		return errSupposedLong
+	}
+	return err
+}
