@@ -13,7 +13,7 @@ export type Component = Data<'/system/components'>[number] & {
   detail?: string
 }
 export type ConfigPreview = Data<'/system/config-preview'>
-export type Counter = Data<'/firewall/counters'>[number] & { total_packets: number; total_bytes: number }
+export type Counter = Data<'/firewall/counters'>[number] & { total_packets?: number; total_bytes?: number }
 export type DhcpLeases = Data<'/dhcp/leases'>
 export type DhcpLease = DhcpLeases['leases'][number]
 export type DhcpReservation = Item<'/dhcp/reservations'>
