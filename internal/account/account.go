@@ -4,22 +4,23 @@ package account
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/password"
 	"edge.internal/gateway/internal/kit/resource"
 	"edge.internal/gateway/internal/kit/secret"
 	"edge.internal/gateway/internal/kit/throttle"
-	"edge.internal/gateway/internal/kit/value"
 )
 
 // Deps is what the room needs besides the kit.
 type Deps struct {
 	Passwords *password.Hasher
-	// StoreAdmin is the admin whom the setup made; both are empty when there is none.
-	StoreAdmin func() (email value.Email, hash password.Hash)
-	// ReplaceStoreAdmin gives that admin another address and hash, if the admin still has the address was.
-	ReplaceStoreAdmin func(was, email value.Email, hash password.Hash) error
+	// StoreAdmin is the admin whom the setup made.
+	StoreAdmin func() StoreAdmin
+	// UpdateStoreAdmin changes that admin, unless change refuses. What it returns from is on the disk.
+	UpdateStoreAdmin func(change func(*StoreAdmin) error) error
 	// FQDN is the name of the gateway; empty before the setup.
 	FQDN func() string
 }
@@ -28,14 +29,17 @@ type Deps struct {
 type Room struct {
 	*kit.Kit
 	deps      Deps
+	started   time.Time
 	users     resource.Kind[User]
 	signer    *signer
-	offline   offlineSessions
+	devices   *devices
+	offline   *offline
 	guesses   *throttle.Throttle // of passwords and second steps
 	codes     *throttle.Throttle // of the codes of each account, wherever they come from
 	resets    *throttle.Throttle // of reset tokens
 	signOns   *throttle.Throttle // by single sign-on
-	mirroring sync.Mutex
+	settled   atomic.Bool        // the database and the setup store agree
+	settling  sync.Mutex
 	oidc      resource.Singleton[OIDCSettings]
 	flows     *flows
 	providers *providers
@@ -48,7 +52,7 @@ func New(k *kit.Kit, d Deps) (*Room, error) {
 		return nil, fmt.Errorf("session secret: %w", err)
 	}
 	r := &Room{
-		Kit: k, deps: d, signer: newSigner(key, k.Clock),
+		Kit: k, deps: d, started: k.Clock.Now(), signer: newSigner(key, k.Clock), devices: newDevices(key, k.Clock), offline: newOffline(),
 		guesses: throttle.New(k.Clock, throttle.Guessing), resets: throttle.New(k.Clock, throttle.Guessing), codes: throttle.New(k.Clock, codeGuessing), signOns: throttle.New(k.Clock, signOnLimits),
 		flows: newFlows(key, k.Clock), providers: newProviders(k),
 	}

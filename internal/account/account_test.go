@@ -1,6 +1,7 @@
 package account
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -30,26 +31,46 @@ const (
 	there = "198.51.100.1:40000"
 )
 
-// storeAdmin stands for the setup store, which another room has.
-type storeAdmin struct {
-	mu    sync.Mutex
-	email value.Email
-	hash  password.Hash
+// setupStore stands for the setup store, which another room has.
+type setupStore struct {
+	mu     sync.Mutex
+	admin  StoreAdmin
+	breaks bool // the disk cannot be written after some more writes
+	writes int
 }
 
-func (s *storeAdmin) get() (value.Email, password.Hash) {
+func (s *setupStore) get() StoreAdmin {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.email, s.hash
+	return s.admin
 }
 
-func (s *storeAdmin) replace(was, email value.Email, hash password.Hash) error {
+func (s *setupStore) update(change func(*StoreAdmin) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.email == was {
-		s.email, s.hash = email, hash
+	next := s.admin
+	if err := change(&next); err != nil {
+		return err
 	}
+	if s.breaks && s.writes == 0 {
+		return errors.New("read-only file system")
+	}
+	s.writes--
+	s.admin = next
 	return nil
+}
+
+// breakAfter lets the disk fail after some writes.
+func (s *setupStore) breakAfter(writes int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.breaks, s.writes = true, writes
+}
+
+func (s *setupStore) mend() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.breaks = false
 }
 
 // house is the accounts on a kit, and a setup store with an admin.
@@ -57,7 +78,7 @@ type house struct {
 	*kittest.Bench
 	room   *Room
 	hasher *password.Hasher
-	store  *storeAdmin
+	store  *setupStore
 	clock  *clock.Fake
 }
 
@@ -68,9 +89,9 @@ func newHouse(t *testing.T) *house {
 
 func newHouseOn(t *testing.T, b *kittest.Bench, cost int) *house {
 	t.Helper()
-	h := &house{Bench: b, hasher: password.New(cost), store: &storeAdmin{email: value.Must[value.Email](admin)}, clock: clock.NewFake(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))}
+	h := &house{Bench: b, hasher: password.New(cost), store: &setupStore{admin: StoreAdmin{Email: value.Must[value.Email](admin)}}, clock: clock.NewFake(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))}
 	h.Kit.Clock = h.clock
-	turn, err := h.hasher.Turn(t.Context(), "test")
+	turn, err := h.hasher.Turn(t.Context(), password.Place{Lane: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +100,7 @@ func newHouseOn(t *testing.T, b *kittest.Bench, cost int) *house {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if h.store.hash, err = turn.Hash(chosen); err != nil {
+	if h.store.admin.Hash, err = turn.Hash(chosen); err != nil {
 		t.Fatal(err)
 	}
 	h.restart(t)
@@ -92,7 +113,7 @@ func (h *house) restart(t *testing.T) {
 	h.Router = httpd.NewRouter(h.Log)
 	h.Resources = resource.NewRegistry(h.DB, h.Audit, h.Engine, h.Router, h.clock, h.Secrets)
 	var err error
-	if h.room, err = New(h.Kit, Deps{Passwords: h.hasher, StoreAdmin: h.store.get, ReplaceStoreAdmin: h.store.replace, FQDN: func() string { return fqdn }}); err != nil {
+	if h.room, err = New(h.Kit, Deps{Passwords: h.hasher, StoreAdmin: h.store.get, UpdateStoreAdmin: h.store.update, FQDN: func() string { return fqdn }}); err != nil {
 		t.Fatal(err)
 	}
 	h.Router.SetupDone = func() bool { return true }
@@ -219,7 +240,7 @@ func TestNothingSecretIsTold(t *testing.T) {
 		map[string]any{"kind": "user", "verb": "create", "body": map[string]any{"email": "c@example.net", "password": other}},
 	}}).Want(t, http.StatusOK))
 	say(h.do(t, session, http.MethodPost, "/auth/change-password", map[string]any{"current_password": plain, "new_password": other}).Want(t, http.StatusOK))
-	token, err := CreateResetToken(h.Paths, h.clock)
+	token, err := CreateResetToken(h.Paths, h.clock, false)
 	if err != nil {
 		t.Fatal(err)
 	}

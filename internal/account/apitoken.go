@@ -30,6 +30,7 @@ const (
 type APIToken struct {
 	ID         uuid.UUID  `json:"id" readOnly:"true" doc:"Id, made by the service."`
 	CreatedAt  time.Time  `json:"created_at" readOnly:"true" doc:"When it was created."`
+	UpdatedAt  time.Time  `json:"updated_at" readOnly:"true" doc:"The same: a token is made and deleted, and never changed."`
 	Name       TokenName  `json:"name" required:"true" doc:"What it is for; the audit log has it as token:<name>. At most 64 letters, digits, dots, dashes or underscores."`
 	Role       actor.Role `json:"role" required:"true" enum:"admin,viewer" doc:"What it may do: at most what its user may do, now and later."`
 	ExpiresAt  *time.Time `json:"expires_at" doc:"Until when it is good; null means until it is deleted."`
@@ -71,10 +72,28 @@ func (r *Room) mountAPITokens() {
 			}
 			return r.apiTokens(c, in.All)
 		})
+	httpd.Handle(r.Router, http.MethodGet, "/api-tokens/{id}", httpd.Own,
+		httpd.Doc{ID: "api-token.get", Tag: "auth", Summary: "Show one's own API token; an admin sees anybody's"},
+		func(c *httpd.Call, in struct {
+			ID uuid.UUID `path:"id" doc:"Id of the token."`
+		}) (APIToken, error) {
+			list, err := r.selectTokens(c, "t.id = $1 AND (u.id = $2 OR $3)", in.ID, c.Actor.UserID, c.Actor.Role == actor.Admin)
+			if err == nil && len(list) == 0 {
+				err = errNoToken
+			}
+			if err != nil {
+				return APIToken{}, err
+			}
+			return list[0], nil
+		})
 	httpd.Handle(r.Router, http.MethodPost, "/api-tokens", httpd.Own.BySession(),
 		httpd.Doc{ID: "api-token.create", Tag: "auth", Summary: "Create an API token for oneself", Audit: "api-token.create", Creates: true},
 		func(c *httpd.Call, in struct{ Body APIToken }) (NewAPIToken, error) {
-			return r.createAPIToken(c, in.Body)
+			t, err := r.createAPIToken(c, in.Body)
+			if err == nil {
+				c.Header().Set("Location", httpd.Prefix+"/api-tokens/"+t.ID.String())
+			}
+			return t, err
 		})
 	httpd.Handle(r.Router, http.MethodDelete, "/api-tokens/{id}", httpd.Own.BySession(),
 		httpd.Doc{ID: "api-token.delete", Tag: "auth", Summary: "Delete one's own API token; an admin deletes anybody's", Audit: "api-token.delete"},
@@ -85,9 +104,15 @@ func (r *Room) mountAPITokens() {
 		})
 }
 
+var errNoToken = fault.New(fault.NotFound, "There is no such token.")
+
 func (r *Room) apiTokens(c *httpd.Call, all bool) ([]APIToken, error) {
-	rows, err := r.DB.Query(c, `SELECT t.id, t.created_at, t.name, t.role, t.expires_at, t.last_used_at, u.id, u.email
-		FROM account_api_tokens t JOIN account_users u ON u.id = t.user_id WHERE u.id = $1 OR $2 ORDER BY u.email, t.name`, c.Actor.UserID, all)
+	return r.selectTokens(c, "u.id = $1 OR $2", c.Actor.UserID, all)
+}
+
+func (r *Room) selectTokens(ctx context.Context, where string, args ...any) ([]APIToken, error) {
+	rows, err := r.DB.Query(ctx, `SELECT t.id, t.created_at, t.created_at, t.name, t.role, t.expires_at, t.last_used_at, u.id, u.email
+		FROM account_api_tokens t JOIN account_users u ON u.id = t.user_id WHERE `+where+` ORDER BY u.email, t.name`, args...)
 	if err != nil {
 		return nil, db.Fault(err)
 	}
@@ -95,7 +120,7 @@ func (r *Room) apiTokens(c *httpd.Call, all bool) ([]APIToken, error) {
 	list := []APIToken{}
 	for rows.Next() {
 		var t APIToken
-		if err := rows.Scan(&t.ID, &t.CreatedAt, &t.Name, &t.Role, &t.ExpiresAt, &t.LastUsedAt, &t.UserID, &t.User); err != nil {
+		if err := rows.Scan(&t.ID, &t.CreatedAt, &t.UpdatedAt, &t.Name, &t.Role, &t.ExpiresAt, &t.LastUsedAt, &t.UserID, &t.User); err != nil {
 			return nil, err
 		}
 		list = append(list, t)
@@ -116,7 +141,7 @@ func (r *Room) createAPIToken(c *httpd.Call, t APIToken) (NewAPIToken, error) {
 		return NewAPIToken{}, err
 	}
 	plain, hash := newTicket(apiTokenPrefix)
-	t.ID, t.CreatedAt, t.UserID, t.User = id, now, c.Actor.UserID, c.Actor.Name
+	t.ID, t.CreatedAt, t.UpdatedAt, t.UserID, t.User = id, now, now, c.Actor.UserID, c.Actor.Name
 	err = r.DB.Write(c, func(tx *db.Tx) error {
 		tx.Queue("INSERT INTO account_api_tokens (id, created_at, user_id, name, role, hash, expires_at) VALUES ($1, $2, $3, $4, $5, $6, $7)",
 			t.ID, t.CreatedAt, t.UserID, t.Name, t.Role, hash, t.ExpiresAt)
@@ -134,7 +159,7 @@ func (r *Room) deleteAPIToken(c *httpd.Call, id uuid.UUID) (resource.Deleted, er
 		err := tx.QueryRow(c, `DELETE FROM account_api_tokens t USING account_users u WHERE t.id = $1 AND u.id = t.user_id AND (u.id = $2 OR $3) RETURNING t.name, u.email`,
 			id, c.Actor.UserID, c.Actor.Role == actor.Admin).Scan(&name, &user)
 		if errors.Is(err, pgx.ErrNoRows) {
-			return fault.New(fault.NotFound, "there is no such token")
+			return errNoToken
 		}
 		if err != nil {
 			return err

@@ -1,6 +1,7 @@
 package account
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"time"
@@ -72,10 +73,12 @@ type pending struct {
 	who        Identity
 	active     bool
 	issueToken bool
-	ceremony   []byte // of the passkey that was asked for
+	ceremony   []byte     // of the passkey that was asked for
+	away       *candidate // by the setup store, while the database is away
 }
 
-// proof is a second step that was right. Spend makes sure that it was not used before, and is not used again.
+// proof is a second step that was right. Spend makes sure that it was not used before, and is not used again; while the
+// database is away there is no transaction.
 type proof struct {
 	method string
 	spend  func(tx *db.Tx) error
@@ -105,8 +108,10 @@ func (r *Room) secondStep(c *httpd.Call, challenge string, prove func(*pending) 
 		return Login{}, err
 	}
 	// Kept apart from the passwords: a right password clears their failures, and would buy more guesses here.
-	attempt, err := r.guesses.Begin("second step of "+p.who.Email, c.Client())
+	from, _ := r.source(c, p.who.Email)
+	attempt, err := r.guesses.Begin("second step of "+p.who.Email, from)
 	if err != nil {
+		r.refused(c, p.who.Email, err)
 		return Login{}, err
 	}
 	s, err := r.finish(c, p, prove)
@@ -124,18 +129,49 @@ func (r *Room) secondStep(c *httpd.Call, challenge string, prove func(*pending) 
 // try takes one of the challenge's tries before anything is looked at, and what passkey was asked for with it.
 func (r *Room) try(c *httpd.Call, challenge string) (*pending, error) {
 	p := &pending{id: hashTicket(challenge)}
-	err := r.DB.Write(c, func(tx *db.Tx) error {
-		return tx.QueryRow(c, `
-			WITH was AS (SELECT id, ceremony FROM account_challenges WHERE id = $1 FOR UPDATE)
-			UPDATE account_challenges x SET tries = x.tries + 1, ceremony = NULL FROM was, account_users u
-			WHERE x.id = was.id AND x.tries < $2 AND x.expires_at > $3 AND u.id = x.user_id
-			RETURNING u.id, u.email, u.role, u.name, u.totp_enabled, u.passkeys, u.active, x.issue_token, was.ceremony`, p.id, maxTries, r.Clock.Now()).
-			Scan(&p.who.ID, &p.who.Email, &p.who.Role, &p.who.Name, &p.who.TOTPEnabled, &p.who.Passkeys, &p.active, &p.issueToken, &p.ceremony)
-	})
+	err := r.settle(c)
+	if err == nil {
+		err = r.DB.Write(c, func(tx *db.Tx) error { return p.take(c, tx, r.Clock.Now()) })
+	}
 	if errors.Is(err, pgx.ErrNoRows) {
+		r.challengeExpired(c, p.id)
 		return nil, errChallenge
 	}
+	if fault.Is(err, fault.Unavailable) {
+		if p, ok := r.offline.try(p.id, r.Clock.Now()); ok {
+			return p, nil
+		}
+	}
 	return p, err
+}
+
+// take takes one of the challenge's tries, and who it is of.
+func (p *pending) take(ctx context.Context, tx *db.Tx, now time.Time) error {
+	return tx.QueryRow(ctx, `
+		WITH was AS (SELECT id, ceremony FROM account_challenges WHERE id = $1 FOR UPDATE)
+		UPDATE account_challenges x SET tries = x.tries + 1, ceremony = NULL FROM was, account_users u
+		WHERE x.id = was.id AND x.tries < $2 AND x.expires_at > $3 AND u.id = x.user_id
+		RETURNING u.id, u.email, u.role, u.name, u.totp_enabled, u.passkeys, u.active, x.issue_token, was.ceremony`, p.id, maxTries, now).
+		Scan(&p.who.ID, &p.who.Email, &p.who.Role, &p.who.Name, &p.who.TOTPEnabled, &p.who.Passkeys, &p.active, &p.issueToken, &p.ceremony)
+}
+
+// challengeExpired writes down that a login took too long, if that is why its challenge is not good: once, because the
+// challenge goes with it.
+func (r *Room) challengeExpired(c *httpd.Call, id []byte) {
+	err := r.DB.Write(c, func(tx *db.Tx) error {
+		var email string
+		err := tx.QueryRow(c, "DELETE FROM account_challenges x USING account_users u WHERE x.id = $1 AND x.expires_at <= $2 AND u.id = x.user_id RETURNING u.email", id, r.Clock.Now()).Scan(&email)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		return r.writeFailure(c, tx, email, "challenge_expired")
+	})
+	if err != nil {
+		r.Log.Warn("failed login is not in the audit log", "err", err)
+	}
 }
 
 // finish spends the proof and the challenge, and begins the session.
@@ -146,6 +182,9 @@ func (r *Room) finish(c *httpd.Call, p *pending, prove func(*pending) (proof, er
 	proven, err := prove(p)
 	if err != nil {
 		return session{}, err
+	}
+	if p.away != nil {
+		return r.finishAway(c, p, proven)
 	}
 	p.who.AuthMethod = proven.method
 	s, err := newSession(p.who.ID, r.Clock.Now())

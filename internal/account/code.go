@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net/netip"
 	"strings"
 	"time"
 
@@ -50,21 +49,30 @@ func (r *Room) totpSecret(ctx context.Context, user uuid.UUID, confirmed bool) (
 	if err != nil {
 		return "", nil, db.Fault(err)
 	}
-	plain, err = r.Secrets.Open(sealed, totpTable, totpColumn, user.String())
-	if errors.Is(err, secret.ErrOtherKey) {
-		err = fault.Wrap(fault.Conflict, err, "the secret of the app cannot be read under this machine's master key: use a recovery code, or let an admin switch the codes off")
-	}
+	plain, err = r.openTOTP(sealed, user)
 	return plain, sealed, err
+}
+
+func (r *Room) openTOTP(sealed []byte, user uuid.UUID) (string, error) {
+	plain, err := r.Secrets.Open(sealed, totpTable, totpColumn, user.String())
+	if errors.Is(err, secret.ErrOtherKey) {
+		err = fault.Wrap(fault.Conflict, err, "The secret of the app cannot be read under this machine's master key. Use a recovery code, or let an admin switch the codes off.")
+	}
+	return plain, err
 }
 
 // proveCode takes what the app shows, or a recovery code.
 func (r *Room) proveCode(c *httpd.Call, p *pending, code string) (proof, error) {
+	if p.away != nil {
+		return r.proveCodeAway(p, code)
+	}
 	if hash, ok := recoveryHash(code); ok {
 		return proof{byRecovery, func(tx *db.Tx) error {
+			r.mirror(c, tx, p.who.Email, p.who.ID)
 			return once(tx.Exec(c, "DELETE FROM account_recovery_codes WHERE user_id = $1 AND hash = $2", p.who.ID, hash))
 		}}, nil
 	}
-	attempt, err := r.codes.Begin(p.who.Email, netip.Addr{})
+	attempt, err := r.codes.Begin(p.who.Email, throttle.Anywhere)
 	if err != nil {
 		return proof{}, err
 	}

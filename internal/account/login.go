@@ -87,6 +87,8 @@ func (r *Room) login(c *httpd.Call, in struct{ Body Credentials }) (Login, error
 	var out Login
 	switch {
 	case err != nil:
+	case len(who.methods()) > 0 && who.away:
+		out, err = r.challengeAway(who, in.Body.IssueToken)
 	case len(who.methods()) > 0:
 		out, err = r.challenge(c, who, in.Body.IssueToken)
 	default:
@@ -102,13 +104,18 @@ func (r *Room) login(c *httpd.Call, in struct{ Body Credentials }) (Login, error
 	return out, nil
 }
 
-// enter gives the caller the session.
+// enter gives the caller the session, and the browser the mark of one that has logged in before.
 func (r *Room) enter(c *httpd.Call, s session, who Identity, issueToken bool) (Login, error) {
 	token, err := r.signer.token(s)
 	if err != nil {
 		return Login{}, err
 	}
+	device, err := r.devices.cookie(c.Request, who.Email)
+	if err != nil {
+		return Login{}, err
+	}
 	c.SetCookie(cookie(token, sessionTTL))
+	c.SetCookie(device)
 	out := Login{User: &who}
 	if issueToken {
 		out.Token = token
@@ -118,26 +125,29 @@ func (r *Room) enter(c *httpd.Call, s session, who Identity, issueToken bool) (L
 
 // turn waits for the caller's turn to hash.
 func (r *Room) turn(c *httpd.Call) (*password.Turn, error) {
-	return r.deps.Passwords.Turn(c, throttle.Source(c.Client()).String())
+	_, place := r.source(c, c.Actor.Name)
+	return r.deps.Passwords.Turn(c, place)
 }
 
 // judge tells whose credentials these are. Whoever guesses too often is refused before any hash is computed, also when
 // the guesses that were too many came while this one waited.
 func (r *Room) judge(c *httpd.Call, email string, typed password.Typed) (candidate, error) {
-	if err := r.guesses.Allow(email, c.Client()); err != nil {
+	from, place := r.source(c, email)
+	if err := r.guesses.Allow(email, from); err != nil {
 		return candidate{}, err
 	}
+	r.awaitDatabase(c)
 	// Before the turn: others do not wait for theirs until the database has answered this caller.
 	who, err := r.find(c, email)
 	if err != nil {
 		return candidate{}, err
 	}
-	turn, err := r.turn(c)
+	turn, err := r.deps.Passwords.Turn(c, place)
 	if err != nil {
 		return candidate{}, err
 	}
 	defer turn.End()
-	attempt, err := r.guesses.Begin(email, c.Client())
+	attempt, err := r.guesses.Begin(email, from)
 	if err != nil {
 		return candidate{}, err
 	}
@@ -157,8 +167,11 @@ func (r *Room) judge(c *httpd.Call, email string, typed password.Typed) (candida
 // find looks the address up, exactly as it was typed. The setup store counts only when no user has the address.
 func (r *Room) find(ctx context.Context, email string) (candidate, error) {
 	who := candidate{Identity: Identity{AuthMethod: byPassword}}
-	err := r.DB.QueryRow(ctx, "SELECT id, email, role, name, totp_enabled, passkeys, active, password FROM account_users WHERE email = $1", email).
-		Scan(&who.ID, &who.Email, &who.Role, &who.Name, &who.TOTPEnabled, &who.Passkeys, &who.active, &who.hash)
+	err := r.settle(ctx)
+	if err == nil {
+		err = r.DB.QueryRow(ctx, "SELECT id, email, role, name, totp_enabled, passkeys, active, password FROM account_users WHERE email = $1", email).
+			Scan(&who.ID, &who.Email, &who.Role, &who.Name, &who.TOTPEnabled, &who.Passkeys, &who.active, &who.hash)
+	}
 	switch err = db.Fault(err); {
 	case err == nil:
 		return who, nil
@@ -168,22 +181,23 @@ func (r *Room) find(ctx context.Context, email string) (candidate, error) {
 	default:
 		return candidate{}, err
 	}
-	if admin, hash := r.deps.StoreAdmin(); !admin.IsZero() && admin.String() == email {
-		who.Email, who.Role, who.active, who.hash, who.store = email, actor.Admin, true, hash, true
+	if a := r.deps.StoreAdmin(); !a.Email.IsZero() && a.Email.String() == email {
+		who.Email, who.Role, who.active, who.hash, who.store = email, actor.Admin, true, a.Hash, true
+		if who.away {
+			who.TOTPEnabled, who.Passkeys = len(a.TOTP) > 0, a.Passkeys
+		}
 	}
 	return who, nil
 }
 
 // begin begins a session by the password alone.
 func (r *Room) begin(c *httpd.Call, who *candidate) (session, error) {
+	if who.away {
+		return r.beginAway(c, who, byPassword)
+	}
 	s, err := newSession(who.ID, r.Clock.Now())
 	if err != nil {
 		return session{}, err
-	}
-	if who.away {
-		r.offline.begin(s, who.Email)
-		r.Log.Info("the setup's admin has logged in while the database is away", "actor", who.Email)
-		return s, nil
 	}
 	err = r.DB.Write(c, func(tx *db.Tx) error {
 		if who.store {
@@ -220,7 +234,7 @@ func (r *Room) adopt(ctx context.Context, tx *db.Tx, who *candidate) error {
 	if err := lock(ctx, tx); err != nil {
 		return err
 	}
-	if admin, hash := r.deps.StoreAdmin(); admin.String() != who.Email || hash != who.hash {
+	if a := r.deps.StoreAdmin(); a.Email.String() != who.Email || a.Hash != who.hash {
 		return errCredentials
 	}
 	id, err := uuid.NewV7()
@@ -241,8 +255,12 @@ func (r *Room) adopt(ctx context.Context, tx *db.Tx, who *candidate) error {
 	return tx.QueryRow(ctx, "SELECT id, role, name FROM account_users WHERE email = $1", who.Email).Scan(&who.ID, &who.Role, &who.Name)
 }
 
-// refused writes why a login failed. Who is throttled or cannot be judged leaves no entry: a flood fills no table.
+// refused writes why a login failed. Who is throttled leaves one entry within the window, and who cannot be judged none:
+// a flood fills no table.
 func (r *Room) refused(c *httpd.Call, email string, why error) {
+	if refusal, ok := errors.AsType[*throttle.Refusal](why); ok && refusal.First {
+		r.loginFailed(c, email, "throttled")
+	}
 	for err, reason := range reasons {
 		if errors.Is(why, err) {
 			r.loginFailed(c, email, reason)
@@ -262,12 +280,13 @@ var reasons = map[error]string{
 func (r *Room) loginFailed(c *httpd.Call, email, reason string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c), 5*time.Second)
 	defer cancel()
-	err := r.DB.Write(ctx, func(tx *db.Tx) error {
-		return r.Audit.WriteAs(tx, email, "auth.login.failed", email, map[string]any{"reason": reason, "remote_ip": c.Client()})
-	})
-	if err != nil {
+	if err := r.DB.Write(ctx, func(tx *db.Tx) error { return r.writeFailure(c, tx, email, reason) }); err != nil {
 		r.Log.Warn("failed login is not in the audit log", "err", err)
 	}
+}
+
+func (r *Room) writeFailure(c *httpd.Call, tx *db.Tx, email, reason string) error {
+	return r.Audit.WriteAs(tx, email, "auth.login.failed", email, map[string]any{"reason": reason, "remote_ip": c.Client()})
 }
 
 func (r *Room) logout(c *httpd.Call, _ struct{}) (resource.Deleted, error) {

@@ -1,10 +1,14 @@
 package account
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"slices"
 	"strings"
@@ -13,10 +17,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"golang.org/x/crypto/bcrypt"
 
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/db/dbtest"
+	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/kittest"
 	"edge.internal/gateway/internal/kit/password"
 	"edge.internal/gateway/internal/schema"
@@ -108,33 +114,43 @@ func TestAU04Inactive(t *testing.T) {
 		t.Errorf("audit %+v", e)
 	}
 	h.login(t, "a@example.net", "not the password", here).Want(t, http.StatusUnauthorized)
+	// A session does not come back with the account.
 	h.do(t, root, http.MethodPut, "/users/"+id, map[string]any{"active": true}).Want(t, http.StatusOK)
-	h.me(t, live).Want(t, http.StatusOK)
+	h.me(t, live).Want(t, http.StatusUnauthorized)
+	h.enter(t, "a@example.net", plain)
 }
 
+// AU-06: the answers are equal, and the medians of 50 tries differ by less than 20 %. A difference that is there is there
+// in each round; that of a busy machine is not.
 func TestAU06UnknownAndWrongAreAlike(t *testing.T) {
-	h := newHouseOn(t, kittest.New(t), 7)
+	h := newHouseOn(t, kittest.New(t), 8)
 	h.enter(t, admin, plain)
-	// A difference that is there is there each time; that of a busy machine is not.
-	var wrong, unknown time.Duration
-	for range 4 {
-		wrong, unknown = h.timesOfRefusal(t)
-		if ratio := float64(wrong) / float64(unknown); ratio > 0.65 && ratio < 1.5 {
+	const rounds = 6
+	var seen []string
+	for range rounds {
+		wrong, unknown := h.timesOfRefusal(t)
+		if difference := (wrong - unknown).Abs(); difference < max(wrong, unknown)/5 {
 			return
 		}
+		seen = append(seen, fmt.Sprintf("%v and %v", wrong, unknown))
 		h.clock.Move(time.Hour)
 	}
-	t.Errorf("a wrong password takes %v, an unknown address %v", wrong, unknown)
+	t.Errorf("a wrong password and an unknown address take %s", strings.Join(seen, ", "))
 }
 
-// timesOfRefusal are the medians of how long a wrong password and an unknown address take, whose answers are alike.
+// timesOfRefusal are the medians of how long a wrong password and an unknown address take, whose answers are alike. They
+// are tried in turns, and each is the first of a pair as often as the second, so that both meet the same machine.
 func (h *house) timesOfRefusal(t *testing.T) (wrong, unknown time.Duration) {
 	t.Helper()
-	const tries = 15
+	const tries = 50
 	took := map[string][]time.Duration{}
 	bodies := map[string]bool{}
 	for i := range tries {
-		for _, email := range []string{admin, fmt.Sprintf("nobody%d@example.net", i)} {
+		pair := []string{admin, fmt.Sprintf("nobody%d@example.net", i)}
+		if i%2 == 1 {
+			slices.Reverse(pair)
+		}
+		for _, email := range pair {
 			before, start := h.hasher.Done(), time.Now()
 			a := h.login(t, email, "not the password", fmt.Sprintf("192.0.2.%d:1", i+1)).Want(t, http.StatusUnauthorized)
 			kind := map[bool]string{true: "wrong", false: "unknown"}[email == admin]
@@ -172,6 +188,45 @@ func TestAU09SessionOutlivesTheProcess(t *testing.T) {
 	h.me(t, session).Want(t, http.StatusUnauthorized)
 }
 
+// AU-09: the signing secret is in no answer, neither in its body nor in a header, in none of the forms that bytes take.
+func TestAU09SigningSecretIsInNoAnswer(t *testing.T) {
+	h := newHouse(t)
+	key := h.room.signer.key
+	if len(key) < 32 {
+		t.Errorf("a secret of %d bytes", len(key))
+	}
+	forms := []string{string(key), hex.EncodeToString(key), strings.ToUpper(hex.EncodeToString(key)), fmt.Sprint(key),
+		base64.RawStdEncoding.EncodeToString(key), base64.RawURLEncoding.EncodeToString(key)}
+	session := h.enter(t, admin, plain)
+	asked := 0
+	for _, route := range h.Router.Routes() {
+		path := strings.ReplaceAll(route.Path, "{id}", uuid.NewString())
+		for _, body := range []string{"", `{}`, `{"bad": `} {
+			req := httptest.NewRequest(route.Method, httpd.Prefix+path, strings.NewReader(body))
+			req.Header.Set("Cookie", session)
+			w := httptest.NewRecorder()
+			h.Handler().ServeHTTP(w, req)
+			var said bytes.Buffer
+			if err := w.Result().Header.Write(&said); err != nil {
+				t.Fatal(err)
+			}
+			said.Write(w.Body.Bytes())
+			for _, form := range forms {
+				if bytes.Contains(said.Bytes(), []byte(form)) {
+					t.Errorf("%s %s tells the secret", route.Method, route.Path)
+				}
+			}
+			asked++
+		}
+		if route.ID == "auth.logout" {
+			session = h.enter(t, admin, plain)
+		}
+	}
+	if asked < 30 {
+		t.Errorf("only %d requests were made", asked)
+	}
+}
+
 func TestThrottle(t *testing.T) {
 	h := newHouse(t)
 	h.enter(t, admin, plain)
@@ -186,8 +241,10 @@ func TestThrottle(t *testing.T) {
 	if h.hasher.Done() != before {
 		t.Error("a refused login was hashed")
 	}
-	if n := h.Audited(t, "auth.login.failed"); n != 10 {
-		t.Errorf("%d audit entries", n)
+	// It is in the audit log once, however often it is repeated.
+	h.login(t, admin, plain, here).Want(t, http.StatusTooManyRequests)
+	if e := h.entries(t, "auth.login.failed"); len(e) != 11 || !strings.Contains(string(e[0].Details), `"throttled"`) || e[0].Actor != admin {
+		t.Errorf("audit %+v", e)
 	}
 	// Nobody locks the admin out from elsewhere.
 	h.login(t, admin, plain, there).Want(t, http.StatusOK)
@@ -315,7 +372,7 @@ func TestAU14StoreAdminIsAdopted(t *testing.T) {
 	if len(users) != 1 || users[0]["email"] != admin || users[0]["role"] != "admin" || users[0]["active"] != true || users[0]["last_login_at"] == nil {
 		t.Errorf("users %v", users)
 	}
-	if h.hashOf(t, admin) != string(h.store.hash) {
+	if h.hashOf(t, admin) != string(h.store.get().Hash) {
 		t.Error("the hash is another one")
 	}
 	// A second login uses the row.
@@ -329,7 +386,7 @@ func TestAU14StoreAdminIsAdopted(t *testing.T) {
 	// With a row that another password protects, it does not.
 	dbtest.Exec(t, h.DB, "UPDATE account_users SET password = ''")
 	h.login(t, admin, plain, here).Want(t, http.StatusUnauthorized)
-	dbtest.Exec(t, h.DB, "UPDATE account_users SET password = $1, active = false", string(h.store.hash))
+	dbtest.Exec(t, h.DB, "UPDATE account_users SET password = $1, active = false", string(h.store.get().Hash))
 	h.login(t, admin, plain, here).Want(t, http.StatusForbidden)
 }
 
@@ -383,6 +440,7 @@ func TestLoginWhileTheDatabaseIsAway(t *testing.T) {
 	}
 	t.Cleanup(d.Close)
 	h := newHouseOn(t, kittest.NewOn(t, d), bcrypt.MinCost)
+	h.clock.Move(startWithin)
 	h.login(t, "somebody@example.net", plain, here).Want(t, http.StatusServiceUnavailable)
 	h.login(t, admin, "not the password", here).Want(t, http.StatusServiceUnavailable)
 	a := h.login(t, admin, plain, here).Want(t, http.StatusOK)
@@ -409,28 +467,18 @@ func TestLoginWhileTheDatabaseIsAway(t *testing.T) {
 	if err := d.Attach(t.Context(), schema.Migrations); err != nil {
 		t.Fatal(err)
 	}
-	h.me(t, session).Want(t, http.StatusUnauthorized)
+	// The session goes on, as the user's: the admin is one now.
+	var me map[string]any
+	h.me(t, session).Want(t, http.StatusOK).Into(t, &me)
+	if me["auth_method"] != "password" || me["email"] != admin || h.Rows(t, "account_users") != 1 || me["id"] == uuid.Nil.String() {
+		t.Errorf("me %v", me)
+	}
+	for _, path := range []string{"/toys", "/users"} {
+		h.do(t, session, http.MethodGet, path, nil).Want(t, http.StatusOK)
+	}
+	if e := h.entries(t, "auth.login.success"); len(e) != 1 || !strings.Contains(string(e[0].Details), `"database_away": true`) {
+		t.Errorf("audit %+v", e)
+	}
+	h.me(t, second).Want(t, http.StatusUnauthorized)
 	h.enter(t, admin, plain)
-	if h.Rows(t, "account_users") != 1 {
-		t.Error("the admin was not adopted")
-	}
-}
-
-func TestDatabaseGoesAwayAndReturns(t *testing.T) {
-	h := newHouse(t)
-	users := h.enter(t, admin, plain)
-	back := breakDatabase(t, h)
-	h.me(t, users).Want(t, http.StatusServiceUnavailable)
-	offline := h.enter(t, admin, plain)
-	h.do(t, offline, http.MethodGet, "/system/toys", nil).Want(t, http.StatusOK)
-	h.do(t, offline, http.MethodGet, "/toys", nil).Want(t, http.StatusServiceUnavailable)
-	token, err := CreateResetToken(h.Paths, h.clock)
-	if err != nil {
-		t.Fatal(err)
-	}
-	h.reset(t, token, other).Want(t, http.StatusServiceUnavailable)
-	back()
-	h.me(t, users).Want(t, http.StatusOK)
-	h.me(t, offline).Want(t, http.StatusUnauthorized)
-	h.reset(t, token, other).Want(t, http.StatusOK)
 }

@@ -1,9 +1,7 @@
 package account
 
 import (
-	"crypto/hmac"
 	"crypto/rand"
-	"crypto/sha256"
 	"crypto/subtle"
 	"net/http"
 	"time"
@@ -40,12 +38,8 @@ type flows struct {
 	parser *jwt.Parser
 }
 
-// newFlows derives a key of its own, so that no session is taken for a flow nor a flow for a session.
 func newFlows(key []byte, c clock.Clock) *flows {
-	mac := hmac.New(sha256.New, key)
-	mac.Write([]byte("oidc flow"))
-	return &flows{key: mac.Sum(nil), clock: c, parser: jwt.NewParser(
-		jwt.WithValidMethods([]string{jwt.SigningMethodHS256.Alg()}), jwt.WithExpirationRequired(), jwt.WithTimeFunc(c.Now))}
+	return &flows{key: derive(key, "oidc flow"), clock: c, parser: newParser(c)}
 }
 
 func (f *flows) begin() (flow, *http.Cookie, error) {

@@ -14,6 +14,7 @@ import (
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/throttle"
 )
 
 // OIDCAvailability is what the login page has to know.
@@ -128,45 +129,61 @@ func (r *Room) callbackURL() string { return "https://" + r.deps.FQDN() + flowPa
 
 // fromProvider ends a single sign-on with a session.
 func (r *Room) fromProvider(c *httpd.Call, in Callback) error {
+	// A callback costs an entry, a row and a request, and anyone can make one: not for ever from one place.
+	attempt, err := r.signOns.Begin("", throttle.Address(c.Client()))
+	if err != nil {
+		r.refused(c, anonymous, err)
+		return err
+	}
+	who, err := r.signOn(c, in)
+	if reason, ok := errors.AsType[ssoError](err); ok && who != nil {
+		r.loginFailed(c, who.auditName(), string(reason))
+	} else if ok && (reason == ssoState || reason == ssoNonce) {
+		r.loginFailed(c, anonymous, string(reason))
+	}
+	if err == nil {
+		attempt.Succeeded()
+	}
+	return err
+}
+
+// anonymous is who fails to sign on before the provider has told who it is.
+const anonymous = "single sign-on"
+
+// signOn lets the user in for whom the provider vouches, and answers for whom it does.
+func (r *Room) signOn(c *httpd.Call, in Callback) (*vouched, error) {
 	ctx, cancel := context.WithTimeout(c, providerWithin)
 	defer cancel()
 	f, ok := r.flows.of(c.Request, in.State)
 	if !ok {
-		return ssoState
+		return nil, ssoState
 	}
-	// Whoever has a cookie has it for the asking, and what follows costs a row and a request: not for ever from one place.
-	attempt, err := r.signOns.Begin("", c.Client())
-	if err != nil {
-		return err
+	if err := r.settle(ctx); err != nil {
+		return nil, err
 	}
 	if err := r.spendState(ctx, f); err != nil {
-		return err
+		return nil, err
 	}
 	switch in.Error {
 	case "":
 	case "access_denied":
-		return ssoDenied
+		return nil, ssoDenied
 	default:
-		return ssoFailed
+		return nil, ssoFailed
 	}
 	s, p, err := r.provider(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	who, err := r.exchangeCode(ctx, s, p, f, in.Code)
+	v, err := r.exchangeCode(ctx, s, p, f, in.Code)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	opened, err := r.beginBySubject(c, who)
-	if reason, ok := errors.AsType[ssoError](err); ok {
-		r.loginFailed(c, who.auditName(), string(reason))
+	opened, who, err := r.beginBySubject(c, v)
+	if err == nil {
+		_, err = r.enter(c, opened, who, false)
 	}
-	if err != nil {
-		return err
-	}
-	attempt.Succeeded()
-	_, err = r.enter(c, opened, Identity{}, false)
-	return err
+	return v, err
 }
 
 // spendState makes sure that a state comes back once. It is remembered as long as its cookie is good.
@@ -200,13 +217,12 @@ func (r *Room) exchangeCode(ctx context.Context, s *OIDCSettings, p *provider, f
 // beginBySubject begins a session of the user for whom the provider vouches. The role is the database's. The first time,
 // the user is linked to the subject, in the same write that makes sure of the rest: nobody else has the subject, and the
 // user has no other.
-func (r *Room) beginBySubject(c *httpd.Call, v *vouched) (session, error) {
+func (r *Room) beginBySubject(c *httpd.Call, v *vouched) (s session, who Identity, err error) {
 	if v.unverified != nil {
-		return session{}, v.unverified
+		return s, who, v.unverified
 	}
-	who := Identity{AuthMethod: byOIDC}
-	var s session
-	err := r.DB.Write(c, func(tx *db.Tx) error {
+	who.AuthMethod = byOIDC
+	err = r.DB.Write(c, func(tx *db.Tx) error {
 		err := tx.QueryRow(c, `UPDATE account_users SET oidc_subject = $2, last_login_at = $3 WHERE email = $1 AND active AND oidc_subject IN ('', $2)
 			RETURNING id, email, role`, v.email, v.subject, r.Clock.Now()).Scan(&who.ID, &who.Email, &who.Role)
 		if err != nil {
@@ -219,11 +235,11 @@ func (r *Room) beginBySubject(c *httpd.Call, v *vouched) (session, error) {
 	})
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return session{}, r.whyNot(c, v)
+		err = r.whyNot(c, v)
 	case fault.Is(err, fault.Conflict):
-		return session{}, ssoSubjectMismatch
+		err = ssoSubjectMismatch
 	}
-	return s, err
+	return s, who, err
 }
 
 // whyNot tells why a user for whom the provider vouches has no session.

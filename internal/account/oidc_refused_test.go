@@ -147,6 +147,10 @@ func TestOI07MutatedTokens(t *testing.T) {
 	if h.Rows(t, "account_sessions") != 2 {
 		t.Errorf("%d sessions", h.Rows(t, "account_sessions"))
 	}
+	// A token with another nonce was made for another login: that is in the audit log.
+	if e := h.entries(t, "auth.login.failed"); len(e) != 4 || !strings.Contains(string(e[0].Details), `"nonce_mismatch"`) {
+		t.Errorf("audit %+v", e)
+	}
 }
 
 // OI-08: tokens that the provider has not signed.
@@ -519,6 +523,18 @@ func TestSSOFailsSoOften(t *testing.T) {
 	h.clock.Move(15 * time.Minute)
 	if session, reason := h.sso(t, p, jane(admin)); session == "" {
 		t.Error(reason)
+	}
+}
+
+// A callback without its state is in the audit log, and a flood of them does not fill it.
+func TestSSOStateMismatchIsAudited(t *testing.T) {
+	h := newHouse(t)
+	for range 60 {
+		h.callback(t, "state=forged&code=x")
+	}
+	e := h.entries(t, "auth.login.failed")
+	if len(e) != 51 || !strings.Contains(string(e[50].Details), `"state_mismatch"`) || !strings.Contains(string(e[0].Details), `"throttled"`) {
+		t.Errorf("%d audit entries, %s … %s", len(e), e[len(e)-1].Details, e[0].Details)
 	}
 }
 

@@ -27,6 +27,7 @@ type Passkey struct {
 	Name       string     `json:"name" doc:"What the user calls it."`
 	Host       string     `json:"host" doc:"Name of the gateway under which it is good."`
 	CreatedAt  time.Time  `json:"created_at" doc:"When it was added."`
+	UpdatedAt  time.Time  `json:"updated_at" doc:"The same: a passkey is added and deleted, and never changed."`
 	LastUsedAt *time.Time `json:"last_used_at" doc:"When it last let the user in."`
 }
 
@@ -39,13 +40,35 @@ func (r *Room) mountPasskeys() {
 	own := httpd.Own.BeforeSetup()
 	httpd.Handle(r.Router, http.MethodGet, "/auth/passkeys", own,
 		httpd.Doc{ID: "auth.passkey.list", Tag: "auth", Summary: "List one's own passkeys"},
-		func(c *httpd.Call, _ struct{}) ([]Passkey, error) { return r.ownPasskeys(c) })
+		func(c *httpd.Call, _ struct{}) ([]Passkey, error) {
+			return r.selectPasskeys(c, "user_id = $1", c.Actor.UserID)
+		})
+	httpd.Handle(r.Router, http.MethodGet, "/auth/passkeys/{id}", own,
+		httpd.Doc{ID: "auth.passkey.get", Tag: "auth", Summary: "Show one's own passkey"},
+		func(c *httpd.Call, in struct {
+			ID uuid.UUID `path:"id" doc:"Id of the passkey."`
+		}) (Passkey, error) {
+			list, err := r.selectPasskeys(c, "user_id = $1 AND id = $2", c.Actor.UserID, in.ID)
+			if err == nil && len(list) == 0 {
+				err = errNoPasskey
+			}
+			if err != nil {
+				return Passkey{}, err
+			}
+			return list[0], nil
+		})
 	httpd.Handle(r.Router, http.MethodPost, "/auth/passkeys/register/begin", own.BySession(),
-		httpd.Doc{ID: "auth.passkey.begin", Tag: "auth", Summary: "Begin to add a passkey"},
+		httpd.Doc{ID: "auth.passkey.begin", Tag: "auth", Summary: "Begin to add a passkey", Audit: "auth.passkey.begin"},
 		func(c *httpd.Call, _ struct{}) (PasskeyOptions, error) { return r.beginPasskey(c) })
 	httpd.Handle(r.Router, http.MethodPost, "/auth/passkeys/register/finish", own.BySession(),
 		httpd.Doc{ID: "auth.passkey.add", Tag: "auth", Summary: "Add the passkey that the browser has made", Audit: "auth.passkey.add", Creates: true},
-		func(c *httpd.Call, in struct{ Body NewPasskey }) (Passkey, error) { return r.addPasskey(c, in.Body) })
+		func(c *httpd.Call, in struct{ Body NewPasskey }) (Passkey, error) {
+			p, err := r.addPasskey(c, in.Body)
+			if err == nil {
+				c.Header().Set("Location", httpd.Prefix+"/auth/passkeys/"+p.ID.String())
+			}
+			return p, err
+		})
 	httpd.Handle(r.Router, http.MethodDelete, "/auth/passkeys/{id}", own.BySession(),
 		httpd.Doc{ID: "auth.passkey.delete", Tag: "auth", Summary: "Delete one's own passkey", Audit: "auth.passkey.delete"},
 		func(c *httpd.Call, in struct {
@@ -62,8 +85,10 @@ func (r *Room) mountPasskeys() {
 		})
 }
 
-func (r *Room) ownPasskeys(c *httpd.Call) ([]Passkey, error) {
-	rows, err := r.DB.Query(c, "SELECT id, name, rp_id, created_at, last_used_at FROM account_passkeys WHERE user_id = $1 ORDER BY created_at, id", c.Actor.UserID)
+var errNoPasskey = fault.New(fault.NotFound, "There is no such passkey.")
+
+func (r *Room) selectPasskeys(ctx context.Context, where string, args ...any) ([]Passkey, error) {
+	rows, err := r.DB.Query(ctx, "SELECT id, name, rp_id, created_at, created_at, last_used_at FROM account_passkeys WHERE "+where+" ORDER BY created_at, id", args...)
 	if err != nil {
 		return nil, db.Fault(err)
 	}
@@ -71,7 +96,7 @@ func (r *Room) ownPasskeys(c *httpd.Call) ([]Passkey, error) {
 	list := []Passkey{}
 	for rows.Next() {
 		var p Passkey
-		if err := rows.Scan(&p.ID, &p.Name, &p.Host, &p.CreatedAt, &p.LastUsedAt); err != nil {
+		if err := rows.Scan(&p.ID, &p.Name, &p.Host, &p.CreatedAt, &p.UpdatedAt, &p.LastUsedAt); err != nil {
 			return nil, err
 		}
 		list = append(list, p)
@@ -87,9 +112,10 @@ func (r *Room) deletePasskey(c *httpd.Call, id uuid.UUID) (resource.Deleted, err
 			return err
 		}
 		if tag.RowsAffected() == 0 {
-			return fault.New(fault.NotFound, "there is no such passkey")
+			return errNoPasskey
 		}
 		r.countPasskeys(tx, c.Actor.UserID)
+		r.mirror(c, tx, c.Actor.Name, c.Actor.UserID)
 		return r.Audit.Write(c, tx, "auth.passkey.delete", c.Actor.Name, map[string]any{"id": id})
 	})
 	return resource.Deleted{ID: id.String()}, err
@@ -107,6 +133,7 @@ func (r *Room) deletePasskeysOf(ctx context.Context, user uuid.UUID) (resource.D
 			return err
 		}
 		r.countPasskeys(tx, user)
+		r.mirror(ctx, tx, u.Email.String(), user)
 		return r.Audit.Write(ctx, tx, "user.passkeys.delete", u.Email.String(), map[string]any{"id": user, "passkeys": tag.RowsAffected()})
 	})
 	return resource.Deleted{ID: user.String()}, err

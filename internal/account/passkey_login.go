@@ -21,6 +21,7 @@ func (r *Room) askForPasskey(c *httpd.Call, challenge string) (PasskeyOptions, e
 	hash, now := hashTicket(challenge), r.Clock.Now()
 	err := r.DB.QueryRow(c, "SELECT user_id FROM account_challenges WHERE id = $1 AND tries < $2 AND expires_at > $3", hash, maxTries, now).Scan(&id)
 	if errors.Is(err, pgx.ErrNoRows) {
+		r.challengeExpired(c, hash)
 		return PasskeyOptions{}, errChallenge
 	}
 	if err != nil {

@@ -57,7 +57,7 @@ func (r *Room) beginPasskey(c *httpd.Call) (PasskeyOptions, error) {
 	err = r.DB.Write(c, func(tx *db.Tx) error {
 		tx.Queue(`INSERT INTO account_passkey_registrations (user_id, expires_at, ceremony) VALUES ($1, $2, $3)
 			ON CONFLICT (user_id) DO UPDATE SET expires_at = $2, ceremony = $3`, user.id, r.Clock.Now().Add(challengeTTL), ceremony)
-		return nil
+		return r.Audit.Write(c, tx, "auth.passkey.begin", c.Actor.Name, nil)
 	})
 	return PasskeyOptions{options}, err
 }
@@ -99,7 +99,8 @@ func (r *Room) addPasskey(c *httpd.Call, in NewPasskey) (Passkey, error) {
 	if err != nil {
 		return Passkey{}, err
 	}
-	p := Passkey{Name: in.Name.String(), Host: party.Config.RPID, CreatedAt: r.Clock.Now()}
+	now := r.Clock.Now()
+	p := Passkey{Name: in.Name.String(), Host: party.Config.RPID, CreatedAt: now, UpdatedAt: now}
 	if p.ID, err = uuid.NewV7(); err != nil {
 		return Passkey{}, err
 	}
@@ -108,6 +109,7 @@ func (r *Room) addPasskey(c *httpd.Call, in NewPasskey) (Passkey, error) {
 		tx.Queue(`INSERT INTO account_passkeys (id, created_at, user_id, name, rp_id, credential_id, credential, sign_count) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
 			p.ID, p.CreatedAt, user.id, p.Name, p.Host, credential.ID, encoded, int64(credential.Authenticator.SignCount))
 		r.countPasskeys(tx, user.id)
+		r.mirror(c, tx, user.email, user.id)
 		return r.Audit.Write(c, tx, "auth.passkey.add", c.Actor.Name, map[string]any{"id": p.ID, "name": p.Name})
 	})
 	return p, err

@@ -50,7 +50,8 @@ func (r *Room) exchange(c *httpd.Call, in PasswordChange) (was, now password.Has
 // prove makes sure that the caller knows the password of the own account, and answers its hash. The field is where a
 // wrong one is complained about.
 func (r *Room) prove(c *httpd.Call, turn *password.Turn, field string, typed password.Typed) (hash password.Hash, err error) {
-	attempt, err := r.guesses.Begin(c.Actor.Name, c.Client())
+	from, _ := r.source(c, c.Actor.Name)
+	attempt, err := r.guesses.Begin(c.Actor.Name, from)
 	if err != nil {
 		return "", err
 	}
@@ -83,7 +84,7 @@ func (r *Room) changePassword(c *httpd.Call, was, now password.Hash) error {
 		if err := endSessions(c, tx, c.Actor.UserID, c.Actor.Session); err != nil {
 			return err
 		}
-		r.mirrorAfter(c, tx, c.Actor.Name, c.Actor.UserID)
+		r.mirror(c, tx, c.Actor.Name, c.Actor.UserID)
 		return r.Audit.Write(c, tx, "auth.password.change", c.Actor.Name, map[string]any{"remote_ip": c.Client()})
 	})
 }

@@ -1,6 +1,7 @@
 package account
 
 import (
+	"fmt"
 	"net/http"
 	"os"
 	"regexp"
@@ -12,7 +13,6 @@ import (
 
 	"edge.internal/gateway/internal/kit/db/dbtest"
 	"edge.internal/gateway/internal/kit/kittest"
-	"edge.internal/gateway/internal/kit/value"
 )
 
 func (h *house) change(t *testing.T, session, current, next string) *kittest.Answer {
@@ -39,7 +39,7 @@ func TestAU12ChangePassword(t *testing.T) {
 	h.me(t, second).Want(t, http.StatusUnauthorized)
 	h.login(t, admin, plain, here).Want(t, http.StatusUnauthorized)
 	h.enter(t, admin, other)
-	if _, hash := h.store.get(); string(hash) != h.hashOf(t, admin) {
+	if hash := h.store.get().Hash; string(hash) != h.hashOf(t, admin) {
 		t.Error("the setup store has another password")
 	}
 	if n := h.Audited(t, "auth.password.change"); n != 1 {
@@ -47,11 +47,11 @@ func TestAU12ChangePassword(t *testing.T) {
 	}
 
 	// Another user's password is none of the store's business, and viewers change their own.
-	_, before := h.store.get()
+	before := h.store.get().Hash
 	h.add(t, session, "a@example.net", "viewer")
 	viewer := h.enter(t, "a@example.net", plain)
 	h.change(t, viewer, plain, other).Want(t, http.StatusOK)
-	if _, hash := h.store.get(); hash != before {
+	if hash := h.store.get().Hash; hash != before {
 		t.Error("the setup store has changed")
 	}
 
@@ -88,7 +88,7 @@ func resetFile(h *house) string { return h.Paths.State(".reset-token") }
 func TestPR01Reset(t *testing.T) {
 	h := newHouse(t)
 	session := h.enter(t, admin, plain)
-	token, err := CreateResetToken(h.Paths, h.clock)
+	token, err := CreateResetToken(h.Paths, h.clock, false)
 	if err != nil || !regexp.MustCompile(`^[0-9a-f]{32}$`).MatchString(token) {
 		t.Fatalf("token %q, %v", token, err)
 	}
@@ -101,7 +101,7 @@ func TestPR01Reset(t *testing.T) {
 	}
 	h.me(t, session).Want(t, http.StatusUnauthorized)
 	h.enter(t, admin, "twelve chars")
-	if _, hash := h.store.get(); string(hash) != h.hashOf(t, admin) {
+	if hash := h.store.get().Hash; string(hash) != h.hashOf(t, admin) {
 		t.Error("store and user differ")
 	}
 	if n := h.Audited(t, "auth.password.reset"); n != 1 {
@@ -109,10 +109,46 @@ func TestPR01Reset(t *testing.T) {
 	}
 }
 
+// Whoever had the account may have left keys in it: the reset takes them away, unless the operator keeps them.
+func TestResetRevokesTokensAndPasskeys(t *testing.T) {
+	for name, keeps := range map[string]bool{"revoked": false, "kept": true} {
+		t.Run(name, func(t *testing.T) {
+			h := newHouse(t)
+			session := h.enter(t, admin, plain)
+			mine, _ := h.token(t, session, "ci", "admin")
+			h.add(t, session, "b@example.net", "viewer")
+			theirs, _ := h.token(t, h.enter(t, "b@example.net", plain), "ci", "viewer")
+			h.register(t, session, newDevice(fqdn)).Want(t, http.StatusCreated)
+			token, err := CreateResetToken(h.Paths, h.clock, keeps)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var out ResetAccount
+			h.reset(t, token, other).Want(t, http.StatusOK).Into(t, &out)
+			want, status, methods := Ended{Sessions: 1, APITokens: 1, Passkeys: 1}, http.StatusUnauthorized, ""
+			if keeps {
+				want, status, methods = Ended{Sessions: 1}, http.StatusOK, `"methods":["passkey"]`
+			}
+			if out.Ended != want || out.Pending {
+				t.Errorf("answer %+v", out)
+			}
+			h.me(t, session).Want(t, http.StatusUnauthorized)
+			h.by(t, mine, http.MethodGet, "/auth/me", nil).Want(t, status)
+			h.by(t, theirs, http.MethodGet, "/auth/me", nil).Want(t, http.StatusOK)
+			if a := h.login(t, admin, other, here).Want(t, http.StatusOK); !strings.Contains(string(a.Body), methods) || keeps == strings.Contains(string(a.Body), `"user"`) {
+				t.Errorf("login %s", a.Body)
+			}
+			if e := h.entries(t, "auth.password.reset"); len(e) != 1 || !strings.Contains(string(e[0].Details), fmt.Sprintf(`"api_tokens": %d`, want.APITokens)) {
+				t.Errorf("audit %+v", e)
+			}
+		})
+	}
+}
+
 func TestPR02ResetRefused(t *testing.T) {
 	h := newHouse(t)
 	h.reset(t, strings.Repeat("0", 32), other).Want(t, http.StatusUnauthorized)
-	token, err := CreateResetToken(h.Paths, h.clock)
+	token, err := CreateResetToken(h.Paths, h.clock, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +164,7 @@ func TestPR02ResetRefused(t *testing.T) {
 	h.reset(t, token, plain).Want(t, http.StatusUnauthorized)
 	h.enter(t, admin, other)
 
-	token, err = CreateResetToken(h.Paths, h.clock)
+	token, err = CreateResetToken(h.Paths, h.clock, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +180,7 @@ func TestPR04OldPasswordDies(t *testing.T) {
 			if known {
 				h.enter(t, admin, plain)
 			}
-			token, err := CreateResetToken(h.Paths, h.clock)
+			token, err := CreateResetToken(h.Paths, h.clock, false)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -161,7 +197,7 @@ func TestPR04OldPasswordDies(t *testing.T) {
 func TestResetTokenIsSpentOnce(t *testing.T) {
 	h := newHouse(t)
 	h.enter(t, admin, plain)
-	token, err := CreateResetToken(h.Paths, h.clock)
+	token, err := CreateResetToken(h.Paths, h.clock, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +225,7 @@ func TestResetTokenIsSpentOnce(t *testing.T) {
 
 func TestResetTokenCannotBeGuessed(t *testing.T) {
 	h := newHouse(t)
-	token, err := CreateResetToken(h.Paths, h.clock)
+	token, err := CreateResetToken(h.Paths, h.clock, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +240,7 @@ func TestResetTokenCannotBeGuessed(t *testing.T) {
 func TestResetThatFailsKeepsTheToken(t *testing.T) {
 	h := newHouse(t)
 	h.enter(t, admin, plain)
-	token, err := CreateResetToken(h.Paths, h.clock)
+	token, err := CreateResetToken(h.Paths, h.clock, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,8 +257,8 @@ func TestResetThatFailsKeepsTheToken(t *testing.T) {
 
 func TestResetOnANodeWithoutAdmin(t *testing.T) {
 	h := newHouse(t)
-	h.store.email, h.store.hash = value.Email{}, ""
-	token, err := CreateResetToken(h.Paths, h.clock)
+	h.store.admin = StoreAdmin{}
+	token, err := CreateResetToken(h.Paths, h.clock, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,6 +24,7 @@ import (
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/password"
 	"edge.internal/gateway/internal/kit/secret"
+	"edge.internal/gateway/internal/kit/throttle"
 	"edge.internal/gateway/internal/kit/value"
 )
 
@@ -33,27 +35,35 @@ const (
 
 func resetPath(paths kit.Paths) string { return paths.State(".reset-token") }
 
-// CreateResetToken makes the token that sets the admin's password anew, for gateway-ctl. An earlier one is void.
-func CreateResetToken(paths kit.Paths, c clock.Clock) (string, error) {
+// CreateResetToken makes the token that sets the admin's password anew, for gateway-ctl. An earlier one is void. The
+// reset revokes the admin's API tokens and passkeys, unless it keeps them.
+func CreateResetToken(paths kit.Paths, c clock.Clock, keeps bool) (string, error) {
 	var b [resetBytes]byte
 	if _, err := rand.Read(b[:]); err != nil {
 		return "", err
 	}
-	t := resetToken{hex.EncodeToString(b[:]), c.Now().Add(resetTTL)}
+	t := resetToken{hex.EncodeToString(b[:]), c.Now().Add(resetTTL), keeps}
 	if err := t.save(paths); err != nil {
 		return "", err
 	}
 	return t.token, nil
 }
 
-// resetToken is the content of the file: the token, and when it expires.
+// resetToken is the content of the file: the token, when it expires, and whether API tokens and passkeys are kept.
 type resetToken struct {
 	token   string
 	expires time.Time
+	keeps   bool
 }
 
+const keepsWord = "keep-tokens"
+
 func (t resetToken) save(paths kit.Paths) error {
-	if err := secret.Save(resetPath(paths), fmt.Appendf(nil, "%s %s\n", t.token, t.expires.Format(time.RFC3339))); err != nil {
+	words := []string{t.token, t.expires.Format(time.RFC3339)}
+	if t.keeps {
+		words = append(words, keepsWord)
+	}
+	if err := secret.Save(resetPath(paths), []byte(strings.Join(words, " ")+"\n")); err != nil {
 		return fmt.Errorf("writing the reset token: %w", err)
 	}
 	return nil
@@ -64,11 +74,14 @@ func readResetToken(paths kit.Paths) (t resetToken, err error) {
 	if err != nil {
 		return t, err
 	}
-	token, expires, _ := strings.Cut(strings.TrimSpace(string(b)), " ")
-	if t.expires, err = time.Parse(time.RFC3339, expires); err != nil || len(token) < 2*resetBytes {
+	words := strings.Fields(string(b))
+	if len(words) >= 2 {
+		t.token, t.keeps = words[0], slices.Contains(words[2:], keepsWord)
+		t.expires, err = time.Parse(time.RFC3339, words[1])
+	}
+	if err != nil || len(t.token) < 2*resetBytes {
 		return t, errors.New("the reset token is damaged: make another one")
 	}
-	t.token = token
 	return t, nil
 }
 
@@ -80,7 +93,16 @@ type PasswordReset struct {
 
 // ResetAccount is the answer to a reset.
 type ResetAccount struct {
-	Email value.Email `json:"email" doc:"Whose password was set."`
+	Email   value.Email `json:"email" doc:"Whose password was set."`
+	Ended   Ended       `json:"ended" doc:"What the reset has ended; zero while it is pending."`
+	Pending bool        `json:"pending" doc:"Whether the database is away. Until it is back, the new password is good for the system routes; then the database takes it over, and ends what was open, before anyone can log in."`
+}
+
+// Ended is what was good until a reset of the password.
+type Ended struct {
+	Sessions  int64 `json:"sessions" doc:"How many sessions."`
+	APITokens int64 `json:"api_tokens" doc:"How many API tokens; none if the reset keeps them."`
+	Passkeys  int64 `json:"passkeys" doc:"How many passkeys; none if the reset keeps them."`
 }
 
 var errResetToken = fault.New(fault.Unauthenticated, "the reset token is wrong, used or expired")
@@ -93,14 +115,8 @@ func (r *Room) mountResetPassword() {
 			if err != nil {
 				return ResetAccount{}, err
 			}
-			admin, _ := r.deps.StoreAdmin()
-			if admin.IsZero() {
-				return ResetAccount{}, fault.New(fault.Conflict, "this machine has no admin of its own: its accounts come from the cluster")
-			}
-			// The password has to change in the database too, so the token waits for it.
-			var there bool
-			if err := r.DB.QueryRow(c, "SELECT true").Scan(&there); err != nil {
-				return ResetAccount{}, db.Fault(err)
+			if r.deps.StoreAdmin().Email.IsZero() {
+				return ResetAccount{}, fault.New(fault.Conflict, "This machine has no admin of its own: its accounts come from the cluster.")
 			}
 			// Who removes the file has the token. It comes back if nothing is changed by it.
 			if err := os.Remove(resetPath(r.Paths)); errors.Is(err, fs.ErrNotExist) {
@@ -108,17 +124,17 @@ func (r *Room) mountResetPassword() {
 			} else if err != nil {
 				return ResetAccount{}, fmt.Errorf("spending the reset token: %w", err)
 			}
-			if err := r.resetPassword(c, admin, in.Body.New); err != nil {
+			out, err := r.resetPassword(c, in.Body.New, t.keeps)
+			if err != nil {
 				r.giveBack(t)
-				return ResetAccount{}, err
 			}
-			return ResetAccount{admin}, nil
+			return out, err
 		})
 }
 
 // checkResetToken tells whether the token is the one on the disk. It is not spent yet.
 func (r *Room) checkResetToken(c *httpd.Call, given secret.Text) (resetToken, error) {
-	attempt, err := r.resets.Begin("", c.Client())
+	attempt, err := r.resets.Begin("", throttle.Address(c.Client()))
 	if err != nil {
 		return resetToken{}, err
 	}
@@ -138,34 +154,94 @@ func (r *Room) checkResetToken(c *httpd.Call, given secret.Text) (resetToken, er
 	return t, nil
 }
 
-// resetPassword sets the password in the setup store and of the user with that address, and ends every session.
-func (r *Room) resetPassword(c *httpd.Call, admin value.Email, chosen password.Chosen) error {
+// resetPassword sets the password of the setup's admin: of the user in the database, whom the setup store follows, or in
+// the store alone while there is no user, or the database is away.
+func (r *Room) resetPassword(c *httpd.Call, chosen password.Chosen, keeps bool) (ResetAccount, error) {
 	hash, err := r.hash(c, chosen)
 	if err != nil {
-		return err
+		return ResetAccount{}, err
 	}
 	// The caller has no say any more: the token is spent.
 	ctx := context.WithoutCancel(c)
-	return r.DB.Write(ctx, func(tx *db.Tx) error {
+	out := ResetAccount{Email: r.deps.StoreAdmin().Email}
+	if err = r.settle(ctx); err == nil {
+		out.Ended, err = r.resetUser(ctx, out.Email, hash, keeps, c.Client().String())
+	}
+	if fault.Is(err, fault.Unavailable) {
+		out.Pending, err = true, r.resetAway(hash, keeps, c.Client().String())
+	}
+	return out, err
+}
+
+func (r *Room) resetUser(ctx context.Context, admin value.Email, hash password.Hash, keeps bool, from string) (ended Ended, err error) {
+	err = r.DB.Write(ctx, func(tx *db.Tx) error {
 		if err := lock(ctx, tx); err != nil {
 			return err
 		}
 		var id uuid.UUID
-		err := tx.QueryRow(ctx, "UPDATE account_users SET password = $2, updated_at = $3 WHERE email = $1 RETURNING id", admin, hash, r.Clock.Now()).Scan(&id)
+		err := tx.QueryRow(ctx, "SELECT id FROM account_users WHERE email = $1 FOR UPDATE", admin).Scan(&id)
 		switch {
-		case err == nil:
-			if err := endSessions(ctx, tx, id, uuid.Nil); err != nil {
+		case errors.Is(err, pgx.ErrNoRows):
+			tx.BeforeCommit(func() error {
+				return r.deps.UpdateStoreAdmin(func(a *StoreAdmin) error {
+					a.Hash = hash
+					return nil
+				})
+			})
+		case err != nil:
+			return err
+		default:
+			if ended, err = r.replacePassword(ctx, tx, id, hash, keeps); err != nil {
 				return err
 			}
-			r.mirrorAfter(ctx, tx, admin.String(), id)
-		case !errors.Is(err, pgx.ErrNoRows):
-			return err
+			r.mirror(ctx, tx, admin.String(), id)
 		}
-		if err := r.Audit.WriteAs(tx, admin.String(), "auth.password.reset", admin.String(), map[string]any{"remote_ip": c.Client()}); err != nil {
-			return err
-		}
-		return r.deps.ReplaceStoreAdmin(admin, admin, hash)
+		return r.Audit.WriteAs(tx, admin.String(), "auth.password.reset", admin.String(), map[string]any{"remote_ip": from, "ended": ended})
 	})
+	return ended, err
+}
+
+// replacePassword sets the password of a user and ends whatever was open to somebody who knew the old one: sessions, and
+// what may have been made in them. The authenticator app stays.
+func (r *Room) replacePassword(ctx context.Context, tx *db.Tx, id uuid.UUID, hash password.Hash, keeps bool) (ended Ended, err error) {
+	tx.Queue("UPDATE account_users SET password = $2, updated_at = $3 WHERE id = $1", id, hash, r.Clock.Now())
+	tx.Queue("DELETE FROM account_challenges WHERE user_id = $1", id)
+	remove := func(sql string) int64 {
+		if err != nil {
+			return 0
+		}
+		tag, failed := tx.Exec(ctx, sql, id)
+		err = failed
+		return tag.RowsAffected()
+	}
+	ended.Sessions = remove("DELETE FROM account_sessions WHERE user_id = $1")
+	if !keeps {
+		ended.APITokens = remove("DELETE FROM account_api_tokens WHERE user_id = $1")
+		ended.Passkeys = remove("DELETE FROM account_passkeys WHERE user_id = $1")
+		tx.Queue("DELETE FROM account_passkey_registrations WHERE user_id = $1", id)
+		r.countPasskeys(tx, id)
+	}
+	return ended, err
+}
+
+// resetAway sets the password in the setup store while the database is away.
+func (r *Room) resetAway(hash password.Hash, keeps bool, from string) error {
+	err := r.updateAway(func(a *StoreAdmin) error {
+		if a.Hash == "" {
+			// Whether the user is still an admin, the database alone knows.
+			return fault.New(fault.Unavailable, "The database is away, and without it this account cannot be let in. Try again when it is back.")
+		}
+		a.Hash, a.ResetAt, a.ResetFrom, a.ResetKeeps = hash, r.Clock.Now(), from, keeps
+		if !keeps {
+			a.Passkeys = 0
+		}
+		return nil
+	})
+	if err == nil {
+		r.offline.endAll()
+		r.Log.Info("the password of the setup's admin was reset while the database is away")
+	}
+	return err
 }
 
 // giveBack puts a token back that has changed nothing, unless there is a newer one.

@@ -71,8 +71,7 @@ type signer struct {
 const maxKnown = 1024
 
 func newSigner(key []byte, c clock.Clock) *signer {
-	return &signer{key: key, clock: c, known: map[string]claims{}, parser: jwt.NewParser(
-		jwt.WithValidMethods([]string{jwt.SigningMethodHS256.Alg()}), jwt.WithExpirationRequired(), jwt.WithTimeFunc(c.Now))}
+	return &signer{key: key, clock: c, known: map[string]claims{}, parser: newParser(c)}
 }
 
 func (s *signer) token(x session) (string, error) {
@@ -105,6 +104,9 @@ func (s *signer) session(token string) (uuid.UUID, error) {
 func (r *Room) Authenticate(req *http.Request) (actor.Actor, error) {
 	token, isBearer := bearer(req)
 	if isBearer && strings.HasPrefix(token, apiTokenPrefix) {
+		if err := r.settle(req.Context()); err != nil {
+			return actor.Actor{}, err
+		}
 		return r.tokenActor(req.Context(), token)
 	}
 	if c, err := req.Cookie(httpd.SessionCookie); err == nil && !isBearer {
@@ -114,23 +116,36 @@ func (r *Room) Authenticate(req *http.Request) (actor.Actor, error) {
 	if err != nil {
 		return actor.Actor{}, err
 	}
+	a, err := r.sessionActor(req.Context(), id)
+	s, known := r.offline.find(id, r.Clock.Now())
+	switch {
+	case known && fault.Is(err, fault.Unavailable):
+		return actor.Actor{Name: s.email, Role: actor.Admin, Session: id, Method: byStore, Offline: true}, nil
+	case known && errors.Is(err, errNoSession):
+		// The database is back, and does not know the session yet.
+		if err := r.resume(req.Context(), s); err != nil {
+			return actor.Actor{}, err
+		}
+		return r.sessionActor(req.Context(), id)
+	}
+	return a, err
+}
+
+// sessionActor tells whose session it is by the database.
+func (r *Room) sessionActor(ctx context.Context, id uuid.UUID) (actor.Actor, error) {
+	if err := r.settle(ctx); err != nil {
+		return actor.Actor{}, err
+	}
 	a := actor.Actor{Session: id}
 	var active bool
-	err = r.DB.QueryRow(req.Context(), `
+	err := r.DB.QueryRow(ctx, `
 		SELECT u.id, u.email, u.role, u.active, s.method FROM account_sessions s JOIN account_users u ON u.id = s.user_id
 		WHERE s.id = $1 AND s.expires_at > $2`, id, r.Clock.Now()).Scan(&a.UserID, &a.Name, &a.Role, &active, &a.Method)
-	switch err = db.Fault(err); {
+	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		// The database has answered, so what was good without it is over.
-		r.offline.endAll()
 		return actor.Actor{}, errNoSession
-	case fault.Is(err, fault.Unavailable):
-		if email, ok := r.offline.find(id, r.Clock.Now()); ok {
-			return actor.Actor{Name: email, Role: actor.Admin, Session: id, Method: byStore, Offline: true}, nil
-		}
-		return actor.Actor{}, err
 	case err != nil:
-		return actor.Actor{}, err
+		return actor.Actor{}, db.Fault(err)
 	case !active:
 		return actor.Actor{}, errInactive
 	}
@@ -173,43 +188,4 @@ func Prune(ctx context.Context, d *db.DB, c clock.Clock) error {
 		tx.Queue("DELETE FROM account_oidc_states WHERE expires_at <= $1", c.Now())
 		return nil
 	})
-}
-
-// offlineSessions are the sessions of the setup store's admin while the database is away.
-type offlineSessions struct {
-	mu   sync.Mutex
-	open map[uuid.UUID]offlineSession
-}
-
-type offlineSession struct {
-	email string
-	to    time.Time
-}
-
-func (o *offlineSessions) begin(s session, email string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.open == nil {
-		o.open = map[uuid.UUID]offlineSession{}
-	}
-	o.open[s.id] = offlineSession{email, s.to}
-}
-
-func (o *offlineSessions) find(id uuid.UUID, now time.Time) (email string, ok bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	s, ok := o.open[id]
-	return s.email, ok && now.Before(s.to)
-}
-
-func (o *offlineSessions) end(id uuid.UUID) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	delete(o.open, id)
-}
-
-func (o *offlineSessions) endAll() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	clear(o.open)
 }

@@ -85,7 +85,12 @@ func TestRoleIsTheDatabasesAtOnce(t *testing.T) {
 	id := h.add(t, root, "a@example.net", "admin")
 	session := h.enter(t, "a@example.net", plain)
 	h.do(t, session, http.MethodPut, "/users/"+id, map[string]any{"name": "A"}).Want(t, http.StatusOK)
+	// A demotion ends what the admin has opened; a promotion does not.
 	h.do(t, root, http.MethodPut, "/users/"+id, map[string]any{"role": "viewer"}).Want(t, http.StatusOK)
+	h.me(t, session).Want(t, http.StatusUnauthorized)
+	session = h.enter(t, "a@example.net", plain)
 	h.do(t, session, http.MethodPut, "/users/"+id, map[string]any{"role": "admin"}).Want(t, http.StatusForbidden)
 	h.do(t, session, http.MethodGet, "/users/"+id, nil).Want(t, http.StatusOK)
+	h.do(t, root, http.MethodPut, "/users/"+id, map[string]any{"role": "admin"}).Want(t, http.StatusOK)
+	h.do(t, session, http.MethodPut, "/users/"+id, map[string]any{"name": "B"}).Want(t, http.StatusOK)
 }

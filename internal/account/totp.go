@@ -117,7 +117,8 @@ func (r *Room) enableTOTP(c *httpd.Call, code string) (RecoveryCodes, error) {
 	if err != nil {
 		return RecoveryCodes{}, err
 	}
-	attempt, err := r.guesses.Begin("second step of "+c.Actor.Name, c.Client())
+	from, _ := r.source(c, c.Actor.Name)
+	attempt, err := r.guesses.Begin("second step of "+c.Actor.Name, from)
 	if err != nil {
 		return RecoveryCodes{}, err
 	}
@@ -138,6 +139,7 @@ func (r *Room) enableTOTP(c *httpd.Call, code string) (RecoveryCodes, error) {
 		tx.Queue("DELETE FROM account_recovery_codes WHERE user_id = $1", c.Actor.UserID)
 		tx.Queue("INSERT INTO account_recovery_codes (user_id, hash) SELECT $1, unnest($2::bytea[])", c.Actor.UserID, hashes)
 		tx.Queue("UPDATE account_users SET totp_enabled = true, updated_at = $2 WHERE id = $1", c.Actor.UserID, r.Clock.Now())
+		r.mirror(c, tx, c.Actor.Name, c.Actor.UserID)
 		return r.Audit.Write(c, tx, "auth.totp.enable", c.Actor.Name, map[string]any{"remote_ip": c.Client()})
 	})
 	if err != nil {
@@ -162,6 +164,7 @@ func (r *Room) removeTOTP(ctx context.Context, user uuid.UUID, action string) (r
 		if err != nil {
 			return err
 		}
+		r.mirror(ctx, tx, email, user)
 		return r.Audit.Write(ctx, tx, action, email, map[string]any{"id": user})
 	})
 	return resource.Deleted{ID: user.String()}, err

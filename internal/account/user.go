@@ -44,6 +44,12 @@ func (u *User) Validate() error {
 // governs tells whether the user can do everything now.
 func (u *User) governs() bool { return u != nil && u.Active && u.Role == actor.Admin }
 
+// sessionsEnd tells whether the sessions of the user end with the change: at a demotion, and when a deactivated user is let
+// in again. Until then they answer that the account is not active.
+func (u *User) sessionsEnd(now *User) bool {
+	return u != nil && now != nil && (u.Role == actor.Admin && now.Role != actor.Admin || !u.Active && now.Active)
+}
+
 func (r *Room) newUsers() resource.Kind[User] {
 	return resource.Kind[User]{
 		Name: "user", Title: "user", Path: "/users", Table: "account_users", Order: "email",
@@ -70,10 +76,15 @@ func (r *Room) checkUser(ctx context.Context, tx *db.Tx, was, now *User) error {
 			return err
 		}
 	}
+	if was.sessionsEnd(now) {
+		if err := endSessions(ctx, tx, was.ID, who.Session); err != nil {
+			return err
+		}
+	}
 	if was == nil {
 		was = now
 	}
-	r.mirrorAfter(ctx, tx, was.Email.String(), was.ID)
+	r.mirror(ctx, tx, was.Email.String(), was.ID)
 	return nil
 }
 
@@ -138,7 +149,7 @@ func (r *Room) setPassword(ctx context.Context, id uuid.UUID, hash password.Hash
 			return err
 		}
 		u = *stored
-		r.mirrorAfter(ctx, tx, u.Email.String(), id)
+		r.mirror(ctx, tx, u.Email.String(), id)
 		return r.passwordSet(ctx, tx, id, u.Email.String())
 	})
 	return u, err

@@ -62,9 +62,7 @@ func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, 
 	if h.Setup, err = setup.New(k, setup.Deps{Store: store, Passwords: passwords}); err != nil {
 		return nil, err
 	}
-	if h.Account, err = account.New(k, account.Deps{
-		Passwords: passwords, StoreAdmin: store.Admin, ReplaceStoreAdmin: store.ReplaceAdmin, FQDN: func() string { return store.View().FQDN.String() },
-	}); err != nil {
+	if h.Account, err = account.New(k, accountDeps(store, passwords)); err != nil {
 		return nil, err
 	}
 	h.System = system.New(k, systemDeps(store))
@@ -135,6 +133,23 @@ func (h *House) addresses(ctx context.Context, q db.Querier) ([]netip.Addr, erro
 // resolve asks the machine's own resolver for the addresses of a name.
 func resolve(ctx context.Context, name string) ([]netip.Addr, error) {
 	return net.DefaultResolver.LookupNetIP(ctx, "ip", name)
+}
+
+// accountDeps lends the accounts the admin whom the setup made.
+func accountDeps(store *setup.Store, passwords *password.Hasher) account.Deps {
+	return account.Deps{
+		Passwords:  passwords,
+		FQDN:       func() string { return store.View().FQDN.String() },
+		StoreAdmin: func() account.StoreAdmin { return account.StoreAdmin(store.View().Admin) },
+		UpdateStoreAdmin: func(change func(*account.StoreAdmin) error) error {
+			return store.Update(func(s *setup.State) error {
+				a := account.StoreAdmin(s.Admin)
+				err := change(&a)
+				s.Admin = setup.Admin(a)
+				return err
+			})
+		},
+	}
 }
 
 // systemDeps lends the system room its flags, which live in the setup store.

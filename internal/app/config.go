@@ -3,8 +3,10 @@ package app
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -43,9 +45,17 @@ func (c *Config) Flags(f *flag.FlagSet) {
 	f.StringVar(&c.Metrics, "metrics", "127.0.0.1:9464", "where Prometheus asks; empty for nowhere")
 }
 
-// newKit builds the kit on the real machine. It needs no database yet.
-func newKit(cfg Config, level slog.Level) (*kit.Kit, error) {
-	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
+func newLog(level slog.Level) *slog.Logger {
+	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
+}
+
+// masterKey is where the key of the sealed secrets is.
+func masterKey(paths kit.Paths) string { return paths.Config("master.key") }
+
+// newKit builds the kit on the real machine. It needs no database yet. The key is secret.Make in gateway-api, and
+// secret.Open in the other programs.
+func newKit(cfg Config, level slog.Level, key func(path string) (*secret.Box, error)) (*kit.Kit, error) {
+	log := newLog(level)
 	paths := kit.Paths{Root: cfg.Root}
 	units, err := host.ParseUnits(cfg.Units)
 	if err != nil {
@@ -55,7 +65,10 @@ func newKit(cfg Config, level slog.Level) (*kit.Kit, error) {
 	if err != nil {
 		return nil, err
 	}
-	box, err := secret.Open(paths.Config("master.key"))
+	box, err := key(masterKey(paths))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, errors.New("there is no master key yet: gateway-api makes it when it starts for the first time")
+	}
 	if err != nil {
 		return nil, err
 	}

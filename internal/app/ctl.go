@@ -25,6 +25,7 @@ import (
 	"edge.internal/gateway/internal/kit/clock"
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/password"
+	"edge.internal/gateway/internal/kit/secret"
 	"edge.internal/gateway/internal/schema"
 	"edge.internal/gateway/internal/setup"
 	"edge.internal/gateway/internal/system"
@@ -44,18 +45,7 @@ func Ctl() *cobra.Command {
 	f.StringVar(&cfg.Units, "units", "systemd", "who runs the daemons: systemd, lab, or none:REASON")
 
 	root.AddCommand(
-		&cobra.Command{
-			Use: "reset-password", Short: "Print a token that sets the admin's password anew, valid for 30 minutes", Args: cobra.NoArgs,
-			RunE: func(cmd *cobra.Command, _ []string) error {
-				token, err := account.CreateResetToken(kit.Paths{Root: cfg.Root}, clock.Real)
-				if err != nil {
-					return err
-				}
-				cmd.Println(token)
-				cmd.PrintErrln("Enter it at /reset-password within 30 minutes. It can be used once.")
-				return nil
-			},
-		},
+		resetPassword(&cfg),
 		&cobra.Command{
 			Use: "setup-token", Short: "Print the token that the setup asks for", Args: cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error {
@@ -93,6 +83,29 @@ func Ctl() *cobra.Command {
 	)
 	root.SetOut(os.Stdout)
 	return root
+}
+
+func resetPassword(cfg *Config) *cobra.Command {
+	var keeps bool
+	cmd := &cobra.Command{
+		Use: "reset-password", Short: "Print a token that sets a new password for the admin, valid for 30 minutes", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			token, err := account.CreateResetToken(kit.Paths{Root: cfg.Root}, clock.Real, keeps)
+			if err != nil {
+				return err
+			}
+			cmd.Println(token)
+			cmd.PrintErrln("Enter it at /reset-password within 30 minutes. It can be used once.")
+			if keeps {
+				cmd.PrintErrln("The reset ends the admin's sessions. API tokens and passkeys are kept.")
+			} else {
+				cmd.PrintErrln("The reset ends the admin's sessions, API tokens and passkeys. The authenticator app is kept.")
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&keeps, "keep-tokens", false, "keep the admin's API tokens and passkeys")
+	return cmd
 }
 
 // renderConfig asks gateway-api to render, and does it itself when gateway-api is down.
@@ -176,7 +189,7 @@ func askAPI[T any](ctx context.Context, paths kit.Paths, path string, body []byt
 
 // renderHere does what gateway-api would do, under the lock that keeps it from starting meanwhile.
 func renderHere(ctx context.Context, cfg Config) (system.Rendered, error) {
-	k, err := newKit(cfg, slog.LevelError)
+	k, err := newKit(cfg, slog.LevelError, secret.Open)
 	if err != nil {
 		return system.Rendered{}, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"syscall"
@@ -16,6 +17,7 @@ import (
 	"edge.internal/gateway/internal/certificate"
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/actor"
+	"edge.internal/gateway/internal/kit/secret"
 	"edge.internal/gateway/internal/schema"
 	"edge.internal/gateway/internal/setup"
 )
@@ -46,7 +48,10 @@ func jobs(k *kit.Kit, store *setup.Store) []job {
 
 // RunScheduler runs gateway-scheduler until the context ends.
 func RunScheduler(ctx context.Context, cfg Config) error {
-	k, err := newKit(cfg, slog.LevelInfo)
+	if err := awaitKey(ctx, cfg); err != nil {
+		return err
+	}
+	k, err := newKit(cfg, slog.LevelInfo, secret.Open)
 	if err != nil {
 		return err
 	}
@@ -72,6 +77,24 @@ func RunScheduler(ctx context.Context, cfg Config) error {
 	_, _ = daemon.SdNotify(false, daemon.SdNotifyReady)
 	<-ctx.Done()
 	return s.Shutdown()
+}
+
+// awaitKey waits until gateway-api has made the master key: on a fresh machine both programs start together.
+func awaitKey(ctx context.Context, cfg Config) error {
+	path := masterKey(kit.Paths{Root: cfg.Root})
+	for waits := false; ; waits = true {
+		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if !waits {
+			newLog(slog.LevelInfo).Info("waiting for gateway-api to make the master key")
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(attachEvery):
+		}
+	}
 }
 
 // run runs a job once the database is there; a job that fails has its next turn.

@@ -127,14 +127,14 @@ func (r *Room) outside() (*http.Client, error) {
 
 // login is a client of the certificate authority with an account there, made if there is none. One at a time does so, or the
 // first two orders would make two accounts.
-func (r *Room) login(ctx context.Context) (*lego.Client, error) {
+func (r *Room) login(ctx context.Context, directory string) (*lego.Client, error) {
 	email := r.deps.ACME().Email.String()
-	if a, err := r.loadAccount(r.directory()); err == nil && a.Registration != nil && a.Email == email {
+	if a, err := r.loadAccount(directory); err == nil && a.Registration != nil && a.Email == email {
 		return r.client(a)
 	}
 	r.accounts.Lock()
 	defer r.accounts.Unlock()
-	a, err := r.loadAccount(r.directory())
+	a, err := r.loadAccount(directory)
 	if err != nil {
 		return nil, failed(failedAccount, "the account cannot be read: %v", err)
 	}
@@ -172,11 +172,11 @@ func unknownAccount(err error) bool {
 	return ok && p.Type == acme.AccountDoesNotExistErrorType
 }
 
-// forget has the account registered anew with the next order; its key stays.
-func (r *Room) forget() error {
+// forget has the account at a directory registered again with the next order; its key stays.
+func (r *Room) forget(directory string) error {
 	r.accounts.Lock()
 	defer r.accounts.Unlock()
-	a, err := r.loadAccount(r.directory())
+	a, err := r.loadAccount(directory)
 	if err != nil {
 		return err
 	}
@@ -196,9 +196,10 @@ func (r *Room) client(a *account) (*lego.Client, error) {
 
 // issue is what a certificate authority issued.
 type issue struct {
-	chain   chain
-	key     crypto.Signer
-	renewAt time.Time
+	chain     chain
+	key       crypto.Signer
+	renewAt   time.Time
+	directory string // of the authority
 }
 
 // obtain orders a certificate. The library that does it does not always notice that the context has ended, so it is left
@@ -212,10 +213,11 @@ func (r *Room) obtain(ctx context.Context, row *Certificate) (*issue, error) {
 	go func() {
 		var out result
 		out.err = r.safely(func() (err error) {
-			out.issue, err = r.order(ctx, row)
+			directory := r.directory()
+			out.issue, err = r.order(ctx, directory, row)
 			if unknownAccount(err) {
-				if err = r.forget(); err == nil {
-					out.issue, err = r.order(ctx, row)
+				if err = r.forget(directory); err == nil {
+					out.issue, err = r.order(ctx, directory, row)
 				}
 			}
 			return err
@@ -241,12 +243,12 @@ func (r *Room) safely(f func() error) (err error) {
 	return f()
 }
 
-func (r *Room) order(ctx context.Context, row *Certificate) (*issue, error) {
+func (r *Room) order(ctx context.Context, directory string, row *Certificate) (*issue, error) {
 	solver, err := r.solver(ctx, row)
 	if err != nil {
 		return nil, err
 	}
-	client, err := r.login(ctx)
+	client, err := r.login(ctx, directory)
 	if err != nil {
 		return nil, err
 	}
@@ -267,7 +269,7 @@ func (r *Room) order(ctx context.Context, row *Certificate) (*issue, error) {
 	if err != nil {
 		return nil, err
 	}
-	got, err := client.Certificate.Obtain(ctx, certificate.ObtainRequest{Domains: texts(row.Names), PrivateKey: key, Bundle: true, ReplacesCertID: replaces(row)})
+	got, err := client.Certificate.Obtain(ctx, certificate.ObtainRequest{Domains: texts(row.Names), PrivateKey: key, Bundle: true, ReplacesCertID: replaces(row, directory)})
 	if err != nil {
 		return nil, err
 	}
@@ -278,13 +280,13 @@ func (r *Room) order(ctx context.Context, row *Certificate) (*issue, error) {
 	if !matches(certs.leaf(), key) {
 		return nil, failed(failedOther, "the certificate authority sent a certificate for another key")
 	}
-	return &issue{certs, key, r.due(ctx, client, certs.leaf())}, nil
+	return &issue{certs, key, r.due(ctx, client, certs.leaf()), directory}, nil
 }
 
 // replaces names the certificate that a new one is to replace, in the form of the protocol. An authority that knows where
-// a renewal comes from does not count it against its limits.
-func replaces(row *Certificate) string {
-	if !row.issued() {
+// a renewal comes from does not count it against its limits; one that has not issued the certificate refuses the order.
+func replaces(row *Certificate, directory string) string {
+	if !row.issued() || row.DirectoryURL != directory {
 		return ""
 	}
 	certs, err := parseChain(row.CertificatePEM)

@@ -1,21 +1,26 @@
 package certificate_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -483,6 +488,120 @@ func (w *world) renewal(start *time.Time, asked chan<- string) {
 		res.Header().Set("Retry-After", "1")
 		_ = json.NewEncoder(res).Encode(map[string]any{"suggestedWindow": map[string]any{"start": start, "end": start.Add(time.Hour)}})
 	})
+}
+
+// orders puts a handler before the authority's own for new orders; next is the authority.
+func (w *world) orders(handle func(res http.ResponseWriter, req *http.Request, next http.Handler)) {
+	next, _ := w.ca.before.Handler(&http.Request{Method: http.MethodPost, URL: &url.URL{Path: "/"}})
+	w.ca.before.HandleFunc("POST /order-plz", func(res http.ResponseWriter, req *http.Request) { handle(res, req, next) })
+}
+
+// An operator asks for a renewal while the authority is being asked for its time: that is not lost when its answer is stored.
+func TestRenewalIsNotLostToTheAuthoritysTime(t *testing.T) {
+	w := newWorld(t, nil)
+	w.ca.change = func(directory map[string]any) { directory["renewalInfo"] = "https://" + caListen + "/renewal" }
+	var once sync.Once
+	start := time.Now().Add(48 * time.Hour).UTC().Truncate(time.Second)
+	moved, id := false, ""
+	w.ca.before.HandleFunc("GET /renewal/{id}", func(res http.ResponseWriter, _ *http.Request) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if moved {
+			// What a request for a renewal stores, at a moment when the row has been read already.
+			once.Do(func() {
+				if err := w.DB.Write(context.Background(), func(tx *db.Tx) error {
+					tx.Queue("UPDATE certificate_certificates SET renew_at = now(), updated_at = now() WHERE id = $1", id)
+					return nil
+				}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		_ = json.NewEncoder(res).Encode(map[string]any{"suggestedWindow": map[string]any{"start": start, "end": start.Add(time.Hour)}})
+	})
+	w.run(t)
+	c := w.create(t, map[string]any{"names": []string{"www.example.net"}})
+	issued := w.until(t, c.ID, func(c row) bool { return c.LastRenewedAt != nil })
+	w.mu.Lock()
+	start, moved, id = start.Add(100*time.Hour), true, c.ID
+	w.mu.Unlock()
+	w.Do(t, "admin", "POST", "/certificates/renew-due", nil).Want(t, 200)
+	w.until(t, c.ID, func(c row) bool { return c.Fingerprint != issued.Fingerprint })
+}
+
+// An operator asks for a renewal while an order is about to fail: another order follows at once.
+func TestRenewalIsNotLostToAFailure(t *testing.T) {
+	w := newWorld(t, nil)
+	begun, answer := make(chan struct{}), make(chan struct{})
+	var first atomic.Bool
+	first.Store(true)
+	w.orders(func(res http.ResponseWriter, req *http.Request, next http.Handler) {
+		if !first.Swap(false) {
+			next.ServeHTTP(res, req)
+			return
+		}
+		close(begun)
+		<-answer
+		res.Header().Set("Content-Type", "application/problem+json")
+		res.WriteHeader(http.StatusForbidden)
+		fmt.Fprint(res, `{"type":"urn:ietf:params:acme:error:rejectedIdentifier","detail":"not now"}`)
+	})
+	w.run(t)
+	c := w.create(t, map[string]any{"names": []string{"www.example.net"}})
+	<-begun
+	w.Do(t, "admin", "POST", "/certificates/"+c.ID+"/renew", nil).Want(t, 200)
+	close(answer)
+	if got := w.until(t, c.ID, func(c row) bool { return c.Status == "valid" || c.NextAttemptAt != nil }); got.Status != "valid" {
+		t.Errorf("%+v", got)
+	}
+}
+
+// Only the authority that issued a certificate is told which one a new order replaces.
+func TestReplacesIsForWhoIssued(t *testing.T) {
+	w := newWorld(t, nil)
+	start := time.Now().Add(48 * time.Hour).UTC().Truncate(time.Second)
+	w.ca.change = func(directory map[string]any) { directory["renewalInfo"] = "https://" + caListen + "/renewal" }
+	w.renewal(&start, make(chan string, 100))
+	replaced := make(chan bool, 10)
+	w.orders(func(res http.ResponseWriter, req *http.Request, next http.Handler) {
+		b, err := io.ReadAll(req.Body)
+		var signed struct{ Payload string }
+		if err == nil {
+			err = json.Unmarshal(b, &signed)
+		}
+		payload, err2 := base64.RawURLEncoding.DecodeString(signed.Payload)
+		if err := errors.Join(err, err2); err != nil {
+			t.Error(err)
+		}
+		replaced <- strings.Contains(string(payload), `"replaces"`)
+		req.Body = io.NopCloser(bytes.NewReader(b))
+		next.ServeHTTP(res, req)
+	})
+	// Another directory of the same authority.
+	next, _ := w.ca.before.Handler(&http.Request{Method: http.MethodGet, URL: &url.URL{Path: "/"}})
+	w.ca.before.HandleFunc("GET /production", func(res http.ResponseWriter, req *http.Request) {
+		req.URL.Path = "/dir"
+		next.ServeHTTP(res, req)
+	})
+	w.run(t)
+	c := w.create(t, map[string]any{"names": []string{"www.example.net"}})
+	was := w.until(t, c.ID, func(c row) bool { return c.LastRenewedAt != nil })
+	if <-replaced {
+		t.Error("the first order replaces something")
+	}
+	for _, x := range []struct {
+		directory string
+		replaces  bool
+	}{{w.ca.directory, true}, {"https://" + caListen + "/production", false}, {"https://" + caListen + "/production", true}} {
+		w.mu.Lock()
+		w.acme.DirectoryURL = value.Must[value.URL](x.directory)
+		w.mu.Unlock()
+		w.Do(t, "admin", "POST", "/certificates/"+c.ID+"/renew", nil).Want(t, 200)
+		was = w.until(t, c.ID, func(c row) bool { return c.Fingerprint != was.Fingerprint && c.LastRenewedAt.After(*was.LastRenewedAt) })
+		if got := <-replaced; got != x.replaces {
+			t.Errorf("%s: replaces is sent: %v", x.directory, got)
+		}
+	}
 }
 
 // A service of the operator's own sets the records.

@@ -75,6 +75,7 @@ type Certificate struct {
 	NotBefore         *time.Time       `json:"not_before" readOnly:"true" doc:"Since when it is valid."`
 	ExpiresAt         *time.Time       `json:"expires_at" readOnly:"true" doc:"Until when it is valid."`
 	Issuer            string           `json:"issuer" readOnly:"true" doc:"Who issued it."`
+	DirectoryURL      string           `json:"directory_url" readOnly:"true" doc:"ACME directory of the certificate authority that issued it; empty for one that came another way."`
 	FingerprintSHA256 string           `json:"fingerprint_sha256" readOnly:"true" doc:"SHA-256 of the certificate, in hex."`
 	Status            string           `json:"status" readOnly:"true" enum:"pending,valid,expiring,expired,error" doc:"Where it stands: pending and error have not been issued yet, and show one that the gateway signed; expiring has less than 14 days left. One that could not be renewed is valid as long as it is, and last_error says why."`
 	LastRenewedAt     *time.Time       `json:"last_renewed_at" readOnly:"true" doc:"When the proxy was last seen to show a new one, by a TLS handshake."`
@@ -131,6 +132,11 @@ func (c *Certificate) shows(certs chain, key crypto.Signer) error {
 	c.CertificatePEM, c.PrivateKeyPEM = certs.text(), secret.New(text)
 	c.NotBefore, c.ExpiresAt, c.Issuer, c.FingerprintSHA256 = &notBefore, &expires, printable(issuer(leaf)), fingerprint(leaf)
 	return nil
+}
+
+// mayBeFrom tells whether the certificate authority at a directory may have issued it. Of older ones that is not known.
+func (c *Certificate) mayBeFrom(directory string) bool {
+	return c.DirectoryURL == "" || c.DirectoryURL == directory
 }
 
 // sameOrder tells whether the same would be ordered in the same way.

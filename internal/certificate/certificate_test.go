@@ -371,7 +371,7 @@ func TestOtherMasterKey(t *testing.T) {
 	}
 	h.run(t)
 	lost := h.until(t, up.ID, func(c row) bool { return c.Status == "error" })
-	if !strings.Contains(lost.LastError, "upload the certificate and its key again") {
+	if !strings.Contains(lost.LastError, "Upload the certificate and its key again") {
 		t.Errorf("%+v", lost)
 	}
 	h.until(t, self.ID, func(c row) bool { return c.Fingerprint != self.Fingerprint && c.Status == "valid" })

@@ -75,7 +75,7 @@ func (r *Room) preflight(ctx context.Context, order *Certificate) Findings {
 	var identities []string
 	var client *lego.Client
 	err := r.safely(func() (err error) {
-		client, err = r.login(ctx)
+		client, err = r.login(ctx, r.directory())
 		return err
 	})
 	switch {

@@ -128,7 +128,7 @@ func (r *Room) pass(ctx context.Context) error {
 }
 
 // tellStatus writes down how those stand that the clock, or another master key, has changed. Nothing that is shown depends
-// on it.
+// on it. A row that was stored since it was read is left alone: it says something newer.
 func (r *Room) tellStatus(ctx context.Context, rows []Certificate, pairs []Pair) error {
 	shown := ids(pairs)
 	now := r.Clock.Now()
@@ -138,12 +138,12 @@ func (r *Room) tellStatus(ctx context.Context, rows []Certificate, pairs []Pair)
 			lost := row.Source == sourceUploaded && row.Status == statusError
 			switch {
 			case row.Source == sourceUploaded && !lost && !shown[row.ID]:
-				tx.Queue("UPDATE certificate_certificates SET status = 'error', error_kind = 'other', last_error = $2 WHERE id = $1", row.ID,
-					"the key cannot be opened with this gateway's master key: upload the certificate and its key again")
+				tx.Queue("UPDATE certificate_certificates SET status = 'error', error_kind = 'other', last_error = $3 WHERE id = $1 AND updated_at = $2", row.ID, row.UpdatedAt,
+					"The key cannot be opened with this gateway's master key. Upload the certificate and its key again.")
 			case lost && shown[row.ID]:
-				tx.Queue("UPDATE certificate_certificates SET status = $2, error_kind = '', last_error = '' WHERE id = $1", row.ID, stands(*row.ExpiresAt, now))
+				tx.Queue("UPDATE certificate_certificates SET status = $3, error_kind = '', last_error = '' WHERE id = $1 AND updated_at = $2", row.ID, row.UpdatedAt, stands(*row.ExpiresAt, now))
 			case row.issued() && row.ExpiresAt != nil && stands(*row.ExpiresAt, now) != row.Status:
-				tx.Queue("UPDATE certificate_certificates SET status = $3 WHERE id = $1 AND status = $2", row.ID, row.Status, stands(*row.ExpiresAt, now))
+				tx.Queue("UPDATE certificate_certificates SET status = $3 WHERE id = $1 AND updated_at = $2", row.ID, row.UpdatedAt, stands(*row.ExpiresAt, now))
 			}
 		}
 		return nil
@@ -219,9 +219,9 @@ func (r *Room) update(ctx context.Context, tx *db.Tx, id uuid.UUID, action strin
 	}
 	c.UpdatedAt = r.Clock.Now()
 	tx.Queue(`UPDATE certificate_certificates SET certificate_pem = $2, private_key_pem = $3, not_before = $4, expires_at = $5, issuer = $6, fingerprint_sha256 = $7,
-			status = $8, last_renewed_at = $9, last_error = $10, error_kind = $11, attempts = $12, next_attempt_at = $13, renew_at = $14, updated_at = $15
+			status = $8, last_renewed_at = $9, last_error = $10, error_kind = $11, attempts = $12, next_attempt_at = $13, renew_at = $14, updated_at = $15, directory_url = $16
 		WHERE id = $1`, id, c.CertificatePEM, key, c.NotBefore, c.ExpiresAt, c.Issuer, c.FingerprintSHA256,
-		c.Status, c.LastRenewedAt, c.LastError, c.ErrorKind, c.Attempts, c.NextAttemptAt, c.RenewAt, c.UpdatedAt)
+		c.Status, c.LastRenewedAt, c.LastError, c.ErrorKind, c.Attempts, c.NextAttemptAt, c.RenewAt, c.UpdatedAt, c.DirectoryURL)
 	details := map[string]any{"id": id, "status": c.Status, "fingerprint_sha256": c.FingerprintSHA256}
 	if c.LastError != "" {
 		details["error_kind"], details["last_error"] = c.ErrorKind, c.LastError
@@ -314,7 +314,7 @@ func (r *Room) renew(ctx context.Context, id uuid.UUID) {
 		if err := c.shows(got.chain, got.key); err != nil {
 			return err
 		}
-		c.Status, c.RenewAt = stands(*c.ExpiresAt, r.Clock.Now()), &got.renewAt
+		c.Status, c.RenewAt, c.DirectoryURL = stands(*c.ExpiresAt, r.Clock.Now()), &got.renewAt, got.directory
 		c.LastError, c.ErrorKind, c.Attempts, c.NextAttemptAt = "", "", 0, nil
 		stored = c
 		return nil
@@ -327,11 +327,12 @@ func (r *Room) renew(ctx context.Context, id uuid.UUID) {
 	}
 }
 
-// fail writes down why an order failed. What is shown stays.
+// fail writes down why an order failed. What is shown stays. A row that was stored while the order ran is due as it says: whoever
+// stored it waits for an order that begins after that.
 func (r *Room) fail(ctx context.Context, row *Certificate, f *failure) {
 	r.Log.Warn("a certificate could not be ordered", "certificate", row.Label(), "kind", f.kind, "err", f.sentence)
 	err := r.store(ctx, row.ID, "certificate.failed", nil, func(c *Certificate) error {
-		if !c.sameOrder(row) {
+		if !c.UpdatedAt.Equal(row.UpdatedAt) {
 			return errOutdated
 		}
 		c.Attempts++
@@ -354,11 +355,12 @@ func (r *Room) askWhen(ctx context.Context, asked map[uuid.UUID]time.Time) error
 	if err != nil {
 		return err
 	}
-	rows = slices.DeleteFunc(rows, func(c Certificate) bool { return r.Clock.Now().Before(asked[c.ID]) })
+	directory := r.directory()
+	rows = slices.DeleteFunc(rows, func(c Certificate) bool { return r.Clock.Now().Before(asked[c.ID]) || !c.mayBeFrom(directory) })
 	if len(rows) == 0 || !r.deps.ACME().Enabled {
 		return nil
 	}
-	client, err := r.login(ctx)
+	client, err := r.login(ctx, directory)
 	if err != nil {
 		return err
 	}
@@ -374,13 +376,14 @@ func (r *Room) askWhen(ctx context.Context, asked map[uuid.UUID]time.Time) error
 		}
 		asked[row.ID] = r.Clock.Now().Add(askAgain)
 		if err != nil {
-			continue // another authority may have issued it; it is renewed at its time
+			continue // it is renewed at its time
 		}
 		asked[row.ID] = r.Clock.Now().Add(max(info.RetryAfter, time.Hour))
 		if window := info.SuggestedWindow; row.RenewAt == nil || row.RenewAt.Before(window.Start) || row.RenewAt.After(window.End) {
 			at := r.due(ctx, client, certs.leaf())
 			err = r.DB.Write(ctx, func(tx *db.Tx) error {
-				tx.Queue("UPDATE certificate_certificates SET renew_at = $3 WHERE id = $1 AND fingerprint_sha256 = $2", row.ID, row.FingerprintSHA256, at)
+				// Not over what was stored since: somebody may have asked for a renewal now.
+				tx.Queue("UPDATE certificate_certificates SET renew_at = $3 WHERE id = $1 AND updated_at = $2", row.ID, row.UpdatedAt, at)
 				return nil
 			})
 		}

@@ -278,7 +278,7 @@ func TestAddressThatIsNotThere(t *testing.T) {
 	if a.Header.Get("Gateway-Apply") != "forward-proxy=degraded" {
 		t.Fatal(a.Header.Get("Gateway-Apply"))
 	}
-	if s := b.Engine.Statuses()[0]; !strings.Contains(s.LastError, "squid does not listen on 192.0.2.77:8080: the gateway does not have this address") {
+	if s := b.Engine.Statuses()[0]; !strings.Contains(s.LastError, "Squid does not listen on 192.0.2.77:8080: the gateway does not have this address") {
 		t.Error(s.LastError)
 	}
 }

@@ -67,12 +67,12 @@ func launchDaemon(ctx context.Context, spec host.UnitSpec, root string, env []st
 	return d, nil
 }
 
-// exitReason says why a process ended, in its own last words.
+// exitReason says why a process ended, in its own last words: the last line alone often does not say what it was about.
 func exitReason(err error, said *child.Tail) error {
 	if err == nil {
 		err = errors.New("ended by itself")
 	}
-	if words := said.LastWords(); words != "" {
+	if words := said.LastLines(); words != "" {
 		return fmt.Errorf("%w: %s", err, words)
 	}
 	return err

@@ -14,14 +14,16 @@ import (
 	"syscall"
 	"time"
 
+	"edge.internal/gateway/internal/kit/bus"
 	"edge.internal/gateway/internal/kit/db/private"
 	"edge.internal/gateway/internal/kit/host"
 )
 
 // supervisor runs the units of a lab. It is the far side of host.Supervisor.
 type supervisor struct {
-	plan  plan
-	units []*unit // in the order in which they start
+	plan    plan
+	units   []*unit // in the order in which they start
+	changes bus.Topic[host.Unit]
 }
 
 var _ host.Supervised = (*supervisor)(nil)
@@ -55,6 +57,7 @@ func newSupervisor(p plan) *supervisor {
 }
 
 func (s *supervisor) add(u *unit) *unit {
+	u.changed = func() { s.changes.Publish(u.name) }
 	s.units = append(s.units, u)
 	return u
 }
@@ -215,6 +218,23 @@ func (s *supervisor) States(context.Context) ([]host.UnitState, error) {
 		states = append(states, u.now())
 	}
 	return states, nil
+}
+
+// Watch hears of every start, end and failure.
+func (s *supervisor) Watch(ctx context.Context, told func(host.Unit)) error {
+	reader := s.changes.Subscribe()
+	defer reader.Close()
+	for _, u := range s.units {
+		told(u.name)
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case u := <-reader.C:
+			told(u)
+		}
+	}
 }
 
 func (s *supervisor) Start(ctx context.Context, name host.Unit) error {

@@ -25,6 +25,8 @@ type unit struct {
 	able   func() error                               // why it cannot run here, if it cannot
 	launch func(ctx context.Context) (running, error) // starts it and returns when it serves
 	keep   bool                                       // start it again when it dies
+	// changed hears that the state is another one. It must not wait.
+	changed func()
 
 	turn chan struct{} // held by the verb under way
 
@@ -36,11 +38,12 @@ type unit struct {
 
 func newUnit(name host.Unit, launch func(ctx context.Context) (running, error)) *unit {
 	return &unit{
-		name:   name,
-		able:   func() error { return nil },
-		launch: launch,
-		turn:   make(chan struct{}, 1),
-		state:  host.UnitState{Unit: name, Installed: true, Active: "inactive", Since: time.Now()},
+		name:    name,
+		able:    func() error { return nil },
+		launch:  launch,
+		changed: func() {},
+		turn:    make(chan struct{}, 1),
+		state:   host.UnitState{Unit: name, Installed: true, Active: "inactive", Since: time.Now()},
 	}
 }
 
@@ -81,6 +84,7 @@ func (u *unit) setLocked(run running, active, detail string) {
 	if run != nil {
 		u.state.PID = run.PID()
 	}
+	u.changed()
 }
 
 func (u *unit) current() running {

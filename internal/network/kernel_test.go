@@ -373,7 +373,7 @@ func TestOneBadThingDoesNotStopTheRest(t *testing.T) {
 		t.Fatal(a.Header)
 	}
 	has(t, ip(t, "addr", "show", "p0"), "10.6.0.1/24")
-	has(t, g.Engine.Statuses()[0].LastError, "the link away0 is not there", "10.61.0.0/16 by nowhere0: the link nowhere0 is not there",
+	has(t, g.Engine.Statuses()[0].LastError, "The link away0 is not there", "10.61.0.0/16 by nowhere0: the link nowhere0 is not there",
 		"10.60.0.0/16 via 192.0.2.77: the router 192.0.2.77 is in no network", "!last known good")
 	// The cause goes away by itself, and so does the complaint.
 	cable(t, "away0", "away1")

@@ -336,7 +336,7 @@ func TestRefusedByTheKernel(t *testing.T) {
 		t.Fatal(a.Header)
 	}
 	s := b.Engine.Statuses()[0]
-	want := "could not create the link br0 (bridge): this kernel knows no links of kind bridge; could not bind 10.0.0.1/24 on eth0: operation not permitted"
+	want := "Could not create the link br0 (bridge): this kernel knows no links of kind bridge. Could not bind 10.0.0.1/24 on eth0: operation not permitted."
 	if s.LastError != want {
 		t.Fatalf("%s", s.LastError)
 	}

@@ -58,6 +58,10 @@ func (r *Room) verify(ctx context.Context, c *Config, _ []host.File) error {
 		return err
 	}
 	reread := r.reread.Swap(false)
+	process, err := r.Host.ProxyProcess(ctx)
+	if err != nil {
+		return err
+	}
 	info, err := r.Host.ProxyAsk(ctx, ask("show", "info"))
 	if err != nil {
 		return fmt.Errorf("haproxy does not answer: %w", err)
@@ -72,7 +76,7 @@ func (r *Room) verify(ctx context.Context, c *Config, _ []host.File) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.shape = &m.shape
+	r.worker, r.shape = process.PID, &m.shape
 	return nil
 }
 

@@ -57,6 +57,10 @@ type shape struct {
 	strips []int
 }
 
+func (s *shape) equal(x *shape) bool {
+	return slices.Equal(s.slots, x.slots) && slices.Equal(s.periods, x.periods) && slices.Equal(s.strips, x.strips)
+}
+
 // slot is one header operation. Of those that add, a domain may have several for one name.
 type slot struct {
 	operation string
@@ -217,7 +221,7 @@ func siteOf(d *Domain, headers []Header, rules []Rule) site {
 	canonical, other := d.canonical()
 	s.hosts = []entry{{conf.Value(canonical), whole}}
 	if !other.IsZero() {
-		s.hosts = append(s.hosts, entry{conf.Value(other), []conf.Arg{flags(conf.Word("w"), d.plainFlag(), d.hstsFlag()), conf.ID(d.ID), conf.Word(""), conf.Value(canonical), d.hsts()}})
+		s.hosts = append(s.hosts, entry{conf.Value(other), []conf.Arg{flags(conf.Word("w"), d.plainFlag(), d.noH3Flag(), d.hstsFlag()), conf.ID(d.ID), conf.Word(""), conf.Value(canonical), d.hsts()}})
 	}
 	return s
 }
@@ -275,7 +279,7 @@ func (m *model) add(s site) {
 // fieldsOf is what HAProxy knows about a site; see render.go for how each field is used.
 func fieldsOf(d *Domain, headers, routes bool) []conf.Arg {
 	all := flags(d.plainFlag(),
-		when(d.DisableH3, conf.Word("n")), when(d.Maintenance, conf.Word("m")), when(routes, conf.Word("r")), when(headers, conf.Word("h")),
+		d.noH3Flag(), when(d.Maintenance, conf.Word("m")), when(routes, conf.Word("r")), when(headers, conf.Word("h")),
 		d.hstsFlag(), when(d.RateLimitEnabled, conf.Word("l")), when(d.MaxBodySizeBytes > 0, conf.Word("b")))
 	requests, period, body := conf.Word(""), conf.Word(""), conf.Word("")
 	if d.RateLimitEnabled {
@@ -304,6 +308,9 @@ func flags(letters ...conf.Arg) conf.Arg {
 
 // plainFlag says that the site is served without TLS, too.
 func (d *Domain) plainFlag() conf.Arg { return when(!d.HTTPToHTTPS, conf.Word("p")) }
+
+// noH3Flag says that no answer for the site offers HTTP/3.
+func (d *Domain) noH3Flag() conf.Arg { return when(d.DisableH3, conf.Word("n")) }
 
 func (d *Domain) hstsFlag() conf.Arg { return when(d.HSTSEnabled, conf.Word("s")) }
 

@@ -56,8 +56,9 @@ type Room struct {
 	mu        sync.Mutex
 	capable   Features
 	capableAt time.Time
-	// shape is that of the HAProxy that runs; nil when it is not known.
-	shape *shape
+	// worker and shape are those of the HAProxy that was last verified; shape is nil when it is not known.
+	worker int
+	shape  *shape
 }
 
 // New builds the room.

@@ -3,6 +3,7 @@ package proxy_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -257,4 +258,38 @@ func TestPX16SocketGone(t *testing.T) {
 	}
 	b.Get(t, "/proxy/stats/history").Want(t, 200)
 	b.Get(t, "/proxy/status").Want(t, 200)
+}
+
+// A backend that has no server to send a request to is down, whatever HAProxy calls it.
+func TestStatisticsOfBackends(t *testing.T) {
+	b := bench(t)
+	b.Machine.SetUnit(host.UnitState{Unit: host.HAProxy, Installed: true, Active: "active"})
+	rows := []struct{ backend, server, says, want string }{
+		{"1", "BACKEND", "UP", "DOWN"},
+		{"2", "web", "MAINT", "MAINT"}, {"2", "BACKEND", "UP", "DOWN"},
+		{"3", "web", "UP", "UP"}, {"3", "BACKEND", "UP", "UP"},
+		{"4", "web", "no check", "NO CHECK"}, {"4", "BACKEND", "UP", "UP"},
+		{"5", "web", "DOWN", "DOWN"}, {"5", "app", "UP", "UP"}, {"5", "BACKEND", "UP", "DEGRADED"},
+		{"6", "web", "DOWN", "DOWN"}, {"6", "BACKEND", "DOWN", "DOWN"},
+	}
+	b.Machine.AnswerProxy(func(host.ProxyQuestion) (string, error) {
+		table := "# pxname,svname,status,\n"
+		for _, x := range rows {
+			table += fmt.Sprintf("gateway_backend_%s,%s,%s,\n", x.backend, x.server, x.says)
+		}
+		return table, nil
+	})
+	var stats struct {
+		Backends []struct{ Server, Status string }
+		Error    string
+	}
+	b.Get(t, "/proxy/stats").Want(t, 200).Into(t, &stats)
+	if len(stats.Backends) != len(rows) {
+		t.Fatalf("%+v", stats)
+	}
+	for i, x := range rows {
+		if got := stats.Backends[i]; got.Status != x.want {
+			t.Errorf("%s of backend %s: %s instead of %s", x.server, x.backend, got.Status, x.want)
+		}
+	}
 }

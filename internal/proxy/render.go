@@ -196,6 +196,8 @@ func renderFind(w *conf.Writer) {
 	w.Line("http-request", conf.Word("set-var(txn.flags) var(txn.site),field(1,|)"))
 	w.Line("http-request", conf.Word("set-var(txn.id) var(txn.site),field(2,|)"))
 	w.Line("http-request", conf.Word("set-var(txn.backend) var(txn.site),field(3,|)"))
+	// A server may offer HTTP/3, too.
+	w.Line("http-after-response", conf.Word("del-header Alt-Svc if { var(txn.flags) -m sub n }"))
 }
 
 // renderForwarded tells the servers who asks. What a client says about that is not believed, in any spelling.
@@ -213,7 +215,8 @@ func renderSite(w *conf.Writer, m *model) {
 	w.Line("http-request", conf.Word("set-var(txn.headers) var(txn.id),map_str(maps/headers.map) if { var(txn.flags) -m sub h }"))
 	w.Line("http-request", conf.Word(`return status 503 content-type "text/html; charset=utf-8" file pages/maintenance.html hdr Retry-After 300 hdr Cache-Control no-store if { var(txn.flags) -m sub m } or { str(maintenance),map_str(maps/switches.map) -m found } !{ var(txn.flags) -m sub g }`))
 	if len(m.periods) > 0 {
-		w.Line("http-request", conf.Word("set-var(txn.client) src,concat(/,txn.id),xxh64 if { var(txn.flags) -m sub l }"))
+		// A client of IPv6 has a whole network of addresses.
+		w.Line("http-request", conf.Word("set-var(txn.client) src,ipmask(32,64),concat(/,txn.id),xxh64 if { var(txn.flags) -m sub l }"))
 		w.Line("http-request", conf.Word("set-var(txn.most) var(txn.site),field(6,|) if { var(txn.flags) -m sub l }"))
 	}
 	for _, period := range m.periods {

@@ -2,12 +2,14 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -40,25 +42,65 @@ type command struct {
 	host.ProxyQuestion
 	// done is a part of the answer; it is empty where HAProxy says nothing.
 	done string
+	// until, where it is set, judges the answer instead: the question is repeated until the answer is right.
+	until func(answer string) bool
 }
 
-func tell(done string, words ...string) command { return command{ask(words...), done} }
+func tell(done string, words ...string) command {
+	return command{ProxyQuestion: ask(words...), done: done}
+}
 
-// tell has HAProxy do things while it runs.
+const (
+	// moveWithin is how long HAProxy may take to let go of a server's former address before a reload is the safer way.
+	moveWithin = 500 * time.Millisecond
+	// lookAgain is the pause between two looks.
+	lookAgain = 5 * time.Millisecond
+)
+
+// tell has HAProxy do things while it runs. They count only when they were told to the worker that was last verified, and
+// when that worker still serves: one whose master is gone answers as well, but ends in the next moment.
 func (r *Room) tell(ctx context.Context, commands []command) error {
+	if len(commands) == 0 {
+		return nil
+	}
+	r.mu.Lock()
+	worker := r.worker
+	r.mu.Unlock()
 	for _, c := range commands {
-		answers, err := r.Host.ProxyAsk(ctx, c.ProxyQuestion)
-		if err != nil {
+		if err := r.tellOne(ctx, c); err != nil {
 			return err
 		}
-		if c.done == "" && answers[0] != "" || !strings.Contains(answers[0], c.done) {
+	}
+	process, err := r.Host.ProxyProcess(ctx)
+	if err != nil {
+		return err
+	}
+	if process.PID != worker {
+		return fmt.Errorf("haproxy was replaced: its worker is %d instead of %d", process.PID, worker)
+	}
+	r.changes.Add(1)
+	return nil
+}
+
+func (r *Room) tellOne(ctx context.Context, c command) error {
+	within, cancel := context.WithTimeout(ctx, moveWithin)
+	defer cancel()
+	for {
+		answers, err := r.Host.ProxyAsk(ctx, c.ProxyQuestion)
+		switch {
+		case err != nil:
+			return err
+		case c.until == nil && c.done == "" && answers[0] != "", !strings.Contains(answers[0], c.done):
 			return fmt.Errorf("haproxy does not %s: %s", strings.Join(c.Words[:2], " "), answers[0])
+		case c.until == nil, c.until(answers[0]):
+			return nil
+		}
+		select {
+		case <-within.Done():
+			return fmt.Errorf("haproxy has not finished after %s: %s", moveWithin, answers[0])
+		case <-time.After(lookAgain):
 		}
 	}
-	if len(commands) > 0 {
-		r.changes.Add(1)
-	}
-	return nil
 }
 
 // can says whether HAProxy can go from one configuration to the other while it runs. A header that nobody has any more is
@@ -158,8 +200,8 @@ func certificateCommands(was, now []shown) (before, after []command, ok bool) {
 		case !there:
 			before = append(before, tell("New empty certificate store", "new", "ssl", "cert", certificateFile(x.Certificate).String()))
 			before = append(before, replaceCertificate(x.Certificate)...)
-			before = append(before, command{host.ProxyQuestion{Words: []string{"add", "ssl", "crt-list", certificateList},
-				Payload: certificateFile(x.Certificate).String() + " " + x.nameList()}, "Success!"})
+			before = append(before, command{ProxyQuestion: host.ProxyQuestion{Words: []string{"add", "ssl", "crt-list", certificateList},
+				Payload: certificateFile(x.Certificate).String() + " " + x.nameList()}, done: "Success!"})
 		case old.nameList() != x.nameList():
 			return nil, nil, false // in between it would be shown for neither
 		case string(old.PEM) != string(x.PEM):
@@ -177,7 +219,7 @@ func certificateCommands(was, now []shown) (before, after []command, ok bool) {
 func replaceCertificate(x Certificate) []command {
 	file := certificateFile(x).String()
 	return []command{
-		{host.ProxyQuestion{Words: []string{"set", "ssl", "cert", file}, Payload: pemPayload(x.PEM)}, "Transaction"},
+		{ProxyQuestion: host.ProxyQuestion{Words: []string{"set", "ssl", "cert", file}, Payload: pemPayload(x.PEM)}, done: "Transaction"},
 		tell("Success!", "commit", "ssl", "cert", file),
 	}
 }
@@ -279,7 +321,7 @@ func (p *pool) changeServer(was, now *Server) (list []command, ok bool) {
 		return nil, false
 	}
 	if moved {
-		list = append(list, tell("changed", "set", "server", key, "addr", now.Address.String(), "port", strconv.Itoa(now.Port)))
+		list = append(list, tell("changed", "set", "server", key, "addr", now.Address.String(), "port", strconv.Itoa(now.Port)), p.moved(now))
 	}
 	if was.Weight != now.Weight {
 		list = append(list, tell("", "set", "server", key, "weight", strconv.Itoa(now.Weight)))
@@ -294,6 +336,30 @@ func (p *pool) changeServer(was, now *Server) (list []command, ok bool) {
 	return list, true
 }
 
+// Columns of "show servers conn".
+const (
+	connServer  = 0
+	connAddress = 2
+	connPort    = 3
+	connUsed    = 6
+	connIdle    = 12
+	connColumns = 13
+)
+
+// moved asks until a server is at its new address and no connection to the former one is left. HAProxy answers before it has
+// moved the server (from 2.9 on), and a connection that was in use at that moment is used again for later requests.
+func (p *pool) moved(s *Server) command {
+	key := serverKey(p.ID, s)
+	return command{ProxyQuestion: ask("show", "servers", "conn", backendName(p.ID).String()), until: func(answer string) bool {
+		for line := range strings.Lines(answer) {
+			if f := strings.Fields(line); len(f) >= connColumns && f[connServer] == key {
+				return s.at(f[connAddress], f[connPort]) == nil && f[connUsed] == "0" && f[connIdle] == "0"
+			}
+		}
+		return false
+	}}
+}
+
 // is complains when a line of "show servers state" does not show the server.
 func (s *Server) is(f []string) error {
 	admin, err := strconv.Atoi(f[stateAdmin])
@@ -302,21 +368,28 @@ func (s *Server) is(f []string) error {
 		return fmt.Errorf("its state is %q", f[stateAdmin])
 	case f[stateWeight] != strconv.Itoa(s.Weight):
 		return fmt.Errorf("it has the weight %s instead of %d", f[stateWeight], s.Weight)
-	case f[statePort] != strconv.Itoa(s.Port):
-		return fmt.Errorf("it has the port %s instead of %d", f[statePort], s.Port)
 	case (admin&maintenanceBit != 0) == s.Active:
 		return fmt.Errorf("it should be in maintenance: %v", !s.Active)
 	}
+	return s.at(f[stateAddress], f[statePort])
+}
+
+// at complains when a server that HAProxy has is not where it should be.
+func (s *Server) at(address, port string) error {
+	if port != strconv.Itoa(s.Port) {
+		return fmt.Errorf("it has the port %s instead of %d", port, s.Port)
+	}
 	// Compared as addresses, for there is more than one way to write some.
 	if a, ok := s.ip(); ok {
-		if has, err := netip.ParseAddr(f[stateAddress]); err != nil || has != a {
-			return fmt.Errorf("it has the address %s instead of %s", f[stateAddress], a)
+		if has, err := netip.ParseAddr(address); err != nil || has != a {
+			return fmt.Errorf("it has the address %s instead of %s", address, a)
 		}
 	}
 	return nil
 }
 
-// plan finds what to tell HAProxy for a change of one row.
+// plan finds what to tell HAProxy for a change of one row. What it finds holds for the shape that it was planned on: the number
+// of a header's field, the tables of the rate limits and the lengths that are stripped are others after a reload.
 func (r *Room) plan(ctx context.Context, tx *db.Tx, rows []apply.Row) (apply.Step, error) {
 	r.mu.Lock()
 	x := r.shape
@@ -328,7 +401,15 @@ func (r *Room) plan(ctx context.Context, tx *db.Tx, rows []apply.Row) (apply.Ste
 	if err != nil || !ok {
 		return nil, err
 	}
-	return func(ctx context.Context) error { return r.tell(ctx, commands) }, nil
+	return func(ctx context.Context) error {
+		r.mu.Lock()
+		now := r.shape
+		r.mu.Unlock()
+		if now == nil || !now.equal(x) {
+			return errors.New("haproxy was reloaded with another shape since this was planned")
+		}
+		return r.tell(ctx, commands)
+	}, nil
 }
 
 func (r *Room) planRow(ctx context.Context, tx *db.Tx, x *shape, row apply.Row) ([]command, bool, error) {

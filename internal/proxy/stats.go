@@ -25,7 +25,7 @@ type BackendStats struct {
 	Name              string `json:"name" doc:"The backend as the proxy calls it: gateway_backend_ and its id."`
 	BackendID         string `json:"backend_id" doc:"Id of the backend."`
 	Server            string `json:"server" doc:"Name of the server as the proxy has it; BACKEND for the backend as a whole."`
-	Status            string `json:"status" enum:"UP,DOWN,DEGRADED,MAINT,DRAIN,NO CHECK" doc:"How it is. A backend of which some servers are down is DEGRADED."`
+	Status            string `json:"status" enum:"UP,DOWN,DEGRADED,MAINT,DRAIN,NO CHECK" doc:"How it is. A backend is DEGRADED when some of its servers are down, and DOWN when none of them can be used."`
 	CheckStatus       string `json:"check_status" doc:"What the last health check found, such as L4CON; empty where nothing is checked."`
 	CheckDetail       string `json:"check_detail" doc:"The same in words."`
 	Sessions          int64  `json:"sessions" doc:"Sessions now."`
@@ -136,7 +136,7 @@ func (r *Room) stats(ctx context.Context) (Stats, error) {
 	if err != nil {
 		return s, fmt.Errorf("reading what haproxy said: %w", err)
 	}
-	down := map[string]bool{}
+	down, usable := map[string]bool{}, map[string]bool{}
 	for _, x := range rows {
 		switch {
 		case x["svname"] == "FRONTEND" && (x["pxname"] == httpFrontend || x["pxname"] == httpsFrontend):
@@ -148,7 +148,12 @@ func (r *Room) stats(ctx context.Context) (Stats, error) {
 		case strings.HasPrefix(x["pxname"], backendPrefix):
 			b := x.backend()
 			down[b.Name] = down[b.Name] || b.Server != "BACKEND" && b.Status == "DOWN"
-			if b.Server == "BACKEND" && b.Status == "UP" && down[b.Name] {
+			usable[b.Name] = usable[b.Name] || b.Server != "BACKEND" && (b.Status == "UP" || b.Status == "NO CHECK")
+			switch {
+			case b.Server != "BACKEND" || b.Status != "UP":
+			case !usable[b.Name]: // HAProxy calls one without servers up
+				b.Status = "DOWN"
+			case down[b.Name]:
 				b.Status = "DEGRADED"
 			}
 			s.Backends = append(s.Backends, b)

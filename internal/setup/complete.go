@@ -131,13 +131,13 @@ func (r *Room) complete(c *httpd.Call, in *Gateway) error {
 	}
 	return r.settle(c, in.AdminEmail.String(), func(s *State) {
 		in.Site.settle(s)
-		s.AdminEmail, s.AdminPasswordHash = in.AdminEmail, hash
+		s.Admin = Admin{Email: in.AdminEmail, Hash: hash}
 	})
 }
 
 // hash hashes the admin's password, unless somebody else was faster.
 func (r *Room) hash(c *httpd.Call, chosen password.Chosen) (password.Hash, error) {
-	turn, err := r.deps.Passwords.Turn(c, throttle.Source(c.Client()).String())
+	turn, err := r.deps.Passwords.Turn(c, password.Place{Lane: throttle.Address(c.Client()).Lane()})
 	if err != nil {
 		return "", err
 	}

@@ -150,7 +150,7 @@ func TestSU04NodeAndBadNames(t *testing.T) {
 	}
 	h.post(t, onTheBox, "/setup/complete-node", map[string]any{"fqdn": "node2.example.net", "acme_email": "ops@example.net", "acme_enabled": true, "ipv6_enabled": true}).Want(t, http.StatusOK)
 	s := h.store.View()
-	if !s.Completed || !s.IsClusterNode || !s.AdminEmail.IsZero() || s.AdminPasswordHash != "" || s.FQDN.String() != "node2.example.net" || !s.ACMEEnabled || !s.IPv6Enabled {
+	if !s.Completed || !s.IsClusterNode || !s.Admin.Email.IsZero() || s.Admin.Hash != "" || s.FQDN.String() != "node2.example.net" || !s.ACMEEnabled || !s.IPv6Enabled {
 		t.Errorf("state %+v", s)
 	}
 	if s.Retention != (Retention{AuditDays: 90, BackupKeep: 14}) {
@@ -304,8 +304,8 @@ func TestSetupWithoutDatabase(t *testing.T) {
 	t.Cleanup(d.Close)
 	h := start(t, kittest.NewOn(t, d))
 	h.post(t, onTheBox, "/setup/complete", gateway()).Want(t, http.StatusOK)
-	if email, hash := h.store.Admin(); email.String() != "admin@example.net" || hash == "" {
-		t.Errorf("admin %s", email)
+	if a := h.store.View().Admin; a.Email.String() != "admin@example.net" || a.Hash == "" {
+		t.Errorf("admin %s", a.Email)
 	}
 }
 
@@ -330,7 +330,7 @@ func TestNothingSecretIsTold(t *testing.T) {
 	for _, e := range entries {
 		told.WriteString(e.Actor + e.Subject + string(e.Details))
 	}
-	_, hash := h.store.Admin()
+	hash := h.store.View().Admin.Hash
 	for _, canary := range []string{plain, string(hash), token} {
 		if strings.Contains(told.String(), canary) {
 			t.Errorf("a secret was told: %s", told.String())

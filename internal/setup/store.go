@@ -7,9 +7,11 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/uuid"
 	"golang.org/x/sys/unix"
 
 	"edge.internal/gateway/internal/kit"
@@ -20,19 +22,39 @@ import (
 
 // State is what the setup has decided, and what must be known while the database is away.
 type State struct {
-	Completed         bool             `json:"completed"`
-	AdminEmail        value.Email      `json:"admin_email"`
-	AdminPasswordHash password.Hash    `json:"admin_password_hash"`
-	FQDN              value.DomainName `json:"fqdn"`
-	ACMEEmail         value.Email      `json:"acme_email"`
-	ACMEDirectoryURL  value.URL        `json:"acme_directory_url"`
-	ACMEEnabled       bool             `json:"acme_enabled"`
-	IsClusterNode     bool             `json:"is_cluster_node"`
-	PrimaryFQDN       value.DomainName `json:"primary_fqdn"`
-	IPv6Enabled       bool             `json:"ipv6_enabled"`
-	Maintenance       bool             `json:"maintenance"`
-	AutoUpdate        bool             `json:"auto_update"`
-	Retention         Retention        `json:"retention"`
+	Completed        bool             `json:"completed"`
+	Admin            Admin            `json:",embed"`
+	FQDN             value.DomainName `json:"fqdn"`
+	ACMEEmail        value.Email      `json:"acme_email"`
+	ACMEDirectoryURL value.URL        `json:"acme_directory_url"`
+	ACMEEnabled      bool             `json:"acme_enabled"`
+	IsClusterNode    bool             `json:"is_cluster_node"`
+	PrimaryFQDN      value.DomainName `json:"primary_fqdn"`
+	IPv6Enabled      bool             `json:"ipv6_enabled"`
+	Maintenance      bool             `json:"maintenance"`
+	AutoUpdate       bool             `json:"auto_update"`
+	Retention        Retention        `json:"retention"`
+}
+
+// Admin is the admin whom the setup made. While the database has no user with that address, or is away, the admin logs
+// in by what is kept here. The accounts decide about it.
+type Admin struct {
+	Email value.Email `json:"admin_email"`
+	// Hash is empty when the admin cannot log in by the store.
+	Hash password.Hash `json:"admin_password_hash"`
+	// UserID is the user of the database whom the admin has become.
+	UserID uuid.UUID `json:"admin_user_id,omitzero"`
+	// TOTP is the sealed secret of the authenticator app, and TOTPStep the newest code that was used.
+	TOTP     []byte `json:"admin_totp,omitempty"`
+	TOTPStep int64  `json:"admin_totp_step,omitzero"`
+	// RecoveryCodes are the hashes of those that are left.
+	RecoveryCodes [][]byte `json:"admin_recovery_codes,omitempty"`
+	Passkeys      int      `json:"admin_passkeys,omitzero"`
+	// SpentCodes and the reset are what happened while the database was away, until it knows.
+	SpentCodes [][]byte  `json:"admin_spent_codes,omitempty"`
+	ResetAt    time.Time `json:"admin_reset_at,omitzero"`
+	ResetFrom  string    `json:"admin_reset_from,omitzero"`
+	ResetKeeps bool      `json:"admin_reset_keeps,omitzero"`
 }
 
 // Retention says how long things are kept.
@@ -128,22 +150,4 @@ func (s *Store) refresh() error {
 	}
 	s.state, s.file = state, file
 	return nil
-}
-
-// Admin is the admin that the setup made. While the database has no user with that address, or is away, the admin logs
-// in with this password.
-func (s *Store) Admin() (email value.Email, hash password.Hash) {
-	state := s.View()
-	return state.AdminEmail, state.AdminPasswordHash
-}
-
-// ReplaceAdmin gives the admin another address and password, if the admin still has the address was. Without a hash the
-// admin cannot log in by the store.
-func (s *Store) ReplaceAdmin(was, email value.Email, hash password.Hash) error {
-	return s.Update(func(state *State) error {
-		if state.AdminEmail == was {
-			state.AdminEmail, state.AdminPasswordHash = email, hash
-		}
-		return nil
-	})
 }

@@ -3,9 +3,13 @@ package setup
 import (
 	"errors"
 	"os"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
+	"time"
+
+	"github.com/google/uuid"
 
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/value"
@@ -95,22 +99,27 @@ func TestDamagedStoreIsRefused(t *testing.T) {
 	}
 }
 
-func TestReplaceAdmin(t *testing.T) {
-	s := open(t, kit.Paths{Root: t.TempDir()})
-	a, b, c := value.Must[value.Email]("a@example.net"), value.Must[value.Email]("b@example.net"), value.Must[value.Email]("c@example.net")
-	if err := s.Update(func(s *State) error { s.AdminEmail, s.AdminPasswordHash = a, "one"; return nil }); err != nil {
+// What earlier versions have written is read, and nothing about the admin gets lost.
+func TestAdminIsKept(t *testing.T) {
+	paths := kit.Paths{Root: t.TempDir()}
+	s := open(t, paths)
+	if err := os.MkdirAll(paths.State(""), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.ReplaceAdmin(b, c, "two"); err != nil {
+	if err := os.WriteFile(paths.State("setup.json"), []byte(`{"completed": true, "admin_email": "a@example.net", "admin_password_hash": "one"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if email, hash := s.Admin(); email != a || hash != "one" {
-		t.Errorf("another admin was replaced: %s", email)
+	if a := s.View().Admin; a.Email.String() != "a@example.net" || a.Hash != "one" || a.UserID != uuid.Nil {
+		t.Errorf("admin %+v", a)
 	}
-	if err := s.ReplaceAdmin(a, b, "three"); err != nil {
+	want := Admin{
+		Email: value.Must[value.Email]("b@example.net"), Hash: "two", UserID: uuid.New(), TOTP: []byte{1, 2}, TOTPStep: 3, RecoveryCodes: [][]byte{{4}, {5}}, Passkeys: 6,
+		SpentCodes: [][]byte{{7}}, ResetAt: time.Date(2026, 1, 1, 0, 0, 0, 8000, time.UTC), ResetFrom: "192.0.2.1", ResetKeeps: true,
+	}
+	if err := s.Update(func(s *State) error { s.Admin = want; return nil }); err != nil {
 		t.Fatal(err)
 	}
-	if email, hash := s.Admin(); email != b || hash != "three" {
-		t.Errorf("admin %s", email)
+	if got := open(t, paths).View(); !got.Completed || !reflect.DeepEqual(got.Admin, want) {
+		t.Errorf("admin %+v", got.Admin)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/secret"
+	"edge.internal/gateway/internal/kit/throttle"
 )
 
 const tokenBytes = 16
@@ -73,7 +74,7 @@ func (r *Room) prove(from netip.Addr, given string) error {
 	if !needsToken(from) {
 		return nil
 	}
-	attempt, err := r.guesses.Begin("", from)
+	attempt, err := r.guesses.Begin("", throttle.Address(from))
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"edge.internal/gateway/internal/kit/actor"
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/httpd"
@@ -33,10 +34,16 @@ type Preview struct {
 
 func (r *Room) mountComponents() {
 	httpd.Handle(r.Router, http.MethodGet, "/system/components", httpd.Read.Offline(), doc("system.components", "Whether what is stored is what runs"),
-		func(*httpd.Call, struct{}) ([]apply.Status, error) { return r.Engine.Statuses(), nil })
+		func(c *httpd.Call, _ struct{}) ([]apply.Status, error) {
+			list := r.Engine.Statuses()
+			for i := range list {
+				list[i] = shown(c, list[i])
+			}
+			return list, nil
+		})
 	httpd.Stream(r.Router, "/system/components/live", httpd.Read.Offline(), doc("system.components.live", "Every component, and then each change"),
 		func(ctx context.Context, _ struct{}, send func(apply.Status) error) error {
-			return r.Engine.Follow(ctx, send)
+			return r.Engine.Follow(ctx, func(s apply.Status) error { return send(shown(ctx, s)) })
 		})
 	httpd.Handle(r.Router, http.MethodPost, "/system/render-configs", httpd.Write.Offline(), audited("system.render-configs", "Render and apply everything from the stored state"),
 		func(c *httpd.Call, _ struct{}) (Rendered, error) {
@@ -55,7 +62,9 @@ func (r *Room) mountComponents() {
 		func(c *httpd.Call, _ struct{}) (apply.Status, error) {
 			s := r.Engine.Refresh(c, apply.ReverseProxy, true)
 			resource.Applied(c, apply.Outcome{apply.ReverseProxy: s.State})
-			return s, r.record(c, "system.proxy-reload", string(apply.ReverseProxy), s)
+			about := s
+			about.Detail = "" // viewers read the audit log, too
+			return s, r.record(c, "system.proxy-reload", string(apply.ReverseProxy), about)
 		})
 	httpd.Handle(r.Router, http.MethodGet, "/system/config-preview", httpd.Read, doc("system.config-preview", "Render a component without writing anything"),
 		func(c *httpd.Call, in struct {
@@ -72,6 +81,14 @@ func (r *Room) mountComponents() {
 			}
 			return p, err
 		})
+}
+
+// shown is what whoever asks may see of a component's status: the words of daemons are for administrators.
+func shown(ctx context.Context, s apply.Status) apply.Status {
+	if actor.From(ctx).Role != actor.Admin {
+		s.Detail = ""
+	}
+	return s
 }
 
 func names[S ~string](list []S) []string {

@@ -3,7 +3,6 @@ package system
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"time"
 
@@ -51,6 +50,9 @@ var units = map[string]host.Unit{
 	"scheduler":     host.Scheduler,
 }
 
+// restartWithin bounds a restart.
+const restartWithin = time.Minute
+
 func (r *Room) mountServices() {
 	httpd.Handle(r.Router, http.MethodGet, "/system/services", httpd.Read.Offline(), doc("system.services", "The daemons and what they do"),
 		func(c *httpd.Call, _ struct{}) (Services, error) {
@@ -63,9 +65,14 @@ func (r *Room) mountServices() {
 			list.Services = append(list.Services, r.packetFilter(ctx))
 			return list, nil
 		})
-	httpd.Handle(r.Router, http.MethodPost, "/system/service-restart", httpd.Write.Offline(), audited("system.service-restart", "Restart a daemon"),
+	httpd.Handle(r.Router, http.MethodPost, "/system/service-restart", httpd.Write.Offline(), audited("system.service-restart", "Restart a daemon. A restart of the reverse proxy ends all its connections, the caller's included; proxy-reload ends none"),
 		func(c *httpd.Call, in struct{ Body Restart }) (Outcome, error) {
-			return r.act(c, "system.service-restart", in.Body.Kind, func(u host.Unit) error { return r.restart(c, u) }, nil)
+			// The caller may have come through the daemon: a connection that ends with it does not end the restart.
+			done := *c
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(c), restartWithin)
+			defer cancel()
+			done.Context = ctx
+			return r.act(&done, "system.service-restart", in.Body.Kind, func(u host.Unit) error { return r.Engine.Restart(ctx, u) }, nil)
 		})
 	httpd.Handle(r.Router, http.MethodPost, "/system/service-toggle", httpd.Write.Offline(), audited("system.service-toggle", "Switch a daemon on or off"),
 		func(c *httpd.Call, in struct{ Body Toggle }) (Outcome, error) {
@@ -79,20 +86,6 @@ func (r *Room) mountServices() {
 				return r.Host.Stop(c, u)
 			}, map[string]bool{"enabled": in.Body.Enabled})
 		})
-}
-
-// restart gives a daemon new processes. Those of the reverse proxy take over from the old ones, because the answer to whoever
-// asks may go through it; it is started where it does not run.
-func (r *Room) restart(ctx context.Context, u host.Unit) error {
-	if !r.Engine.Settle(ctx, u) { // the files that it will read may be a moment behind it
-		return fmt.Errorf("%s is switched off: switch it on in its settings", u)
-	}
-	if u == host.HAProxy {
-		if _, err := r.Host.ProxyReload(ctx); !errors.Is(err, host.ErrNotRunning) {
-			return err
-		}
-	}
-	return r.Host.Restart(ctx, u)
 }
 
 func (r *Room) packetFilter(ctx context.Context) Service {

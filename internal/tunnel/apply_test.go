@@ -283,7 +283,7 @@ func TestARouteOfOthersIsNotTaken(t *testing.T) {
 	lan := host.Route{Destination: netip.MustParsePrefix("192.168.9.0/24"), Dev: "lo", Table: 254, Protocol: 2, Type: "unicast"}
 	b.Machine.SetRoutes(lan)
 	applied(t, b.Do(t, "admin", http.MethodPost, peersOf(i), `{"name":"site","allowed_ips":"10.8.0.2/32,192.168.9.0/24"}`).Want(t, 201), "degraded")
-	if s := b.Engine.Statuses()[0]; !strings.Contains(s.LastError, "the route to 192.168.9.0/24 by wg0") {
+	if s := b.Engine.Statuses()[0]; !strings.Contains(s.LastError, "The route to 192.168.9.0/24 by wg0") {
 		t.Fatalf("%+v", s)
 	}
 	if d := deviceOf(t, b, "wg0"); len(d.Peers) != 1 {

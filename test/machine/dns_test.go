@@ -599,17 +599,88 @@ func refusesStrangers(t *testing.T, r *dnsRig) {
 func killedResolver(t *testing.T, r *dnsRig) {
 	zone := r.zone(t, "killed.lan")
 	r.record(t, zone, "a", "A", "192.0.2.1")
-	state, err := r.Units().State(t.Context(), host.Unbound)
-	if err != nil {
-		t.Fatal(err)
+	leave := r.takePort(t)
+	// It cannot come back, and nobody is told that it is live.
+	var c labtest.Component
+	poll(t, "who has the port is told", 20*time.Second, func() bool {
+		c = r.WaitState(t, "dns", "degraded", 20*time.Second)
+		return strings.HasPrefix(c.LastError, "UDP 53 on 10.10.0.1 is used by perl (pid ")
+	})
+	if c.Daemon != "down" || !strings.Contains(c.Detail, "ddress already in use") {
+		t.Errorf("%+v", c)
 	}
-	r.Run(t, lab.Gateway, "kill", "-9", strconv.Itoa(state.PID))
 	var done struct{ Error string }
 	if r.Must(t, http.MethodPost, "/dns/flush-cache", nil, 200, &done); done.Error == "" {
 		t.Fatal("it is said to have forgotten what it is not there to forget")
 	}
+	leave()
 	// The next change finds it gone and brings it back, with what was there before.
 	r.record(t, zone, "b", "A", "192.0.2.2")
 	r.want(t, "a.killed.lan", dns.TypeA, "a.killed.lan. A 192.0.2.1")
 	r.want(t, "b.killed.lan", dns.TypeA, "b.killed.lan. A 192.0.2.2")
+	if c := r.WaitState(t, "dns", "live", 20*time.Second); c.Daemon != "running" || c.Detail != "" {
+		t.Errorf("%+v", c)
+	}
+	// Without anybody in its place it is back at once.
+	r.kill(t)
+	poll(t, "it answers again", 20*time.Second, func() bool {
+		answer, err := r.ask(lab.Lan, "udp", "10.10.0.1", "a.killed.lan", dns.TypeA)
+		return err == nil && len(answer.Answer) == 1
+	})
+}
+
+// kill kills unbound.
+func (r *dnsRig) kill(t *testing.T) {
+	t.Helper()
+	state, err := r.Units().State(t.Context(), host.Unbound)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if state.PID != 0 {
+		r.Run(t, lab.Gateway, "kill", "-9", strconv.Itoa(state.PID))
+	}
+}
+
+// takePort kills unbound and takes its port before it is back. Leave gives the port up.
+func (r *dnsRig) takePort(t *testing.T) (leave func()) {
+	t.Helper()
+	cmd, err := r.Command(t.Context(), lab.Gateway, "perl", "-MIO::Socket::INET", "-e",
+		`$| = 1; select(undef, undef, undef, 0.001) until $s = IO::Socket::INET->new(LocalAddr => "10.10.0.1", LocalPort => 53, Proto => "udp"); print "taken\n"; <STDIN>`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	leave = sync.OnceFunc(func() {
+		in.Close()
+		_ = cmd.Wait() // however it ends, the port is free
+	})
+	t.Cleanup(leave)
+	taken := make(chan error, 1)
+	go func() {
+		_, err := out.Read(make([]byte, 1))
+		taken <- err
+	}()
+	for range 20 {
+		r.kill(t)
+		select {
+		case err := <-taken:
+			if err != nil {
+				t.Fatal(err)
+			}
+			return leave
+		case <-time.After(2 * time.Second): // unbound was faster
+		}
+	}
+	t.Fatal("unbound is always faster")
+	return nil
 }

@@ -30,6 +30,7 @@ func TestContinuity(t *testing.T) {
 		name string
 		test func(*testing.T, *edge, *traffic)
 	}{
+		{"ServerMovesUnderARequest", serverMoves},
 		{"Hitless", hitless},
 		{"ReloadsAreConfirmed", reloadsAreConfirmed},
 		{"ReloadsAreShared", reloadsAreShared},
@@ -517,4 +518,62 @@ func hitless(t *testing.T, e *edge, l *traffic) {
 	if busyEnough := int64(100 * took.Seconds()); l.requests.Load() < busyEnough || l.byHTTP2.Load() < busyEnough/10 || l.echoes.Load() < busyEnough/10 {
 		t.Error("too little was tried")
 	}
+}
+
+// A server that moves is left at once by all who ask from then on, also when a request is on its way at that moment: the
+// connection that carries it is not used again.
+func serverMoves(t *testing.T, e *edge, _ *traffic) {
+	begun, finish := make(chan struct{}, 1), make(chan struct{})
+	const from, to = 8084, 8085
+	slow := func(mux *http.ServeMux) {
+		mux.HandleFunc("/slow", func(w http.ResponseWriter, _ *http.Request) {
+			begun <- struct{}{}
+			<-finish
+			fmt.Fprint(w, "at last")
+		})
+	}
+	e.origin(t, from, slow)
+	e.origin(t, to, slow)
+	backend, servers := e.backend(t, "moving", from)
+	domain := e.domain(t, "moving.example.net", backend, nil)
+	// A server that HAProxy has read from its file keeps connections for later requests; in 2.6 one that was added does not.
+	e.Must(t, http.MethodPost, "/system/proxy-reload", nil, 200, nil)
+	client := e.client(false)
+	defer client.CloseIdleConnections()
+	get := func(path, want string) {
+		t.Helper()
+		req, err := http.NewRequest(http.MethodGet, "https://moving.example.net"+path, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p, err := edgeFetch(client, req); err != nil || p.body != want {
+			t.Errorf("%s: %v, %q instead of %q", path, err, p.body, want)
+		}
+	}
+	get("/", "origin 8084") // the connection has carried a request before, and may be shared from now on
+	slowly := make(chan struct{})
+	go func() {
+		defer close(slowly)
+		get("/slow", "at last")
+	}()
+	<-begun
+	e.live(t, http.MethodPut, "/backend-servers/"+servers[0], fields{"port": to}, 200)
+	close(finish)
+	<-slowly
+	for range 5 {
+		get("/", "origin 8085")
+	}
+	// With nobody on the way there is no need for a reload.
+	before := e.status(t)
+	for n := range 50 {
+		port := []int{from, to}[n%2]
+		client.CloseIdleConnections()
+		e.live(t, http.MethodPut, "/backend-servers/"+servers[0], fields{"port": port}, 200)
+		get("/", fmt.Sprintf("origin %d", port))
+	}
+	if after := e.status(t); after.RuntimeChanges == before.RuntimeChanges {
+		t.Errorf("each of 50 moves took a reload: %+v after %+v", after, before)
+	}
+	e.live(t, http.MethodDelete, "/domains/"+domain, nil, 200)
+	e.live(t, http.MethodDelete, "/backends/"+backend, nil, 200)
 }

@@ -31,7 +31,8 @@ func TestHTTP3(t *testing.T) {
 		test func(*testing.T, *edge, *traffic)
 	}{
 		{"Get", http3Get},
-		{"AltSvc", http3AltSvc},
+		{"ServerMovesUnderARequest", serverMoves},
+		{"PX04AltSvc", http3AltSvc},
 		{"PX04BindsByFlag", http3Binds},
 		{"Behaviour", http3Behaviour},
 		{"ChangesAtRunTime", http3Changes},
@@ -133,6 +134,27 @@ func http3AltSvc(t *testing.T, e *edge, l *traffic) {
 	}
 	if after := e.status(t); after.Reloads != before.Reloads || after.RuntimeChanges < before.RuntimeChanges+2 {
 		t.Errorf("%+v after %+v", after, before)
+	}
+
+	// The other name of a site, and what its server says, are the site's.
+	const port = 8086
+	e.origin(t, port, func(mux *http.ServeMux) {
+		mux.HandleFunc("/offers", func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Alt-Svc", `h3=":8443"`) })
+	})
+	backend, _ := e.backend(t, "offers", port)
+	domain := e.domain(t, "offers.example.net", backend, fields{"www_redirect": "to_www", "http_to_https": false})
+	for _, disabled := range []bool{false, true} {
+		e.live(t, http.MethodPut, "/domains/"+domain, fields{"disable_h3": disabled}, 200)
+		for url, want := range map[string]string{
+			"https://www.offers.example.net/": offer, "https://www.offers.example.net/offers": offer, "https://offers.example.net/": offer, "http://www.offers.example.net/offers": `h3=":8443"`,
+		} {
+			if disabled {
+				want = ""
+			}
+			if err := e.header(url, "Alt-Svc", want); err != nil {
+				t.Error(err)
+			}
+		}
 	}
 }
 

@@ -377,7 +377,7 @@ func systemActions(t *testing.T, p *proxyRig) {
 		return state.PID
 	}
 	for kind, process := range map[string]func() int{
-		"reverse-proxy": worker, "ntp": func() int { return pid(host.Chrony) }, "scheduler": func() int { return pid(host.Scheduler) },
+		"reverse-proxy": func() int { return pid(host.HAProxy) }, "ntp": func() int { return pid(host.Chrony) }, "scheduler": func() int { return pid(host.Scheduler) },
 		"dns": func() int { return pid(host.Unbound) },
 	} {
 		was := process()

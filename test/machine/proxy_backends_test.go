@@ -322,8 +322,8 @@ func namesThatDoNotResolve(t *testing.T, p *proxyRig) {
 func unusableCertificate(t *testing.T, p *proxyRig) {
 	name, path := p.site(t, "a")
 	const id = "0190a000-0000-7000-8000-00000000bad0"
-	p.sql(t, `INSERT INTO certificate_certificates (id, created_at, updated_at, names, source, challenge, key_type, automatic, certificate_pem, private_key_pem, issuer, fingerprint_sha256, status, last_error, error_kind, attempts, not_before, expires_at)
-		VALUES ('`+id+`', now(), now(), ARRAY['`+name+`'], 'uploaded', 'http-01', 'ecdsa-p256', false, 'no certificate', 'no key', '', 'x', 'valid', '', '', 0, now(), now() + interval '1 year')`)
+	p.sql(t, `INSERT INTO certificate_certificates (id, created_at, updated_at, names, source, challenge, key_type, automatic, certificate_pem, private_key_pem, issuer, fingerprint_sha256, directory_url, status, last_error, error_kind, attempts, not_before, expires_at)
+		VALUES ('`+id+`', now(), now(), ARRAY['`+name+`'], 'uploaded', 'http-01', 'ecdsa-p256', false, 'no certificate', 'no key', '', 'x', '', 'valid', '', '', 0, now(), now() + interval '1 year')`)
 	p.live(t, http.MethodPost, "/system/proxy-reload", nil)
 	p.get(t, "https://"+name).from(t, "a")
 	p.live(t, http.MethodPut, path, fields{"certificate_id": id})

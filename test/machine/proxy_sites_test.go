@@ -425,6 +425,15 @@ func rateLimit(t *testing.T, p *proxyRig) {
 	p.send(t, ask{url: "https://" + name, from: one}).from(t, "a")
 	p.live(t, http.MethodPut, path, fields{"rate_limit_enabled": false})
 	p.send(t, ask{url: "https://" + name, from: one}).from(t, "a")
+
+	// A client that changes its address within its IPv6 network is the same client.
+	p.live(t, http.MethodPost, "/system/ipv6", fields{"enabled": true})
+	third, _ := p.site(t, "a", fields{"rate_limit_enabled": true, "rate_limit_requests": 2, "rate_limit_period_seconds": 600})
+	for n, status := range []int{200, 200, 429, 429} {
+		address := fmt.Sprintf("2001:db8:1::f%d", n)
+		p.Run(t, lab.Wan, "ip", "address", "add", address+"/64", "dev", "eth0", "nodad")
+		p.send(t, ask{url: "https://" + third, v6: true, from: address}).want(t, status)
+	}
 }
 
 // unknown is a body that does not say its length.

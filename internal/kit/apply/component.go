@@ -45,6 +45,16 @@ const (
 	NotInstalled State = "not_installed"
 )
 
+// Daemon says what the daemon behind a component does.
+type Daemon string
+
+// What a daemon does. A component of the kernel has none.
+const (
+	Running Daemon = "running"
+	Down    Daemon = "down"
+	Off     Daemon = "off"
+)
+
 // Component is a part of the machine that is configured from the stored state. C is all that its configuration
 // depends on. The functions are called by one goroutine at a time, but for Load, Render and Check, which also run in
 // the transaction of a change.
@@ -109,7 +119,9 @@ type Status struct {
 	State           State      `json:"state" enum:"live,pending,degraded,not_installed" doc:"Whether what is stored is what runs."`
 	Revision        int64      `json:"revision" doc:"Counts the changes that were stored."`
 	AppliedRevision int64      `json:"applied_revision" doc:"The newest stored change that runs."`
-	LastError       string     `json:"last_error" doc:"Why it is not live; empty when it is."`
+	Daemon          Daemon     `json:"daemon" enum:",running,down,off" doc:"What the daemon behind it does: off is switched off by its settings, down does not run although it should. Empty where there is no daemon."`
+	LastError       string     `json:"last_error" doc:"Why it is not live, in a sentence; empty when it is."`
+	Detail          string     `json:"detail" doc:"The words of the daemon or the program behind last_error, for administrators; empty for everybody else."`
 	LastAppliedAt   *time.Time `json:"last_applied_at" doc:"When it last became live."`
 	DurationMS      int64      `json:"duration_ms" doc:"How long the last apply took."`
 }

@@ -49,7 +49,7 @@ func Register[C any](e *Engine, c Component[C]) {
 	if e.lanes[c.ID] != nil {
 		panic(fmt.Sprintf("component %s is registered twice", c.ID))
 	}
-	e.lanes[c.ID] = &lane{erased: erase(e.host, c), engine: e, signal: make(chan struct{}, 1), status: Status{Name: c.ID, State: Pending, LastError: "not applied yet"}}
+	e.lanes[c.ID] = &lane{erased: erase(e.host, c), engine: e, signal: make(chan struct{}, 1), daemon: daemon{wanted: true}, status: Status{Name: c.ID, State: Pending, LastError: "It has not been applied yet."}}
 	e.order = append(e.order, c.ID)
 }
 
@@ -59,6 +59,7 @@ func (e *Engine) Run(ctx context.Context) {
 	for _, l := range e.lanes {
 		lanes.Go(func() { l.run(ctx) })
 	}
+	lanes.Go(func() { e.watch(ctx) })
 	lanes.Wait()
 }
 
@@ -130,13 +131,17 @@ func (e *Engine) Commit(ctx context.Context, feeds []ID, write Write) (Outcome, 
 // before they take a connection, so that a queue of them keeps none from others.
 func (e *Engine) store(ctx context.Context, lanes []*lane, revisions []int64, write Write) (err error) {
 	imagined := make([]*imagined, len(lanes))
+	stored := false
 	for i, l := range lanes {
 		if err := l.turn.take(ctx); err != nil {
 			return err
 		}
 		defer func() {
-			l.decided(imagined[i], err == nil)
+			l.decided(imagined[i], stored)
 			l.turn.end(err)
+			if !l.turn.busy() {
+				l.wake() // a pass may wait for that
+			}
 		}()
 	}
 	err = e.db.Write(ctx, func(tx *db.Tx) error {
@@ -151,6 +156,7 @@ func (e *Engine) store(ctx context.Context, lanes []*lane, revisions []int64, wr
 		}
 		return failpoint.Hit(failpoint.TxChecked)
 	})
+	stored = err == nil
 	if db.Unknown(err) {
 		for _, l := range lanes {
 			l.kick(0, false)
@@ -182,7 +188,7 @@ func outcome(lanes []*lane, revisions []int64) Outcome {
 	o := Outcome{}
 	for i, l := range lanes {
 		s := l.snapshot()
-		if s.State == Pending && s.AppliedRevision >= revisions[i] {
+		if s.State == Pending && s.AppliedRevision >= revisions[i] && s.Daemon != Down {
 			s.State = Live
 		}
 		o[l.id] = s.State
@@ -324,7 +330,7 @@ func (e *Engine) ApplyAll(ctx context.Context) (applied []ID, failed map[ID]stri
 				failed[id] = s.LastError
 			}
 		case <-ctx.Done():
-			failed[id] = "not finished in time; it goes on in the background"
+			failed[id] = "It did not finish in time and goes on in the background."
 		}
 	}
 	return applied, failed
@@ -335,7 +341,7 @@ func (e *Engine) ApplyAll(ctx context.Context) (applied []ID, failed map[ID]stri
 func (e *Engine) Refresh(ctx context.Context, id ID, anew bool) Status {
 	l := e.lanes[id]
 	if l == nil {
-		return Status{Name: id, State: NotInstalled, LastError: "there is no such component here"}
+		return Status{Name: id, State: NotInstalled, LastError: "This gateway has no such component."}
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
@@ -345,23 +351,9 @@ func (e *Engine) Refresh(ctx context.Context, id ID, anew bool) Status {
 		return s
 	case <-ctx.Done():
 		s := l.snapshot()
-		s.State, s.LastError = Pending, "not finished in time; it goes on in the background"
+		s.State, s.LastError = Pending, "It did not finish in time and goes on in the background."
 		return s
 	}
-}
-
-// Settle brings the component behind a unit, its files included, to what is stored, and says whether the unit shall run.
-func (e *Engine) Settle(ctx context.Context, u host.Unit) bool {
-	for _, l := range e.lanes {
-		if l.unit != u {
-			continue
-		}
-		e.Refresh(ctx, l.id, false)
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		return l.running == nil || l.on(l.running)
-	}
-	return true
 }
 
 // Pass brings one component to what is stored in the caller's own time, for programs that run no lanes.
@@ -379,7 +371,7 @@ func (e *Engine) changed(was, now Status) {
 		if now.State == Degraded {
 			level = slog.LevelError
 		}
-		e.log.Log(context.Background(), level, "component is "+string(now.State), "component", now.Name, "rev", now.AppliedRevision, "err", now.LastError)
+		e.log.Log(context.Background(), level, "component is "+string(now.State), "component", now.Name, "rev", now.AppliedRevision, "err", cmp.Or(now.Detail, now.LastError))
 	}
 }
 

@@ -29,7 +29,7 @@ func fallen(t *testing.T) (*toy, *clock.Fake) {
 // backAt wants the last known good configuration to run, and to be said to.
 func (x *toy) backAt(t *testing.T, file string) {
 	t.Helper()
-	if s := x.status(); x.file(t) != file || s.State != apply.Degraded || s.LastError != "no answer; the last known good configuration runs" {
+	if s := x.status(); x.file(t) != file || s.State != apply.Degraded || s.LastError != "No answer. The last known good configuration runs." {
 		t.Fatalf("the file is %q, %+v", x.file(t), s)
 	}
 	x.mu.Lock()
@@ -123,7 +123,7 @@ func TestFailedInstallDisturbsNobody(t *testing.T) {
 	if n := x.Machine.Restarts(host.Chrony) - restarts; n != 0 {
 		t.Fatalf("%d restarts", n)
 	}
-	if s := x.status(); !strings.Contains(s.LastError, "no space left") || !strings.Contains(s.LastError, "the last known good configuration runs") {
+	if s := x.status(); !strings.Contains(s.LastError, "no space left") || !strings.Contains(s.LastError, "The last known good configuration runs") {
 		t.Fatalf("%+v", s)
 	}
 	eventually(t, "live again", func() bool { return x.status().State == apply.Live && x.file(t) == "a\nb\n" })

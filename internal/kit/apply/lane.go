@@ -30,6 +30,8 @@ const (
 	applyWithin = 60 * time.Second
 	// stepWithin bounds one step of a running daemon.
 	stepWithin = 5 * time.Second
+	// gatherWithin is how long a pass waits for changes that are under way, so that they share it.
+	gatherWithin = time.Second
 	// settleAfter is how long the files may be behind a daemon that was changed while it runs.
 	settleAfter = 500 * time.Millisecond
 )
@@ -76,6 +78,7 @@ type lane struct {
 	// failed is the stored state that the daemon did not take, while the last known good configuration runs in its place.
 	failed *failure
 	retry  time.Duration
+	daemon
 
 	// good is the configuration that the daemon was last seen to run with, as it is kept on disk. What the files were
 	// rendered from is known for those of this process alone.
@@ -131,6 +134,7 @@ func (l *lane) run(ctx context.Context) {
 			if l.proceed(ctx) {
 				continue
 			}
+			l.gather(ctx)
 		case waited:
 			if settle {
 				// Noted before it runs, or the next turn would start another one.
@@ -155,7 +159,7 @@ const (
 	ended
 )
 
-// wait waits for a signal, but no longer than that. When the time is over already, a signal keeps for the next turn.
+// wait waits for a signal, but no longer than d. When d is over already, a signal is left for the next turn.
 func (l *lane) wait(ctx context.Context, d time.Duration) int {
 	if d <= 0 {
 		return waited
@@ -169,6 +173,24 @@ func (l *lane) wait(ctx context.Context, d time.Duration) int {
 		return signalled
 	case <-timer.C:
 		return waited
+	}
+}
+
+// gather waits for the changes that are under way: each is checked on its own, and one reload does for all of them.
+func (l *lane) gather(ctx context.Context) {
+	if l.atomic {
+		return // they are applied already
+	}
+	timer := time.NewTimer(gatherWithin)
+	defer timer.Stop()
+	for l.turn.busy() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+			return
+		case <-l.signal:
+		}
 	}
 }
 
@@ -360,8 +382,13 @@ func (l *lane) pass(ctx context.Context) {
 	l.mu.Unlock()
 
 	start := l.engine.clock.Now()
+	l.atWork()
 	now, installed, err := l.converge(ctx, force)
+	died := l.look(ctx, now.config)
 	l.report(start, early, now.revision, installed, err)
+	if died && err == nil {
+		l.kick(0, false)
+	}
 	// Those who waited have their answer. A death before the file is kept costs a reload at the next start, no more.
 	if err == nil && installed {
 		if err := l.keep(now); err != nil {
@@ -401,15 +428,18 @@ func (l *lane) recognize(config any) {
 // report tells everybody how a pass ended.
 func (l *lane) report(start time.Time, early int, revision int64, touched bool, err error) {
 	now := l.engine.clock.Now()
+	why := l.explain(err)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	before := l.status
+	l.status.Daemon, l.status.LastError, l.status.Detail = l.does(), why.sentence, why.detail
 	if revision > 0 {
 		l.status.Revision = max(l.status.Revision, revision)
 	}
+	away := unread(err) && db.Away(err)
 	switch {
 	case err == nil:
-		l.status.State, l.status.LastError = Live, ""
+		l.status.State = Live
 		l.status.AppliedRevision = revision
 		if touched || l.status.LastAppliedAt == nil {
 			l.status.LastAppliedAt = &now
@@ -417,13 +447,13 @@ func (l *lane) report(start time.Time, early int, revision int64, touched bool, 
 		}
 		l.retry = 0
 	case errors.Is(err, host.ErrNotInstalled):
-		l.status.State, l.status.LastError = NotInstalled, err.Error()
+		l.status.State = NotInstalled
 		l.running, l.at, l.retry = nil, 0, 0
-	case unread(err) && db.Away(err):
-		l.status.State, l.status.LastError = Pending, "the database is away"
+	case away:
+		l.status.State = Pending
 		l.retry = retryFirst
 	default:
-		l.status.State, l.status.LastError = Degraded, err.Error()
+		l.status.State = Degraded
 		l.running, l.at = nil, 0
 		if l.retry = min(max(2*l.retry, retryFirst), retryMost); l.failed != nil {
 			l.retry = 0 // what runs is looked after as ever
@@ -432,14 +462,14 @@ func (l *lane) report(start time.Time, early int, revision int64, touched bool, 
 	if l.status.State == Live && l.status.AppliedRevision < l.status.Revision {
 		l.status.State = Pending // another change came meanwhile
 	}
-	if before.State != l.status.State || before.LastError != l.status.LastError || before.AppliedRevision != l.status.AppliedRevision {
+	if before.State != l.status.State || before.LastError != l.status.LastError || before.Daemon != l.status.Daemon || before.AppliedRevision != l.status.AppliedRevision {
 		l.engine.changed(before, l.status)
 	}
 	var rest []waiter
 	for i, w := range l.waiters {
 		// A revision is served by any pass that has seen it. Without one, and to learn of a failure, it takes a pass that
 		// began after the question. While the database keeps a pass waiting in vain, another one would wait as long.
-		if w.revision > 0 && w.revision <= revision || i < early && (w.revision == 0 || err != nil) || err != nil && db.Away(err) {
+		if w.revision > 0 && w.revision <= revision || i < early && (w.revision == 0 || err != nil) || away {
 			w.done <- l.status
 			continue
 		}
@@ -733,7 +763,7 @@ func (l *lane) imagine(ctx context.Context, tx *db.Tx, revision int64) (*imagine
 // judge says whether a change is refused because of what the checker said. A preview has no revision.
 func (l *lane) judge(ctx context.Context, x *imagined, err error) error {
 	if err != nil && ctx.Err() != nil {
-		return context.Cause(ctx) // the checker was not heard out
+		return context.Cause(ctx) // the caller has gone, and the checker was stopped before it had an opinion
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -811,8 +841,8 @@ func (l *lane) links(ctx context.Context) string {
 	return b.String()
 }
 
-// fallBack puts the last known good configuration back, and tells whether it runs, and why. A daemon that was not told of
-// the state that failed is left alone, as long as it runs with the good one.
+// fallBack puts the last known good configuration back, and tells whether it runs; its error adds that to the cause. A
+// daemon that was not told of the state that failed is left alone, as long as it runs with the good one.
 func (l *lane) fallBack(ctx context.Context, now *imagined, told bool, cause error) (back bool, err error) {
 	good, config := l.lastGood()
 	if partial(cause) || errors.Is(cause, host.ErrNotInstalled) || len(good) == 0 || sameFiles(good, now.files) {
@@ -837,7 +867,7 @@ func (l *lane) fallBack(ctx context.Context, now *imagined, told bool, cause err
 	case err == nil:
 		return true, fmt.Errorf("%w; the last known good configuration runs", cause)
 	case err.Error() == cause.Error():
-		return false, fmt.Errorf("%w (and so it is with the last known good configuration)", cause)
+		return false, fmt.Errorf("%w; the last known good configuration fails with the same error", cause)
 	}
 	return false, fmt.Errorf("%w; and the daemon did not take the last known good configuration back: %w", cause, err)
 }

@@ -35,7 +35,7 @@ func TestPanicIsTheComponentsOwn(t *testing.T) {
 			}
 			x.set(func() { x.panics = what })
 			applied, failed := x.Engine.ApplyAll(t.Context())
-			if len(applied) != 1 || applied[0] != apply.DNS || failed[apply.NTP] != "the gateway's own code for ntp failed: toy: "+what {
+			if len(applied) != 1 || applied[0] != apply.DNS || failed[apply.NTP] != "The gateway's own code for ntp failed: toy: "+what+"." {
 				t.Fatal(applied, failed)
 			}
 			if ntp().State != apply.Degraded {
@@ -74,7 +74,7 @@ func TestDaemonThatCannotBeReachedIsDegraded(t *testing.T) {
 	} {
 		x.setSick(err)
 		x.Engine.ApplyAll(t.Context())
-		if s := x.status(); s.State != apply.Degraded || !strings.Contains(s.LastError, err.Error()) {
+		if s := x.status(); s.State != apply.Degraded || !strings.Contains(s.Detail, err.Error()) {
 			t.Fatalf("%+v", s)
 		}
 	}

@@ -93,6 +93,24 @@ func TestLeavingTheQueue(t *testing.T) {
 	x.want(t, "b", apply.Live)
 }
 
+// A change that panics gives its turn back, and counts as not stored.
+func TestPanicGivesTheTurnBack(t *testing.T) {
+	x := newToy(t, nil)
+	x.want(t, "a", apply.Live)
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("nothing panicked")
+			}
+		}()
+		_, _ = x.Engine.Commit(t.Context(), []apply.ID{apply.NTP}, func(*db.Tx) ([]apply.Row, error) { panic("a bug") })
+	}()
+	x.want(t, "b", apply.Live)
+	if x.file(t) != "a\nb\n" || x.status().Revision != 2 {
+		t.Errorf("%q, %+v", x.file(t), x.status())
+	}
+}
+
 // A lock that somebody holds in the database is waited for once, and not by each writer of a queue after the other.
 func TestQueueBehindALock(t *testing.T) {
 	x := newToy(t, nil)
@@ -136,7 +154,8 @@ func TestQueueBehindALock(t *testing.T) {
 // When the outcome of a commit is not known, the component looks what is stored.
 func TestUnknownCommitIsLookedAt(t *testing.T) {
 	x := newToy(t, nil)
-	x.want(t, "a", apply.Live)
+	x.want(t, "a", apply.Live) // the pass of the start may bring this one about
+	x.want(t, "b", apply.Live)
 	dbtest.Exec(t, x.DB, `CREATE TABLE late (n int);
 		CREATE FUNCTION late() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(600); RETURN NULL; END';
 		CREATE CONSTRAINT TRIGGER late AFTER INSERT ON late DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION late()`)
@@ -152,7 +171,7 @@ func TestUnknownCommitIsLookedAt(t *testing.T) {
 	if !fault.Is(err, fault.Unavailable) || !db.Unknown(err) {
 		t.Fatal(err)
 	}
-	eventually(t, "the component has looked", func() bool { return x.file(t) == "a\nstored\n" })
+	eventually(t, "the component has looked", func() bool { return x.file(t) == "a\nb\nstored\n" })
 }
 
 // A preview makes no writer wait, nor does it wait for one.

@@ -43,6 +43,13 @@ func (t *turn) take(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
+// busy tells whether there is a writer.
+func (t *turn) busy() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.taken
+}
+
 // end gives the turn to the next one. When the database has kept its holder waiting in vain, those who have waited behind it
 // have waited for the database as well: they get the same answer instead of the same wait once more.
 func (t *turn) end(err error) {

@@ -125,6 +125,7 @@ func absent[T comparable](v T) *T {
 // Prune deletes the entries before a moment and tells how many.
 func (l *Log) Prune(ctx context.Context, before time.Time) (n int64, err error) {
 	err = l.db.Write(ctx, func(tx *db.Tx) error {
+		tx.Queue("SET LOCAL statement_timeout = 0") // years of entries take their time
 		tag, err := tx.Exec(ctx, `DELETE FROM audit_entries WHERE created_at < $1`, before)
 		n = tag.RowsAffected()
 		if err != nil || n == 0 {

@@ -203,7 +203,11 @@ func (d *DB) transact(ctx context.Context, pool *pgxpool.Pool, f func(tx *Tx) er
 		tx.Queue(sql)
 	}
 	// A caller who has left, or has waited in vain, may have cut short what f has done.
-	if err := first(f(tx), context.Cause(ctx), spent(ctx)); err != nil {
+	err = first(f(tx), context.Cause(ctx), spent(ctx))
+	if err == nil {
+		err = tx.prepare(ctx)
+	}
+	if err != nil {
 		tx.rollback(ctx)
 		return nil, err
 	}

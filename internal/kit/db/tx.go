@@ -19,6 +19,7 @@ type Tx struct {
 	conn     *pgx.Conn
 	queue    pgx.Batch
 	opened   bool // the server has seen the beginning
+	before   []func() error
 	after    []func()
 	supposed bool
 	until    time.Time // when a supposition is given up
@@ -27,6 +28,26 @@ type Tx struct {
 // Supposed tells whether the transaction will be rolled back, so that work whose result is only worth storing can be left
 // out.
 func (t *Tx) Supposed() bool { return t.supposed }
+
+// BeforeCommit runs f when everything else is done and only the commit is left. When f fails, the transaction is rolled
+// back. A preview, which never commits, does not run it.
+func (t *Tx) BeforeCommit(f func() error) { t.before = append(t.before, f) }
+
+// prepare runs what has to be done before the commit.
+func (t *Tx) prepare(ctx context.Context) error {
+	if len(t.before) == 0 {
+		return nil
+	}
+	if err := t.Flush(ctx); err != nil {
+		return err
+	}
+	for _, f := range t.before {
+		if err := f(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // AfterCommit runs f once the transaction is committed, and not at all when it is not.
 func (t *Tx) AfterCommit(f func()) { t.after = append(t.after, f) }

@@ -30,6 +30,7 @@ type Machine interface {
 	Radius
 	Logs
 	Tunnels
+	Ports
 	// Run runs one command of the closed list. A command that ends with a non-zero status is an *ExitError; a command
 	// whose program is missing is ErrNotInstalled.
 	Run(ctx context.Context, c Command, in Input) (Output, error)
@@ -73,6 +74,9 @@ type Units interface {
 	Reload(ctx context.Context, u Unit) error
 	// Enable decides whether the unit starts with the machine.
 	Enable(ctx context.Context, u Unit, on bool) error
+	// Watch names every unit once, and then each one that may have changed its state, until the context ends. An error says
+	// that nothing more will be heard.
+	Watch(ctx context.Context, told func(Unit)) error
 }
 
 // UnitState is what a unit does now.

@@ -25,6 +25,11 @@ func (n NoUnits) Restart(_ context.Context, u Unit) error        { return n.refu
 func (n NoUnits) Reload(_ context.Context, u Unit) error         { return n.refuse(u) }
 func (n NoUnits) Enable(_ context.Context, u Unit, _ bool) error { return n.refuse(u) }
 
+func (n NoUnits) Watch(ctx context.Context, _ func(Unit)) error {
+	<-ctx.Done()
+	return nil
+}
+
 func (n NoUnits) refusal() string { return "cannot run here: " + n.Reason }
 
 func (n NoUnits) refuse(u Unit) error {

@@ -32,7 +32,7 @@ const (
 	// proxyRetry is how long to wait for a master that does not listen because it starts itself anew.
 	proxyRetry = 5 * time.Millisecond
 	// proxyLetGo is how long former workers may take to hear that they are former ones.
-	proxyLetGo = 2 * time.Second
+	proxyLetGo = 10 * time.Second
 	// proxyGone is how long no master may be seen before it counts as gone: it writes the file with its number anew.
 	proxyGone = 500 * time.Millisecond
 )

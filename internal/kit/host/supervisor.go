@@ -17,12 +17,13 @@ import (
 const SupervisorSocket = "/run/gateway-lab/units.sock"
 
 // Supervisor runs the units of a lab. It speaks to the lab's supervisor over a unix socket: one connection per verb, on
-// it one line of JSON there (unitRequest) and one back (unitReply). Closing the connection gives the verb up.
+// it one line of JSON there (unitRequest) and one back (unitReply); a watch has one back for each unit that it names. Closing the
+// connection gives the verb up.
 type Supervisor struct{ Socket string }
 
 // unitRequest is one verb for one unit.
 type unitRequest struct {
-	Verb string `json:"verb"` // state, start, stop, restart, reload, enable, disable, list
+	Verb string `json:"verb"` // state, start, stop, restart, reload, enable, disable, list, watch
 	Unit Unit   `json:"unit,omitempty"`
 }
 
@@ -56,6 +57,27 @@ func (s Supervisor) Enable(ctx context.Context, u Unit, on bool) error {
 	return s.do(ctx, "disable", u)
 }
 
+// Watch names the units that may have changed.
+func (s Supervisor) Watch(ctx context.Context, told func(Unit)) error {
+	conn, err := s.send(ctx, unitRequest{Verb: "watch"})
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })()
+	for replies := json.NewDecoder(conn); ; {
+		var reply unitReply
+		if err := replies.Decode(&reply); ctx.Err() != nil {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("watching the units: %w", err)
+		}
+		for _, state := range reply.States {
+			told(state.Unit)
+		}
+	}
+}
+
 // States lists everything that the supervisor runs, in the order in which it was started.
 func (s Supervisor) States(ctx context.Context) ([]UnitState, error) {
 	return s.ask(ctx, unitRequest{Verb: "list"})
@@ -66,16 +88,25 @@ func (s Supervisor) do(ctx context.Context, verb string, u Unit) error {
 	return err
 }
 
-func (s Supervisor) ask(ctx context.Context, req unitRequest) ([]UnitState, error) {
+func (s Supervisor) send(ctx context.Context, req unitRequest) (net.Conn, error) {
 	conn, err := new(net.Dialer).DialContext(ctx, "unix", s.Socket)
 	if err != nil {
 		return nil, fmt.Errorf("reaching the supervisor: %w", err)
 	}
-	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })()
 	if err := json.NewEncoder(conn).Encode(req); err != nil {
+		conn.Close()
 		return nil, fmt.Errorf("asking the supervisor: %w", err)
 	}
+	return conn, nil
+}
+
+func (s Supervisor) ask(ctx context.Context, req unitRequest) ([]UnitState, error) {
+	conn, err := s.send(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })()
 	var reply unitReply
 	if err := json.NewDecoder(conn).Decode(&reply); err != nil {
 		if ctx.Err() != nil {
@@ -147,6 +178,17 @@ func serveVerb(ctx context.Context, conn net.Conn, units Supervised) error {
 		defer cancel()
 		_, _ = conn.Read(make([]byte, 1))
 	}()
+	if req.Verb == "watch" {
+		replies := json.NewEncoder(conn)
+		err := units.Watch(ctx, func(u Unit) {
+			if replies.Encode(unitReply{States: []UnitState{{Unit: u}}}) != nil {
+				cancel()
+			}
+		})
+		cancel()
+		<-gone
+		return err
+	}
 	states, err := dispatch(ctx, units, req)
 	if ctx.Err() != nil { // nobody waits for the answer
 		<-gone

@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -35,6 +36,61 @@ func (s Systemd) Restart(ctx context.Context, u Unit) error {
 }
 func (s Systemd) Reload(ctx context.Context, u Unit) error {
 	return s.job(ctx, u, "reload", (*dbus.Conn).ReloadUnitContext)
+}
+
+const (
+	// watchBuffer is how many changes of units may wait: systemd tells those of all units of the machine.
+	watchBuffer = 1024
+	// watchAlive is how often a watch looks whether it still hears something.
+	watchAlive = 5 * time.Second
+)
+
+// Watch hears the changes that systemd tells on the bus.
+func (Systemd) Watch(ctx context.Context, told func(Unit)) error {
+	conn, err := dbus.NewWithContext(ctx)
+	if err != nil {
+		return fmt.Errorf("reaching systemd: %w", err)
+	}
+	defer conn.Close()
+	updates, lost := make(chan *dbus.PropertiesUpdate, watchBuffer), make(chan error, 1)
+	conn.SetPropertiesSubscriber(updates, lost)
+	if err := conn.Subscribe(); err != nil {
+		return fmt.Errorf("watching the units: %w", err)
+	}
+	for _, spec := range units {
+		told(spec.Unit)
+	}
+	alive := time.NewTicker(watchAlive)
+	defer alive.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-lost:
+			return fmt.Errorf("watching the units: %w", err)
+		case <-alive.C:
+			if !conn.Connected() {
+				return errors.New("watching the units: systemd's bus went away")
+			}
+		case update := <-updates:
+			if u, ok := changedUnit(update.UnitName, update.Changed); ok {
+				told(u)
+			}
+		}
+	}
+}
+
+// changedUnit is the unit of ours whose state a signal is about.
+func changedUnit[V any](service string, changed map[string]V) (Unit, bool) {
+	if _, state := changed["ActiveState"]; !state {
+		return "", false
+	}
+	for _, spec := range units {
+		if spec.Service == service {
+			return spec.Unit, true
+		}
+	}
+	return "", false
 }
 
 // job queues a job for the unit and waits for its result.
@@ -74,8 +130,20 @@ func (Systemd) job(ctx context.Context, u Unit, verb string,
 		if state, err := systemdState(ctx, conn, spec); err == nil && state.Detail != "" {
 			why = ": " + state.Detail
 		}
+		if words := lastWords(ctx, spec.Service); words != "" {
+			why += ": " + words
+		}
 		return fmt.Errorf("%s did not %s: job %s%s", spec.Service, verb, r, why)
 	}
+}
+
+// lastWords are the last lines that a service has said, as the journal has them; none when it cannot be asked.
+func lastWords(ctx context.Context, service string) string {
+	out, err := run(ctx, []string{"/usr/bin/journalctl", "--unit=" + service, "--lines=5", "--output=cat", "--no-pager", "--quiet"}, 5*time.Second)
+	if err != nil {
+		return ""
+	}
+	return firstLines(out.Stdout)
 }
 
 func (Systemd) Enable(ctx context.Context, u Unit, on bool) error {

@@ -34,6 +34,8 @@ type UnitSpec struct {
 	Argv []string
 	// Folders must be there before it starts. Those below /run are made anew, the others keep their content.
 	Folders []Folder
+	// Ports are those that it receives on, unless its configuration says otherwise. Some daemons do not say which one is taken.
+	Ports []int
 	// Ready is a path that is there as soon as the daemon serves.
 	Ready string
 	// Stop asks it to end; after Grace it is killed.
@@ -80,6 +82,7 @@ var units = []UnitSpec{
 			// With any other mode chronyd refuses its command socket.
 			{"/run/chrony", 0o750, "_chrony", "_chrony"},
 		},
+		Ports: []int{123},
 		Ready: "/run/chrony/chronyd.sock",
 		Stop:  syscall.SIGTERM, Grace: 5 * time.Second,
 	},
@@ -94,6 +97,7 @@ var units = []UnitSpec{
 			{"/var/lib/haproxy", 0o755, "root", "root"},
 			{"/run/haproxy", 0o755, "root", "root"},
 		},
+		Ports: []int{80, 443, 3443},
 		Ready: proxyAdmin,
 		// The signal that ends it at once; there is another one that waits for its clients.
 		Stop: syscall.SIGTERM, Grace: 5 * time.Second,
@@ -106,6 +110,7 @@ var units = []UnitSpec{
 			{"/etc/unbound/gateway.conf.d", 0o755, "root", "root"},
 			{"/var/lib/unbound", 0o755, "unbound", "unbound"},
 		},
+		Ports: []int{53},
 		Ready: unboundControl,
 		Stop:  syscall.SIGTERM, Grace: 5 * time.Second,
 	},
@@ -119,6 +124,7 @@ var units = []UnitSpec{
 			{"/var/spool/squid", 0o750, "proxy", "proxy"},
 			{"/run/squid", 0o775, "root", "proxy"},
 		},
+		Ports: []int{3128},
 		Ready: JudgeSocket,
 		Stop:  syscall.SIGTERM, Grace: 10 * time.Second,
 	},
@@ -130,6 +136,7 @@ var units = []UnitSpec{
 			{"/var/lib/kea", 0o750, "_kea", "_kea"},
 			{"/run/kea", 0o755, "_kea", "_kea"},
 		},
+		Ports: []int{67},
 		Ready: keaControl,
 		Stop:  syscall.SIGTERM, Grace: 5 * time.Second,
 	},
@@ -143,6 +150,7 @@ var units = []UnitSpec{
 			{"/var/log/freeradius", 0o750, "freerad", "freerad"},
 			{"/run/freeradius", 0o755, "freerad", "freerad"},
 		},
+		Ports: []int{1812, 1813},
 		Ready: "/run/freeradius/freeradius.pid",
 		Stop:  syscall.SIGTERM, Grace: 5 * time.Second,
 	},

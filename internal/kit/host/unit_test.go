@@ -93,12 +93,26 @@ func TestSystemdProperties(t *testing.T) {
 	}
 }
 
+// Of all that systemd tells, the states of our units are heard.
+func TestSystemdTellsOfUnits(t *testing.T) {
+	for _, c := range []struct {
+		service, property string
+		want              Unit
+	}{{"unbound.service", "ActiveState", Unbound}, {"unbound.service", "Job", ""}, {"ssh.service", "ActiveState", ""}} {
+		if u, ok := changedUnit(c.service, map[string]string{c.property: "failed"}); u != c.want || ok != (c.want != "") {
+			t.Errorf("%s of %s: %q, %v", c.property, c.service, u, ok)
+		}
+	}
+}
+
 // recorder answers as a supervisor and notes what it was asked.
 type recorder struct {
 	NoUnits
 	mu    sync.Mutex
 	verbs []string
 	block chan struct{}
+	// watched is closed when a watch has ended.
+	watched chan struct{}
 }
 
 func (r *recorder) note(verb string, u Unit) error {
@@ -122,6 +136,13 @@ func (r *recorder) Enable(_ context.Context, u Unit, on bool) error {
 	}
 	return r.note("enable", u)
 }
+func (r *recorder) Watch(ctx context.Context, told func(Unit)) error {
+	told("one")
+	told("two")
+	<-ctx.Done()
+	close(r.watched)
+	return nil
+}
 func (r *recorder) States(ctx context.Context) ([]UnitState, error) {
 	return []UnitState{{Unit: "one", Since: time.Unix(1, 0).UTC()}, {Unit: "two", PID: 2}}, nil
 }
@@ -134,7 +155,7 @@ func TestSupervisorProtocol(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	served := make(chan error, 1)
-	r := &recorder{NoUnits: NoUnits{Reason: "a test"}, block: make(chan struct{})}
+	r := &recorder{NoUnits: NoUnits{Reason: "a test"}, block: make(chan struct{}), watched: make(chan struct{})}
 	go func() { served <- ServeUnits(ctx, l, r) }()
 
 	s := Supervisor{Socket: socket}
@@ -170,9 +191,30 @@ func TestSupervisorProtocol(t *testing.T) {
 	}
 	<-r.block
 
+	// So does giving up a watch, and a watch that is lost says so.
+	watching, enough := context.WithCancel(ctx)
+	var seen []Unit
+	if err := s.Watch(watching, func(u Unit) {
+		if seen = append(seen, u); len(seen) == 2 {
+			enough()
+		}
+	}); err != nil || !slices.Equal(seen, []Unit{"one", "two"}) {
+		t.Errorf("watch: %v, %v", seen, err)
+	}
+	<-r.watched
+	r.watched = make(chan struct{})
+	lost := make(chan error, 1)
+	begun := make(chan struct{}, 2)
+	go func() { lost <- s.Watch(context.Background(), func(Unit) { begun <- struct{}{} }) }()
+	<-begun
+	<-begun
+
 	cancel()
 	if err := <-served; err != nil {
 		t.Error(err)
+	}
+	if err := <-lost; err == nil {
+		t.Error("a watch without a supervisor goes on")
 	}
 	if _, err := s.State(context.Background(), Chrony); err == nil || !strings.HasPrefix(err.Error(), "reaching the supervisor") {
 		t.Errorf("without a supervisor: %v", err)

@@ -88,6 +88,7 @@ type Router struct {
 	routes    []*Route
 	byPath    map[string]map[string]*Route
 	observe   func(route string, status int, d time.Duration)
+	streams   streams
 }
 
 // NewRouter makes an empty router.

@@ -13,6 +13,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/pires/go-proxyproto"
@@ -36,7 +37,7 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 		streams = local(streams)
 	}
 	server := &http.Server{
-		Handler:           s.Handler,
+		Handler:           unhurried(s.Handler, takeWithin),
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       60 * time.Second,
 		IdleTimeout:       2 * time.Minute,
@@ -63,6 +64,48 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 	return group.Wait()
 }
 
+const (
+	// takeWithin is how long a reader may take for one piece of an answer before it is given up. A whole answer may take as
+	// long as it does: some are long, and some readers slow.
+	takeWithin = 30 * time.Second
+	pieceSize  = 64 << 10
+)
+
+// unhurried serves readers who take their time, but not those who take nothing.
+func unhurried(h http.Handler, within time.Duration) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h.ServeHTTP(&pieces{w, http.NewResponseController(w), within}, r)
+	})
+}
+
+// pieces writes an answer in pieces, each of which has a deadline of its own.
+type pieces struct {
+	http.ResponseWriter
+	control *http.ResponseController
+	within  time.Duration
+}
+
+func (w *pieces) WriteHeader(code int) {
+	w.begin()
+	w.ResponseWriter.WriteHeader(code)
+}
+
+func (w *pieces) Write(b []byte) (n int, err error) {
+	for {
+		w.begin()
+		piece := b[n:min(len(b), n+pieceSize)]
+		written, err := w.ResponseWriter.Write(piece)
+		if n += written; err != nil || n == len(b) {
+			return n, err
+		}
+	}
+}
+
+func (w *pieces) begin() { _ = w.control.SetWriteDeadline(time.Now().Add(w.within)) }
+
+// Unwrap lets a WebSocket reach the connection.
+func (w *pieces) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
 // ListenUnix listens on a unix socket that replaces what an earlier run left. The folder is made when it is missing. The socket is
 // given to the group, if one is named and the machine has it.
 func ListenUnix(path string, mode os.FileMode, group string) (net.Listener, error) {
@@ -72,11 +115,22 @@ func ListenUnix(path string, mode os.FileMode, group string) (net.Listener, erro
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
 	}
-	l, err := net.Listen("unix", path)
+	l, err := bindUnix(path, mode)
 	if err != nil {
 		return nil, err
 	}
 	return l, errors.Join(give(path, group), os.Chmod(path, mode))
+}
+
+// bindUnix makes a unix socket that at no moment is open to more than the mode says, whatever the umask is: the file gets the
+// mode that the socket has when it is bound.
+func bindUnix(path string, mode os.FileMode) (net.Listener, error) {
+	narrow := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
+		var failed error
+		err := c.Control(func(fd uintptr) { failed = syscall.Fchmod(int(fd), uint32(mode.Perm())) })
+		return errors.Join(err, failed)
+	}}
+	return narrow.Listen(context.Background(), "unix", path)
 }
 
 func give(path, group string) error {

@@ -17,8 +17,6 @@ import (
 
 const (
 	pingEvery = 30 * time.Second
-	// sessionEvery is how soon a stream notices that its session has ended.
-	sessionEvery = 3 * time.Second
 	// sendWithin is how long a reader may take for one frame before it is given up.
 	sendWithin = 20 * time.Second
 )
@@ -49,6 +47,11 @@ func Stream[In, E any](r *Router, path string, p Policy, d Doc, follow func(ctx 
 		if err != nil {
 			return err
 		}
+		leave, err := r.streams.enter(c.Actor.UserID)
+		if err != nil {
+			return err
+		}
+		defer leave()
 		conn, err := websocket.Accept(c.response, c.Request, &websocket.AcceptOptions{InsecureSkipVerify: true}) // the origin is checked above
 		if err != nil {
 			return nil // Accept has answered
@@ -57,7 +60,8 @@ func Stream[In, E any](r *Router, path string, p Policy, d Doc, follow func(ctx 
 		// The stream sends and never receives; reading answers pings and notices a reader that went away.
 		ctx, cancel := context.WithCancelCause(conn.CloseRead(c.Context))
 		defer cancel(nil)
-		go r.watch(ctx, cancel, conn, c.Request, p)
+		defer r.streams.watch(r, c.Request, p, cancel)()
+		go ping(ctx, cancel, conn)
 		if alive.Seconds != nil {
 			go alive.run(ctx, conn)
 		}
@@ -66,6 +70,8 @@ func Stream[In, E any](r *Router, path string, p Policy, d Doc, follow func(ctx 
 		switch cause := context.Cause(ctx); {
 		case errors.Is(cause, errSessionOver):
 			code, reason = websocket.StatusPolicyViolation, cause.Error()
+		case errors.Is(cause, errUnjudged):
+			code, reason = websocket.StatusTryAgainLater, cause.Error()
 		case ctx.Err() == nil && err != nil:
 			code, reason = websocket.StatusInternalError, "the stream has failed"
 			r.Log.Warn("stream failed", "path", path, "err", err)
@@ -118,33 +124,20 @@ func (h *heartbeat) run(ctx context.Context, conn *websocket.Conn) {
 	}
 }
 
-var errSessionOver = errors.New("the session is over")
-
-// watch pings the reader, and ends the stream when the reader is gone or its session is over.
-func (r *Router) watch(ctx context.Context, cancel context.CancelCauseFunc, conn *websocket.Conn, req *http.Request, p Policy) {
-	ping, session := time.NewTicker(pingEvery), time.NewTicker(sessionEvery)
-	defer ping.Stop()
-	defer session.Stop()
+// ping ends the stream when the reader is gone.
+func ping(ctx context.Context, cancel context.CancelCauseFunc, conn *websocket.Conn) {
+	every := time.NewTicker(pingEvery)
+	defer every.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-ping.C:
+		case <-every.C:
 			pinging, done := context.WithTimeout(ctx, pingEvery)
 			err := conn.Ping(pinging)
 			done()
 			if err != nil {
 				cancel(err)
-				return
-			}
-		case <-session.C:
-			a, err := r.authenticate(req)
-			if err == nil {
-				err = p.allow(a)
-			}
-			// A database that went away for a moment does not end a session.
-			if err != nil && !fault.Is(err, fault.Unavailable) {
-				cancel(errSessionOver)
 				return
 			}
 		}

@@ -36,7 +36,7 @@ func (h *Hasher) Done() int64 { return h.done.Load() }
 
 // Turn waits until there is a core to hash on. Those who wait are served in turns by where they come from, so that a
 // flood from one place does not hold up another.
-func (h *Hasher) Turn(ctx context.Context, from string) (*Turn, error) {
+func (h *Hasher) Turn(ctx context.Context, from Place) (*Turn, error) {
 	if err := h.queue.enter(ctx, from); err != nil {
 		return nil, err
 	}

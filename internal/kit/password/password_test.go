@@ -30,7 +30,7 @@ func TestPolicy(t *testing.T) {
 
 func turn(t *testing.T, h *Hasher) *Turn {
 	t.Helper()
-	turn, err := h.Turn(t.Context(), "test")
+	turn, err := h.Turn(t.Context(), Place{Lane: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package password
 
 import (
 	"context"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -9,33 +10,50 @@ import (
 	"edge.internal/gateway/internal/kit/fault"
 )
 
-// maxWaiting bounds the queue. When it is full, the one who has waited longest in the longest lane is sent away.
+// maxWaiting bounds the queue.
 const (
 	maxWaiting = 256
 	retryAfter = 5 * time.Second
 )
 
+// Place is where somebody waits. Known ones have proved before who they are: they get every second turn when others
+// wait too, so that no flood of strangers, from however many places, keeps them out.
+type Place struct {
+	Lane  string
+	Known bool
+}
+
 // queue lets a few work at a time. Those who wait stand in a lane for each place they come from. The lanes are served
-// in turns, beginning with the one that came last, and within a lane the last comes first: under a flood, those who
-// have waited longest have given up already.
+// in turns, and new ones come last; within a lane the first comes first.
 type queue struct {
 	mu      sync.Mutex
 	free    int
-	lanes   []*lane // none is empty; the first is served next
+	classes [2]class // strangers, and those who are known
+	next    int      // the class that is served next, if somebody waits there
 	waiting int
 }
 
+// class is lanes that are served in turns; none is empty, and the first is served next.
+type class struct{ lanes []*lane }
+
 type lane struct {
-	from    string
-	waiters []*waiter // the newest is last
+	name    string
+	waiters []*waiter // the oldest is first
 }
 
 // waiter learns on its channel whether it may work.
 type waiter struct{ told chan error }
 
-func newQueue(workers int) *queue { return &queue{free: workers} }
+func newQueue(workers int) *queue { return &queue{free: workers, next: 1} }
 
-func (q *queue) enter(ctx context.Context, from string) error {
+func (q *queue) class(p Place) *class {
+	if p.Known {
+		return &q.classes[1]
+	}
+	return &q.classes[0]
+}
+
+func (q *queue) enter(ctx context.Context, from Place) error {
 	q.mu.Lock()
 	if q.free > 0 {
 		q.free--
@@ -43,10 +61,10 @@ func (q *queue) enter(ctx context.Context, from string) error {
 		return nil
 	}
 	w := &waiter{told: make(chan error, 1)}
-	if q.waiting == maxWaiting {
+	q.class(from).push(from.Lane, w)
+	if q.waiting++; q.waiting > maxWaiting {
 		q.sendAway()
 	}
-	q.push(from, w)
 	q.mu.Unlock()
 	select {
 	case err := <-w.told:
@@ -61,71 +79,103 @@ func (q *queue) enter(ctx context.Context, from string) error {
 func (q *queue) leave() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.lanes) == 0 {
+	if q.waiting == 0 {
 		q.free++
 		return
 	}
-	l := q.lanes[0]
-	w := l.waiters[len(l.waiters)-1]
-	l.waiters = l.waiters[:len(l.waiters)-1]
+	serve := q.next
+	if len(q.classes[serve].lanes) == 0 {
+		serve = 1 - serve
+	}
+	q.next = 1 - serve
 	q.waiting--
-	q.lanes = q.lanes[1:]
-	if len(l.waiters) > 0 {
-		q.lanes = append(q.lanes, l)
-	}
-	w.told <- nil
-}
-
-func (q *queue) push(from string, w *waiter) {
-	q.waiting++
-	if i := q.lane(from); i >= 0 {
-		q.lanes[i].waiters = append(q.lanes[i].waiters, w)
-		return
-	}
-	q.lanes = slices.Insert(q.lanes, 0, &lane{from: from, waiters: []*waiter{w}})
-}
-
-func (q *queue) lane(from string) int {
-	return slices.IndexFunc(q.lanes, func(l *lane) bool { return l.from == from })
-}
-
-// remove takes a waiter out of a lane.
-func (q *queue) remove(lane, waiter int) {
-	l := q.lanes[lane]
-	l.waiters = slices.Delete(l.waiters, waiter, waiter+1)
-	q.waiting--
-	if len(l.waiters) == 0 {
-		q.lanes = slices.Delete(q.lanes, lane, lane+1)
-	}
+	q.classes[serve].take().told <- nil
 }
 
 // giveUp is for a waiter who does not wait any longer. If its turn came at the same moment, the next one gets it.
-func (q *queue) giveUp(from string, w *waiter) {
+func (q *queue) giveUp(from Place, w *waiter) {
 	q.mu.Lock()
-	if i := q.lane(from); i >= 0 {
-		if j := slices.Index(q.lanes[i].waiters, w); j >= 0 {
-			q.remove(i, j)
-			q.mu.Unlock()
-			return
-		}
+	found := q.class(from).remove(from.Lane, w)
+	if found {
+		q.waiting--
 	}
 	q.mu.Unlock()
+	if found {
+		return
+	}
 	if err := <-w.told; err == nil {
 		q.leave()
 	}
 }
 
+// sendAway sends away the last one of the longest lane, a stranger if there is one. Where all lanes are equal, it is
+// anybody's: whoever keeps on coming from new places has no better chance than the others.
 func (q *queue) sendAway() {
-	longest := 0
-	for i, l := range q.lanes {
-		// Of equal lanes, the later one has been here longer.
-		if len(l.waiters) >= len(q.lanes[longest].waiters) {
-			longest = i
+	c := &q.classes[0]
+	if len(c.lanes) == 0 {
+		c = &q.classes[1]
+	}
+	f := fault.New(fault.TooMany, "Too many requests are waiting. Try again in a moment.")
+	f.RetryAfter = retryAfter
+	q.waiting--
+	c.last().told <- f
+}
+
+func (c *class) lane(name string) int {
+	return slices.IndexFunc(c.lanes, func(l *lane) bool { return l.name == name })
+}
+
+func (c *class) push(name string, w *waiter) {
+	i := c.lane(name)
+	if i < 0 {
+		i = len(c.lanes)
+		c.lanes = append(c.lanes, &lane{name: name})
+	}
+	c.lanes[i].waiters = append(c.lanes[i].waiters, w)
+}
+
+// take takes the first waiter of the first lane, which then comes last.
+func (c *class) take() *waiter {
+	l := c.lanes[0]
+	w := l.waiters[0]
+	l.waiters = l.waiters[1:]
+	c.lanes = c.lanes[1:]
+	if len(l.waiters) > 0 {
+		c.lanes = append(c.lanes, l)
+	}
+	return w
+}
+
+// last takes the last waiter of one of the longest lanes.
+func (c *class) last() *waiter {
+	var longest []*lane
+	for _, l := range c.lanes {
+		if len(longest) > 0 && len(l.waiters) > len(longest[0].waiters) {
+			longest = nil
+		}
+		if len(longest) == 0 || len(l.waiters) == len(longest[0].waiters) {
+			longest = append(longest, l)
 		}
 	}
-	w := q.lanes[longest].waiters[0]
-	q.remove(longest, 0)
-	f := fault.New(fault.TooMany, "too many requests are waiting: try again in a moment")
-	f.RetryAfter = retryAfter
-	w.told <- f
+	l := longest[rand.IntN(len(longest))]
+	w := l.waiters[len(l.waiters)-1]
+	c.remove(l.name, w)
+	return w
+}
+
+// remove takes a waiter out of a lane, if it is there.
+func (c *class) remove(name string, w *waiter) (found bool) {
+	i := c.lane(name)
+	if i < 0 {
+		return false
+	}
+	l := c.lanes[i]
+	j := slices.Index(l.waiters, w)
+	if j < 0 {
+		return false
+	}
+	if l.waiters = slices.Delete(l.waiters, j, j+1); len(l.waiters) == 0 {
+		c.lanes = slices.Delete(c.lanes, i, i+1)
+	}
+	return true
 }

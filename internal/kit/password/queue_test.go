@@ -11,14 +11,16 @@ import (
 	"edge.internal/gateway/internal/kit/fault"
 )
 
+func stranger(lane string) Place { return Place{Lane: lane} }
+
 // wait enters the queue in the background, and returns when it is in.
-func wait(t *testing.T, q *queue, ctx context.Context, from string, served func(error)) {
+func wait(t *testing.T, q *queue, ctx context.Context, from Place, served func(error)) {
 	t.Helper()
 	q.mu.Lock()
 	before := q.waiting
 	q.mu.Unlock()
 	go func() { served(q.enter(ctx, from)) }()
-	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(50 * time.Microsecond) {
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Microsecond) {
 		q.mu.Lock()
 		now := q.waiting
 		q.mu.Unlock()
@@ -31,58 +33,77 @@ func wait(t *testing.T, q *queue, ctx context.Context, from string, served func(
 	}
 }
 
-func TestQueueServesPlacesInTurns(t *testing.T) {
+// order tells who is served in which order, when those who are named came one after the other.
+func order(t *testing.T, waiting ...Place) (served []string) {
+	t.Helper()
 	q := newQueue(1)
-	if err := q.enter(t.Context(), "first"); err != nil {
+	if err := q.enter(t.Context(), stranger("at work")); err != nil {
 		t.Fatal(err)
 	}
-	served := make(chan string, 10)
-	for i := range 3 {
-		wait(t, q, t.Context(), "flood", func(error) { served <- fmt.Sprint("flood ", i) })
+	told := make(chan string, len(waiting))
+	for i, p := range waiting {
+		wait(t, q, t.Context(), p, func(error) { told <- fmt.Sprint(p.Lane, " ", i) })
 	}
-	wait(t, q, t.Context(), "other", func(error) { served <- "other" })
-	wait(t, q, t.Context(), "last", func(error) { served <- "last" })
-	var order []string
-	for range 5 {
+	for range waiting {
 		q.leave()
-		order = append(order, <-served)
-	}
-	if want := []string{"last", "other", "flood 2", "flood 1", "flood 0"}; !slices.Equal(order, want) {
-		t.Errorf("served %q instead of %q", order, want)
+		served = append(served, <-told)
 	}
 	q.leave()
-	if q.free != 1 || q.waiting != 0 {
+	if q.free != 1 || q.waiting != 0 || len(q.classes[0].lanes)+len(q.classes[1].lanes) != 0 {
 		t.Errorf("%d free, %d waiting", q.free, q.waiting)
+	}
+	return served
+}
+
+func TestQueueServesPlacesInTurns(t *testing.T) {
+	flood, other, last := stranger("flood"), stranger("other"), stranger("last")
+	got := order(t, flood, flood, flood, other, last, other)
+	if want := []string{"flood 0", "other 3", "last 4", "flood 1", "other 5", "flood 2"}; !slices.Equal(got, want) {
+		t.Errorf("served %q instead of %q", got, want)
 	}
 }
 
-func TestFloodDoesNotHoldUpAnotherPlaceTwice(t *testing.T) {
+// Whoever comes from a new place waits behind those who are here already: a trickle from ever new places does not keep
+// them waiting.
+func TestNewPlacesComeLast(t *testing.T) {
 	q := newQueue(1)
-	_ = q.enter(t.Context(), "flood")
-	served := make(chan string, 10)
-	for range 4 {
-		wait(t, q, t.Context(), "flood", func(error) { served <- "flood" })
-	}
-	for range 2 {
-		wait(t, q, t.Context(), "other", func(error) { served <- "other" })
-	}
-	var order []string
-	for range 6 {
+	_ = q.enter(t.Context(), stranger("at work"))
+	served, strangers := make(chan struct{}), make(chan struct{}, 100)
+	wait(t, q, t.Context(), stranger("one"), func(error) { strangers <- struct{}{} })
+	wait(t, q, t.Context(), stranger("person"), func(error) { close(served) })
+	for i := range 4 {
+		wait(t, q, t.Context(), stranger(fmt.Sprint("new ", i)), func(error) { strangers <- struct{}{} })
 		q.leave()
-		order = append(order, <-served)
+		select {
+		case <-served:
+			return
+		case <-strangers:
+		}
 	}
-	if want := []string{"other", "flood", "other", "flood", "flood", "flood"}; !slices.Equal(order, want) {
-		t.Errorf("served %q instead of %q", order, want)
+	t.Error("the person still waits")
+}
+
+// Those who are known get every second turn, however many strangers wait, and each other's place does not matter.
+func TestKnownHaveTheirShare(t *testing.T) {
+	a, b, c := stranger("a"), stranger("b"), stranger("c")
+	me, you := Place{"me", true}, Place{"you", true}
+	got := order(t, a, b, c, me, me, you)
+	if want := []string{"me 3", "a 0", "you 5", "b 1", "me 4", "c 2"}; !slices.Equal(got, want) {
+		t.Errorf("served %q instead of %q", got, want)
+	}
+	got = order(t, me, me, me, a, a)
+	if want := []string{"me 0", "a 3", "me 1", "a 4", "me 2"}; !slices.Equal(got, want) {
+		t.Errorf("served %q instead of %q", got, want)
 	}
 }
 
 func TestWhoGivesUpIsPassedOver(t *testing.T) {
 	q := newQueue(1)
-	_ = q.enter(t.Context(), "a")
+	_ = q.enter(t.Context(), stranger("a"))
 	ctx, cancel := context.WithCancel(t.Context())
 	gone, served := make(chan error, 1), make(chan error, 1)
-	wait(t, q, t.Context(), "b", func(err error) { served <- err })
-	wait(t, q, ctx, "c", func(err error) { gone <- err })
+	wait(t, q, t.Context(), stranger("b"), func(err error) { served <- err })
+	wait(t, q, ctx, stranger("c"), func(err error) { gone <- err })
 	cancel()
 	if err := <-gone; !fault.Is(err, fault.Unavailable) {
 		t.Errorf("gave up with %v", err)
@@ -95,25 +116,70 @@ func TestWhoGivesUpIsPassedOver(t *testing.T) {
 
 func TestQueueIsBounded(t *testing.T) {
 	q := newQueue(1)
-	_ = q.enter(t.Context(), "a")
-	refused := make(chan error, 1)
-	served := make(chan error, maxWaiting)
-	wait(t, q, t.Context(), "flood", func(err error) { refused <- err })
-	for range maxWaiting - 1 {
-		wait(t, q, t.Context(), "flood", func(err error) { served <- err })
+	_ = q.enter(t.Context(), stranger("at work"))
+	flood, people := make(chan error, maxWaiting), make(chan error, 2)
+	for range maxWaiting {
+		wait(t, q, t.Context(), stranger("flood"), func(err error) { flood <- err })
 	}
-	right := make(chan error, 1)
-	wait(t, q, t.Context(), "other", func(err error) { right <- err })
-	if err := <-refused; !fault.Is(err, fault.TooMany) || fault.From(err).RetryAfter == 0 {
-		t.Errorf("refused with %v", err)
+	// The flood pays for those who come from elsewhere.
+	for i, p := range []Place{stranger("other"), {"known", true}} {
+		wait(t, q, t.Context(), p, func(err error) { people <- err })
+		if err := <-flood; !fault.Is(err, fault.TooMany) || fault.From(err).RetryAfter == 0 {
+			t.Errorf("refused %d with %v", i, err)
+		}
+	}
+	// And for itself.
+	if err := q.enter(t.Context(), stranger("flood")); !fault.Is(err, fault.TooMany) {
+		t.Errorf("one more of the flood: %v", err)
+	}
+	for range maxWaiting {
+		q.leave()
+		select {
+		case err := <-flood:
+			if err != nil {
+				t.Error(err)
+			}
+		case err := <-people:
+			if err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// When strangers from ever new places have filled the queue, a known person still gets in, and one more stranger has a
+// chance.
+func TestFullQueueOfStrangersKeepsNobodyOut(t *testing.T) {
+	q := newQueue(1)
+	_ = q.enter(t.Context(), stranger("at work"))
+	trickle := make(chan error, 10*maxWaiting)
+	for i := range maxWaiting {
+		wait(t, q, t.Context(), stranger(fmt.Sprint(i)), func(err error) { trickle <- err })
+	}
+	known := make(chan error, 1)
+	wait(t, q, t.Context(), Place{"me", true}, func(err error) { known <- err })
+	if err := <-trickle; !fault.Is(err, fault.TooMany) {
+		t.Errorf("a stranger: %v", err)
 	}
 	q.leave()
-	if err := <-right; err != nil {
-		t.Error(err)
+	if err := <-known; err != nil {
+		t.Errorf("known: %v", err)
 	}
-	for range maxWaiting - 1 {
+	in := 0
+	for i := range 10 {
+		name := fmt.Sprint("person ", i)
+		wait(t, q, t.Context(), stranger(name), func(err error) { trickle <- err })
+		q.mu.Lock()
+		if q.classes[0].lane(name) >= 0 {
+			in++
+		}
+		q.mu.Unlock()
+	}
+	if in == 0 {
+		t.Error("ten newcomers were all sent away")
+	}
+	for range maxWaiting {
 		q.leave()
-		<-served
 	}
 }
 
@@ -126,7 +192,7 @@ func TestQueueNeverLosesAPlace(t *testing.T) {
 		all.Go(func() {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i%20)*100*time.Microsecond)
 			defer cancel()
-			if q.enter(ctx, fmt.Sprint(i%7)) != nil {
+			if q.enter(ctx, Place{fmt.Sprint(i % 7), i%3 == 0}) != nil {
 				return
 			}
 			mu.Lock()
@@ -141,7 +207,7 @@ func TestQueueNeverLosesAPlace(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if most > 2 || q.free != 2 || q.waiting != 0 || len(q.lanes) != 0 {
-		t.Errorf("%d at once, %d free, %d waiting, %d lanes", most, q.free, q.waiting, len(q.lanes))
+	if most > 2 || q.free != 2 || q.waiting != 0 || len(q.classes[0].lanes)+len(q.classes[1].lanes) != 0 {
+		t.Errorf("%d at once, %d free, %d waiting", most, q.free, q.waiting)
 	}
 }

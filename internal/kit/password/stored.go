@@ -70,7 +70,7 @@ func (s *Stored) Prepare(ctx context.Context) error {
 	if !s.chosen.Set() {
 		return nil
 	}
-	turn, err := s.by.Turn(ctx, actor.From(ctx).Name)
+	turn, err := s.by.Turn(ctx, Place{Lane: actor.From(ctx).Name, Known: true})
 	if err != nil {
 		return err
 	}

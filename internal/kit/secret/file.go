@@ -11,20 +11,54 @@ import (
 	"github.com/google/renameio/v2"
 )
 
-// File reads a file of random bytes, and creates it (mode 0600) when there is none.
+// File reads a file of random bytes, and makes it (mode 0600) when there is none. Of several programs that make it at
+// once, one does, and all of them get its bytes: what File returns is what the disk holds.
 func File(path string, size int) ([]byte, error) {
+	b, err := read(path, size)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return b, err
+	}
+	if err := create(path, size); err != nil {
+		return nil, err
+	}
+	return read(path, size)
+}
+
+func read(path string, size int) ([]byte, error) {
 	b, err := os.ReadFile(path)
 	if err == nil && len(b) != size {
 		return nil, fmt.Errorf("%s has %d bytes instead of %d", path, len(b), size)
 	}
-	if !errors.Is(err, fs.ErrNotExist) {
-		return b, err
-	}
-	b = make([]byte, size)
+	return b, err
+}
+
+// create makes a file of random bytes unless there is one. A link, unlike a rename, never replaces the one of another
+// program, and the file is complete when it gets its name.
+func create(path string, size int) error {
+	b := make([]byte, size)
 	if _, err := rand.Read(b); err != nil {
-		return nil, err
+		return err
 	}
-	return b, Save(path, b)
+	dir := filepath.Dir(path)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+"-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	defer f.Close()
+	if _, err := f.Write(b); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	if err := os.Link(f.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return syncFolder(dir)
 }
 
 // Save replaces a file that only its owner may read. It is staged beside the old one, because the folder for temporary
@@ -45,6 +79,11 @@ func Save(path string, content []byte) error {
 	if err := f.CloseAtomicallyReplace(); err != nil {
 		return err
 	}
+	return syncFolder(dir)
+}
+
+// syncFolder makes sure that the names in a folder are on the disk.
+func syncFolder(dir string) error {
 	folder, err := os.Open(dir)
 	if err != nil {
 		return err

@@ -32,9 +32,17 @@ type Box struct {
 	aead cipher.AEAD
 }
 
-// Open reads the master key file, and creates it (mode 0600) when there is none.
+// Make reads the master key file, and makes it (mode 0600) when there is none. Only gateway-api does so.
+func Make(path string) (*Box, error) {
+	if _, err := File(path, keySize); err != nil {
+		return nil, fmt.Errorf("master key: %w", err)
+	}
+	return Open(path)
+}
+
+// Open reads the master key file. The error is fs.ErrNotExist as long as gateway-api has not made it.
 func Open(path string) (*Box, error) {
-	key, err := File(path, keySize)
+	key, err := read(path, keySize)
 	if err != nil {
 		return nil, fmt.Errorf("master key: %w", err)
 	}

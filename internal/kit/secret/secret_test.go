@@ -3,8 +3,10 @@ package secret_test
 import (
 	"bytes"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"edge.internal/gateway/internal/kit/secret"
@@ -12,7 +14,10 @@ import (
 
 func TestKeyFileIsMadeOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "etc", "master.key")
-	first, err := secret.Open(path)
+	if _, err := secret.Open(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Fatalf("a key that is not there: %v", err)
+	}
+	first, err := secret.Make(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,6 +41,44 @@ func TestKeyFileIsMadeOnce(t *testing.T) {
 	}
 	if _, err := secret.Open(path); err == nil {
 		t.Fatal("a damaged key is taken")
+	}
+	if _, err := secret.Make(path); err == nil {
+		t.Fatal("a damaged key is replaced")
+	}
+}
+
+// Of programs that start together on a fresh machine, one makes the file, and all of them have what is on the disk.
+func TestFileMadeAtOnceIsOne(t *testing.T) {
+	for round := range 30 {
+		path := filepath.Join(t.TempDir(), "key")
+		const programs = 8
+		got := make([][]byte, programs)
+		start := make(chan struct{})
+		var all sync.WaitGroup
+		for i := range programs {
+			all.Go(func() {
+				<-start
+				b, err := secret.File(path, 32)
+				if err != nil {
+					t.Error(err)
+				}
+				got[i] = b
+			})
+		}
+		close(start)
+		all.Wait()
+		stored, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, b := range got {
+			if !bytes.Equal(b, stored) {
+				t.Fatalf("round %d: program %d has a key that is not on the disk", round, i)
+			}
+		}
+		if left, err := os.ReadDir(filepath.Dir(path)); err != nil || len(left) != 1 {
+			t.Fatalf("round %d: %v is left, %v", round, left, err)
+		}
 	}
 }
 

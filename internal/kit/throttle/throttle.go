@@ -2,7 +2,6 @@
 package throttle
 
 import (
-	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -11,7 +10,7 @@ import (
 	"edge.internal/gateway/internal/kit/fault"
 )
 
-// Limits say how many failures are too many.
+// Limits say how many failures are too many. They are for an address or a device; wider networks have more.
 type Limits struct {
 	// Pair is for one account from one source; others are not locked out of the account.
 	Pair int
@@ -27,118 +26,165 @@ var Guessing = Limits{Pair: 10, Source: 50, Within: 15 * time.Minute}
 // maxSources bounds the memory. When there are more, those that failed longest ago are forgotten.
 const maxSources = 4096
 
-// Throttle counts failures.
+// Throttle counts failures, and remembers who has succeeded.
 type Throttle struct {
-	clock    clock.Clock
-	limits   Limits
-	mu       sync.Mutex
-	attempts map[netip.Addr][]*Attempt // of each source, oldest first
+	clock  clock.Clock
+	limits Limits
+	mu     sync.Mutex
+	counts map[string]*count    // by the name of a group
+	known  map[string]time.Time // the last success of a source
+}
+
+// count is the failures of one group of sources.
+type count struct {
+	attempts []*Attempt // oldest first
+	// told is when a refusal was last reported, by account; "" is the group as a whole.
+	told map[string]time.Time
 }
 
 // Attempt is one guess.
 type Attempt struct {
 	throttle *Throttle
-	source   netip.Addr
+	source   Source
 	account  string
 	at       time.Time
 }
 
-// New makes a throttle that has seen nothing.
-func New(c clock.Clock, l Limits) *Throttle {
-	return &Throttle{clock: c, limits: l, attempts: map[netip.Addr][]*Attempt{}}
+// Refusal is the error of a guess that was one too many.
+type Refusal struct {
+	fault *fault.Error
+	// First marks the first refusal within the time that failures count, for those who keep a record.
+	First bool
 }
 
-// Source is what one party holds: an IPv4 address, or the /64 in which it may choose any IPv6 address.
-func Source(a netip.Addr) netip.Addr {
-	a = a.Unmap().WithZone("")
-	if p, err := a.Prefix(64); err == nil && a.Is6() {
-		return p.Addr()
-	}
-	return a
+func (r *Refusal) Error() string { return r.fault.Error() }
+
+// Unwrap is what the caller is told.
+func (r *Refusal) Unwrap() error { return r.fault }
+
+// New makes a throttle that has seen nothing.
+func New(c clock.Clock, l Limits) *Throttle {
+	return &Throttle{clock: c, limits: l, counts: map[string]*count{}, known: map[string]time.Time{}}
 }
 
 // Allow says whether a guess would be let through now.
-func (t *Throttle) Allow(account string, from netip.Addr) error {
+func (t *Throttle) Allow(account string, from Source) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.allow(account, Source(from))
+	return t.allow(account, from)
 }
 
 // Begin lets a guess through or refuses it. It counts as failed from the start, so that guesses in flight count too,
 // until it is withdrawn or has succeeded.
-func (t *Throttle) Begin(account string, from netip.Addr) (*Attempt, error) {
+func (t *Throttle) Begin(account string, from Source) (*Attempt, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	a := &Attempt{throttle: t, source: Source(from), account: account, at: t.clock.Now()}
-	if err := t.allow(account, a.source); err != nil {
+	if err := t.allow(account, from); err != nil {
 		return nil, err
 	}
-	if _, known := t.attempts[a.source]; !known && len(t.attempts) >= maxSources {
-		t.forget()
+	a := &Attempt{throttle: t, source: from, account: account, at: t.clock.Now()}
+	for _, g := range from.groups {
+		c := t.counts[g.name]
+		if c == nil {
+			t.makeRoom()
+			c = &count{told: map[string]time.Time{}}
+			t.counts[g.name] = c
+		}
+		c.attempts = append(c.attempts, a)
 	}
-	t.attempts[a.source] = append(t.attempts[a.source], a)
 	return a, nil
+}
+
+// Known tells whether the source has succeeded before.
+func (t *Throttle) Known(from Source) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, known := t.known[from.name()]
+	return known
 }
 
 // Succeeded clears the account's failures from this source.
 func (a *Attempt) Succeeded() {
-	a.throttle.remove(a.source, func(x *Attempt) bool { return x.account == a.account })
+	t := a.throttle
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.remove(a.source, func(x *Attempt) bool { return x.account == a.account && x.source.name() == a.source.name() })
+	if _, known := t.known[a.source.name()]; !known && len(t.known) >= maxSources {
+		delete(t.known, oldest(t.known, func(at time.Time) time.Time { return at }))
+	}
+	t.known[a.source.name()] = t.clock.Now()
 }
 
 // Withdraw takes back a guess that nobody could judge.
 func (a *Attempt) Withdraw() {
+	a.throttle.mu.Lock()
+	defer a.throttle.mu.Unlock()
 	a.throttle.remove(a.source, func(x *Attempt) bool { return x == a })
 }
 
-func (t *Throttle) remove(source netip.Addr, which func(*Attempt) bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.keep(source, slices.DeleteFunc(t.attempts[source], which))
-}
-
-func (t *Throttle) keep(source netip.Addr, attempts []*Attempt) {
-	if len(attempts) == 0 {
-		delete(t.attempts, source)
-		return
-	}
-	t.attempts[source] = attempts
-}
-
-func (t *Throttle) allow(account string, source netip.Addr) error {
-	now := t.clock.Now()
-	attempts := slices.DeleteFunc(t.attempts[source], func(a *Attempt) bool { return now.Sub(a.at) >= t.limits.Within })
-	t.keep(source, attempts)
-	var pair []*Attempt
-	for _, a := range attempts {
-		if a.account == account {
-			pair = append(pair, a)
+func (t *Throttle) remove(from Source, which func(*Attempt) bool) {
+	for _, g := range from.groups {
+		if c := t.counts[g.name]; c != nil {
+			c.attempts = slices.DeleteFunc(c.attempts, which)
+			if len(c.attempts) == 0 {
+				delete(t.counts, g.name)
+			}
 		}
 	}
-	wait := max(t.wait(now, attempts, t.limits.Source), t.wait(now, pair, t.limits.Pair))
+}
+
+func (t *Throttle) allow(account string, from Source) error {
+	now := t.clock.Now()
+	t.remove(from, func(a *Attempt) bool { return now.Sub(a.at) >= t.limits.Within })
+	var wait time.Duration
+	first := false
+	for _, g := range from.groups {
+		c := t.counts[g.name]
+		if c == nil {
+			continue
+		}
+		pair := slices.DeleteFunc(slices.Clone(c.attempts), func(a *Attempt) bool { return a.account != account })
+		forAll, forPair := t.wait(now, c.attempts, t.limits.Source, g.share), t.wait(now, pair, t.limits.Pair, g.share)
+		if wait == 0 && forAll+forPair > 0 {
+			whom := account
+			if forAll > 0 {
+				whom = ""
+			}
+			if at, told := c.told[whom]; !told || now.Sub(at) >= t.limits.Within {
+				first, c.told[whom] = true, now
+			}
+		}
+		wait = max(wait, forAll, forPair)
+	}
 	if wait == 0 {
 		return nil
 	}
-	f := fault.New(fault.TooMany, "too many failed attempts: try again later")
+	f := fault.New(fault.TooMany, "There were too many failed attempts. Try again later.")
 	f.RetryAfter = wait
-	return f
+	return &Refusal{f, first}
 }
 
-// wait is how long it takes until fewer than limit attempts count.
-func (t *Throttle) wait(now time.Time, attempts []*Attempt, limit int) time.Duration {
-	if len(attempts) < limit {
+// wait is how long it takes until fewer attempts count than the limit and the group's share of it allow.
+func (t *Throttle) wait(now time.Time, attempts []*Attempt, limit, share int) time.Duration {
+	if len(attempts)/share < limit {
 		return 0
 	}
-	return attempts[len(attempts)-limit].at.Add(t.limits.Within).Sub(now)
+	return attempts[len(attempts)-limit*share].at.Add(t.limits.Within).Sub(now)
 }
 
-// forget drops the source that failed longest ago.
-func (t *Throttle) forget() {
-	var oldest netip.Addr
-	var at time.Time
-	for source, attempts := range t.attempts {
-		if last := attempts[len(attempts)-1].at; at.IsZero() || last.Before(at) {
-			oldest, at = source, last
+// makeRoom drops the group that failed longest ago when there are too many.
+func (t *Throttle) makeRoom() {
+	if len(t.counts) >= maxSources {
+		delete(t.counts, oldest(t.counts, func(c *count) time.Time { return c.attempts[len(c.attempts)-1].at }))
+	}
+}
+
+func oldest[V any](m map[string]V, at func(V) time.Time) (key string) {
+	var first time.Time
+	for k, v := range m {
+		if when := at(v); first.IsZero() || when.Before(first) {
+			key, first = k, when
 		}
 	}
-	delete(t.attempts, oldest)
+	return key
 }

@@ -213,8 +213,8 @@ func (l *Lab) Run(t testing.TB, side lab.Side, argv ...string) string {
 
 // Component is the state of a component.
 type Component struct {
-	Name, State string
-	LastError   string `json:"last_error"`
+	Name, State, Daemon, Detail string
+	LastError                   string `json:"last_error"`
 }
 
 // WaitState waits until a component is in a state.

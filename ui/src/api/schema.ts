@@ -29,7 +29,8 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get?: never;
+        /** Show one's own API token; an admin sees anybody's */
+        get: operations["api-token.get"];
         put?: never;
         post?: never;
         /** Delete one's own API token; an admin deletes anybody's */
@@ -335,7 +336,8 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get?: never;
+        /** Show one's own passkey */
+        get: operations["auth.passkey.get"];
         put?: never;
         post?: never;
         /** Delete one's own passkey */
@@ -2876,6 +2878,11 @@ export interface components {
              * @enum {string}
              */
             role: "admin" | "viewer";
+            /**
+             * Format: date-time
+             * @description The same: a token is made and deleted, and never changed.
+             */
+            readonly updated_at: string;
             /** @description Address of the user whose it is. */
             readonly user: string;
             /** @description Whose it is. */
@@ -2905,6 +2912,23 @@ export interface components {
             issue_token?: boolean;
             /** @description The user's password. */
             password: string;
+        };
+        AccountEnded: {
+            /**
+             * Format: int64
+             * @description How many API tokens; none if the reset keeps them.
+             */
+            api_tokens: number;
+            /**
+             * Format: int64
+             * @description How many passkeys; none if the reset keeps them.
+             */
+            passkeys: number;
+            /**
+             * Format: int64
+             * @description How many sessions.
+             */
+            sessions: number;
         };
         AccountIdentity: {
             /**
@@ -2973,6 +2997,11 @@ export interface components {
             role: "admin" | "viewer";
             /** @description The token, for use as Bearer. It is not shown again. */
             token: string;
+            /**
+             * Format: date-time
+             * @description The same: a token is made and deleted, and never changed.
+             */
+            readonly updated_at: string;
             /** @description Address of the user whose it is. */
             readonly user: string;
             /** @description Whose it is. */
@@ -3081,6 +3110,11 @@ export interface components {
             last_used_at: string | null;
             /** @description What the user calls it. */
             name: string;
+            /**
+             * Format: date-time
+             * @description The same: a passkey is added and deleted, and never changed.
+             */
+            updated_at: string;
         };
         AccountPasskeyBeginInput: {
             /** @description What the first step answered. */
@@ -3118,6 +3152,10 @@ export interface components {
              * @example admin@example.net
              */
             email: string;
+            /** @description What the reset has ended; zero while it is pending. */
+            ended: components["schemas"]["AccountEnded"];
+            /** @description Whether the database is away. Until it is back, the new password is good for the system routes; then the database takes it over, and ends what was open, before anyone can log in. */
+            pending: boolean;
         };
         AccountSecondStepInput: {
             /** @description What the first step answered. */
@@ -8124,6 +8162,44 @@ export interface operations {
             };
         };
     };
+    "api-token.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the token. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["AccountAPIToken"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
     "api-token.delete": {
         parameters: {
             query?: never;
@@ -8777,6 +8853,44 @@ export interface operations {
         responses: {
             /** @description Done. */
             201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["AccountPasskey"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "auth.passkey.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the passkey. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -32,21 +32,17 @@ func (t *Tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// LastLines is the end of what the child said, on one line.
+// stamp is the time that many daemons put before what they say.
+var stamp = regexp.MustCompile(`^\d{4}-\d\d-\d\d[T ][0-9:.,]+(Z|[+-]\d\d:?\d\d)? *`)
+
+// LastLines is the end of what the child said, on one line and without the times, for people.
 func (t *Tail) LastLines() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	lines := strings.Split(strings.TrimSpace(string(t.kept)), "\n")
-	return strings.Join(lines[max(0, len(lines)-5):], "; ")
-}
-
-// stamp is the time that many daemons put before what they say.
-var stamp = regexp.MustCompile(`^\d{4}-\d\d-\d\d[T ][0-9:.,]+(Z|[+-]\d\d:?\d\d)? *`)
-
-// LastWords is the last thing the child said, without the time, for people.
-func (t *Tail) LastWords() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	text := strings.TrimSpace(string(t.kept))
-	return stamp.ReplaceAllString(text[strings.LastIndexByte(text, '\n')+1:], "")
+	lines = lines[max(0, len(lines)-5):]
+	for i, line := range lines {
+		lines[i] = stamp.ReplaceAllString(line, "")
+	}
+	return strings.Join(lines, "; ")
 }

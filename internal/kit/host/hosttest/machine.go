@@ -4,6 +4,7 @@ package hosttest
 import (
 	"sync"
 
+	"edge.internal/gateway/internal/kit/bus"
 	"edge.internal/gateway/internal/kit/host"
 )
 
@@ -27,6 +28,8 @@ type Machine struct {
 	filter    filter
 	proxy     proxy
 	squid     squid
+	changes   bus.Topic[host.Unit]
+	ports     []host.PortUser
 	leases    leaseServer
 	resolver  resolver
 	radius    radius
@@ -84,6 +87,25 @@ func (m *Machine) Resources() (host.Resources, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.resources, nil
+}
+
+// PortUsers are those of SetPortUsers.
+func (m *Machine) PortUsers(port int) (list []host.PortUser, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, u := range m.ports {
+		if u.Port == port {
+			list = append(list, u)
+		}
+	}
+	return list, nil
+}
+
+// SetPortUsers sets who uses the machine's ports.
+func (m *Machine) SetPortUsers(users ...host.PortUser) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.ports = users
 }
 
 // SetFacts sets who the machine is.

@@ -38,6 +38,7 @@ func (m *Machine) do(name string, u host.Unit, active string) error {
 	}
 	if refusal := m.refusals[u]; refusal != nil && name != "stop" {
 		m.units[u] = host.UnitState{Unit: u, Installed: true, Active: "failed", Since: time.Now(), Detail: refusal.Error()}
+		m.changes.Publish(u)
 		return fmt.Errorf("%s did not %s: %w", u, name, refusal)
 	}
 	if name == "reload" && state.Active != "active" {
@@ -57,7 +58,25 @@ func (m *Machine) do(name string, u host.Unit, active string) error {
 		m.radius.users = m.files[host.RadiusUsers]
 	}
 	m.units[u] = state
+	m.changes.Publish(u)
 	return nil
+}
+
+// Watch hears of the verbs, and of what SetUnit does.
+func (m *Machine) Watch(ctx context.Context, told func(host.Unit)) error {
+	reader := m.changes.Subscribe()
+	defer reader.Close()
+	for _, spec := range host.UnitSpecs() {
+		told(spec.Unit)
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case u := <-reader.C:
+			told(u)
+		}
+	}
 }
 
 func (m *Machine) Enable(_ context.Context, u host.Unit, on bool) error {
@@ -75,6 +94,7 @@ func (m *Machine) SetUnit(state host.UnitState) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.units[state.Unit] = state
+	m.changes.Publish(state.Unit)
 }
 
 // Uninstall takes a unit's program away.

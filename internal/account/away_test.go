@@ -1,0 +1,244 @@
+package account
+
+import (
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+
+	"golang.org/x/crypto/bcrypt"
+
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/db/dbtest"
+	"edge.internal/gateway/internal/kit/kittest"
+	"edge.internal/gateway/internal/schema"
+)
+
+func TestDatabaseGoesAwayAndReturns(t *testing.T) {
+	h := newHouse(t)
+	users := h.enter(t, admin, plain)
+	back := breakDatabase(t, h)
+	h.me(t, users).Want(t, http.StatusServiceUnavailable)
+	offline, ended := h.enter(t, admin, plain), h.enter(t, admin, plain)
+	h.do(t, offline, http.MethodGet, "/system/toys", nil).Want(t, http.StatusOK)
+	h.do(t, offline, http.MethodGet, "/toys", nil).Want(t, http.StatusServiceUnavailable)
+	h.do(t, ended, http.MethodPost, "/auth/logout", nil).Want(t, http.StatusOK)
+	back()
+	h.me(t, users).Want(t, http.StatusOK)
+	// What began meanwhile goes on, as the user's, and is in the list of sessions.
+	for range 2 {
+		h.do(t, offline, http.MethodGet, "/toys", nil).Want(t, http.StatusOK)
+	}
+	var list []Session
+	h.do(t, offline, http.MethodGet, "/auth/sessions", nil).Want(t, http.StatusOK).Into(t, &list)
+	if len(list) != 2 || list[0].Address != "192.0.2.1" {
+		t.Errorf("sessions %+v", list)
+	}
+	h.me(t, ended).Want(t, http.StatusUnauthorized)
+}
+
+// A session that began by the store goes on only if the user could have begun it by the database.
+func TestSessionOfTheStoreEndsWithTheUser(t *testing.T) {
+	for name, sql := range map[string]string{
+		"deactivated":   "UPDATE account_users SET active = false WHERE email = $1",
+		"re-passworded": "UPDATE account_users SET password = '' WHERE email = $1",
+		"second factor": "UPDATE account_users SET passkeys = 1 WHERE email = $1",
+		"deleted":       "DELETE FROM account_users WHERE email = $1",
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, _, _ := twoAdmins(t)
+			back := breakDatabase(t, h)
+			session := h.enter(t, admin, plain)
+			back()
+			h.exec(t, sql, admin)
+			if name == "deleted" {
+				h.room.settled.Store(false) // as after a start
+			}
+			h.me(t, session).Want(t, http.StatusUnauthorized)
+			h.me(t, session).Want(t, http.StatusUnauthorized)
+		})
+	}
+}
+
+// A login right after the start waits for the database, so that it gives a session which lasts.
+func TestLoginRightAfterTheStart(t *testing.T) {
+	d, err := db.Open(dbtest.URL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(d.Close)
+	h := newHouseOn(t, kittest.NewOn(t, d), bcrypt.MinCost)
+	answered := make(chan *kittest.Answer, 1)
+	go func() { answered <- h.login(t, admin, plain, here) }()
+	if err := d.Attach(t.Context(), schema.Migrations); err != nil {
+		t.Fatal(err)
+	}
+	a := (<-answered).Want(t, http.StatusOK)
+	if !strings.Contains(string(a.Body), `"auth_method":"password"`) {
+		t.Errorf("%s", a.Body)
+	}
+	h.me(t, cookieOf(t, a)).Want(t, http.StatusOK)
+}
+
+// The second factor of the setup's admin holds while the database is away.
+func TestSecondFactorWhileTheDatabaseIsAway(t *testing.T) {
+	h := newHouse(t)
+	a := h.enrol(t, h.enter(t, admin, plain))
+	h.secondStep(t, h.firstStep(t, admin), a.codes[0], here).Want(t, http.StatusOK) // is spent everywhere
+	used := a.code(t, h, 0)
+	h.secondStep(t, h.firstStep(t, admin), used, here).Want(t, http.StatusOK)
+	back := breakDatabase(t, h)
+	h.login(t, admin, "not the password", here).Want(t, http.StatusServiceUnavailable)
+	challenge := h.firstStep(t, admin)
+	for _, wrong := range []string{"000000", used, a.codes[0]} {
+		h.secondStep(t, challenge, wrong, here).Want(t, http.StatusUnauthorized)
+		challenge = h.firstStep(t, admin)
+	}
+	code := a.code(t, h, 1)
+	answer := h.secondStep(t, challenge, code, here).Want(t, http.StatusOK)
+	if !strings.Contains(string(answer.Body), `"auth_method":"store"`) {
+		t.Errorf("%s", answer.Body)
+	}
+	session := cookieOf(t, answer)
+	h.do(t, session, http.MethodGet, "/system/toys", nil).Want(t, http.StatusOK)
+	// Each is good once, over a restart of the service and the return of the database.
+	h.secondStep(t, challenge, a.codes[1], here).Want(t, http.StatusServiceUnavailable) // the login is over
+	recovered := cookieOf(t, h.secondStep(t, h.firstStep(t, admin), a.codes[1], here).Want(t, http.StatusOK))
+	for _, spent := range []string{code, a.codes[1]} {
+		h.secondStep(t, h.firstStep(t, admin), spent, here).Want(t, http.StatusUnauthorized)
+	}
+	h.restart(t)
+	h.clock.Move(startWithin)
+	for _, spent := range []string{code, a.codes[1]} {
+		h.secondStep(t, h.firstStep(t, admin), spent, here).Want(t, http.StatusUnauthorized)
+	}
+	back()
+	for _, spent := range []string{code, a.codes[1]} {
+		h.secondStep(t, h.firstStep(t, admin), spent, here).Want(t, http.StatusUnauthorized)
+	}
+	if n := h.Rows(t, "account_recovery_codes"); n != recoveryCodes-2 {
+		t.Errorf("%d recovery codes are left", n)
+	}
+	h.secondStep(t, h.firstStep(t, admin), a.codes[2], here).Want(t, http.StatusOK)
+	h.me(t, session).Want(t, http.StatusUnauthorized) // of a process that is gone
+	h.me(t, recovered).Want(t, http.StatusUnauthorized)
+}
+
+// A challenge of the store has as many tries as one of the database.
+func TestChallengeWhileTheDatabaseIsAway(t *testing.T) {
+	h := newHouse(t)
+	a := h.enrol(t, h.enter(t, admin, plain))
+	defer breakDatabase(t, h)()
+	challenge := h.firstStep(t, admin)
+	for range maxTries {
+		h.secondStep(t, challenge, "000000", here).Want(t, http.StatusUnauthorized)
+	}
+	h.secondStep(t, challenge, a.code(t, h, 0), here).Want(t, http.StatusServiceUnavailable)
+	challenge = h.firstStep(t, admin)
+	h.clock.Move(challengeTTL)
+	h.secondStep(t, challenge, a.code(t, h, 0), here).Want(t, http.StatusServiceUnavailable)
+	h.secondStep(t, h.firstStep(t, admin), a.code(t, h, 0), here).Want(t, http.StatusOK)
+}
+
+// A session by two steps goes on when the database is back.
+func TestSessionByTwoStepsGoesOn(t *testing.T) {
+	h := newHouse(t)
+	a := h.enrol(t, h.enter(t, admin, plain))
+	back := breakDatabase(t, h)
+	session := cookieOf(t, h.secondStep(t, h.firstStep(t, admin), a.code(t, h, 0), here).Want(t, http.StatusOK))
+	back()
+	var me struct {
+		Method string `json:"auth_method"`
+	}
+	if h.me(t, session).Want(t, http.StatusOK).Into(t, &me); me.Method != "totp" {
+		t.Errorf("me %+v", me)
+	}
+}
+
+// Nobody can ask for a passkey without the database: the way in is a reset, which removes it.
+func TestPasskeyWhileTheDatabaseIsAway(t *testing.T) {
+	h := newHouse(t)
+	h.register(t, h.enter(t, admin, plain), newDevice(fqdn)).Want(t, http.StatusCreated)
+	back := breakDatabase(t, h)
+	if a := h.login(t, admin, plain, here).Want(t, http.StatusServiceUnavailable); !strings.Contains(a.Error.Message, "passkey") {
+		t.Errorf("%s", a.Body)
+	}
+	token, err := CreateResetToken(h.Paths, h.clock, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.reset(t, token, other).Want(t, http.StatusOK)
+	session := h.enter(t, admin, other)
+	back()
+	h.me(t, session).Want(t, http.StatusOK)
+	if n := h.Rows(t, "account_passkeys"); n != 0 {
+		t.Errorf("%d passkeys", n)
+	}
+}
+
+// A password can be reset while the database is away, which learns of it before it lets anybody in.
+func TestResetWhileTheDatabaseIsAway(t *testing.T) {
+	for name, restarted := range map[string]bool{"the same process": false, "another process": true} {
+		t.Run(name, func(t *testing.T) {
+			h := newHouse(t)
+			session := h.enter(t, admin, plain)
+			api, _ := h.token(t, session, "ci", "admin")
+			back := breakDatabase(t, h)
+			offline := h.enter(t, admin, plain)
+			token, err := CreateResetToken(h.Paths, h.clock, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var out ResetAccount
+			h.reset(t, token, other).Want(t, http.StatusOK).Into(t, &out)
+			if !out.Pending || out.Email.String() != admin {
+				t.Errorf("answer %+v", out)
+			}
+			if _, err := os.Stat(resetFile(h)); !os.IsNotExist(err) {
+				t.Errorf("the token is there: %v", err)
+			}
+			h.me(t, offline).Want(t, http.StatusServiceUnavailable)
+			h.login(t, admin, plain, here).Want(t, http.StatusServiceUnavailable)
+			h.enter(t, admin, other)
+			if restarted {
+				h.restart(t)
+				h.clock.Move(startWithin)
+				h.enter(t, admin, other)
+			}
+			back()
+			// Whatever comes first, nothing that was good before is.
+			switch name {
+			case "the same process":
+				h.login(t, admin, plain, here).Want(t, http.StatusUnauthorized)
+			default:
+				h.by(t, api, http.MethodGet, "/auth/me", nil).Want(t, http.StatusUnauthorized)
+			}
+			h.me(t, session).Want(t, http.StatusUnauthorized)
+			h.by(t, api, http.MethodGet, "/auth/me", nil).Want(t, http.StatusUnauthorized)
+			h.login(t, admin, plain, here).Want(t, http.StatusUnauthorized)
+			h.enter(t, admin, other)
+			if e := h.entries(t, "auth.password.reset"); len(e) != 1 || !strings.Contains(string(e[0].Details), `"database_away": true`) || !strings.Contains(string(e[0].Details), `"remote_ip": "192.0.2.1"`) {
+				t.Errorf("audit %+v", e)
+			}
+			if a := h.store.get(); a.owes() || string(a.Hash) != h.hashOf(t, admin) {
+				t.Error("store and user differ")
+			}
+		})
+	}
+}
+
+// Whether a user who was deactivated may be let in is for the database to say.
+func TestResetOfADeactivatedAdminWaitsForTheDatabase(t *testing.T) {
+	h, path, b := twoAdmins(t)
+	h.do(t, b, http.MethodPut, path, map[string]any{"active": false}).Want(t, http.StatusOK)
+	token, err := CreateResetToken(h.Paths, h.clock, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	back := breakDatabase(t, h)
+	h.reset(t, token, other).Want(t, http.StatusServiceUnavailable)
+	h.login(t, admin, other, here).Want(t, http.StatusServiceUnavailable)
+	back()
+	h.reset(t, token, other).Want(t, http.StatusOK)
+	h.login(t, admin, other, here).Want(t, http.StatusForbidden)
+}

@@ -1,0 +1,222 @@
+package account
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/password"
+	"edge.internal/gateway/internal/kit/value"
+)
+
+// StoreAdmin is the admin whom the setup made, in the setup store. It is a copy of the user whom the admin has become,
+// for the time when the database is away: it lets in who could log in by the database, and nobody else.
+type StoreAdmin struct {
+	Email value.Email // empty when the setup made no admin
+	// Hash is empty when the admin cannot log in by the store.
+	Hash password.Hash
+	// UserID is the user; nil before the first login.
+	UserID uuid.UUID
+	// TOTP is the sealed secret of the authenticator app, and TOTPStep the newest code that was used.
+	TOTP     []byte
+	TOTPStep int64
+	// RecoveryCodes are the hashes of those that are left.
+	RecoveryCodes [][]byte
+	Passkeys      int
+	// SpentCodes and the reset are what happened while the database was away, until it knows.
+	SpentCodes [][]byte
+	ResetAt    time.Time
+	ResetFrom  string
+	ResetKeeps bool
+}
+
+// owes tells whether the database has to learn of something.
+func (a *StoreAdmin) owes() bool { return !a.ResetAt.IsZero() || len(a.SpentCodes) > 0 }
+
+// like tells whether both let in the same.
+func (a *StoreAdmin) like(b *StoreAdmin) bool {
+	return a.Email == b.Email && a.Hash == b.Hash && a.Passkeys == b.Passkeys && bytes.Equal(a.TOTP, b.TOTP) &&
+		slices.EqualFunc(a.RecoveryCodes, b.RecoveryCodes, bytes.Equal)
+}
+
+// mirror lets the setup store follow a user who had this address. What the change takes from the user is taken from the
+// store before the commit, and what it gives is given after it: whatever fails in between, the store lets in fewer.
+func (r *Room) mirror(ctx context.Context, tx *db.Tx, was string, id uuid.UUID) {
+	tx.BeforeCommit(func() error { return r.takeAway(ctx, tx, was, id) })
+	r.mirrorAfter(ctx, tx, was, id)
+}
+
+// mirrorAfter is mirror for logins, which take nothing from the user. A disk that cannot be written keeps nobody out.
+func (r *Room) mirrorAfter(ctx context.Context, tx *db.Tx, was string, id uuid.UUID) {
+	tx.AfterCommit(func() {
+		if err := r.follow(context.WithoutCancel(ctx), was, id); err != nil {
+			r.Log.Error("the setup store does not follow the user", "err", err)
+		}
+	})
+}
+
+// takeAway keeps the admin from logging in by the store, unless the transaction changes nothing about that.
+func (r *Room) takeAway(ctx context.Context, tx *db.Tx, was string, id uuid.UUID) error {
+	a := r.deps.StoreAdmin()
+	if a.Email.String() != was || a.Hash == "" {
+		return nil
+	}
+	want, err := image(ctx, tx, id)
+	if err != nil || want.like(&a) {
+		return err
+	}
+	return r.deps.UpdateStoreAdmin(func(a *StoreAdmin) error {
+		switch {
+		case a.Email.String() != was:
+		case a.owes():
+			return fault.New(fault.Conflict, "The password of this account has just been reset. Try again.")
+		default:
+			a.Hash = ""
+		}
+		return nil
+	})
+}
+
+// follow makes the store's admin, if it still has the address, like the user. It waits for those who change the user,
+// and they wait for it, so that of several changes at once the last one stays.
+func (r *Room) follow(ctx context.Context, was string, id uuid.UUID) error {
+	if r.deps.StoreAdmin().Email.String() != was {
+		return nil
+	}
+	return r.DB.Write(ctx, func(tx *db.Tx) error {
+		lockUser(tx, id)
+		want, err := image(ctx, tx, id)
+		if err != nil {
+			return err
+		}
+		a := r.deps.StoreAdmin()
+		if want.Email.IsZero() {
+			want.Email = a.Email
+		}
+		if want.like(&a) && want.UserID == a.UserID && want.TOTPStep <= a.TOTPStep {
+			return nil
+		}
+		return r.deps.UpdateStoreAdmin(func(a *StoreAdmin) error {
+			if a.Email.String() != was || a.owes() {
+				return nil
+			}
+			if bytes.Equal(a.TOTP, want.TOTP) {
+				want.TOTPStep = max(want.TOTPStep, a.TOTPStep)
+			}
+			*a = *want
+			return nil
+		})
+	})
+}
+
+// image is what the store's admin has to be for a user. For one who is gone it has no address and lets nobody in.
+func image(ctx context.Context, q db.Querier, id uuid.UUID) (*StoreAdmin, error) {
+	a := &StoreAdmin{UserID: id}
+	err := q.QueryRow(ctx, `
+		SELECT u.email, CASE WHEN u.active AND u.role = 'admin' THEN u.password ELSE '' END, u.passkeys, t.secret, coalesce(t.last_step, 0),
+			ARRAY(SELECT c.hash FROM account_recovery_codes c WHERE c.user_id = u.id ORDER BY c.hash)
+		FROM account_users u LEFT JOIN account_totp t ON t.user_id = u.id AND t.confirmed WHERE u.id = $1`, id).
+		Scan(&a.Email, &a.Hash, &a.Passkeys, &a.TOTP, &a.TOTPStep, &a.RecoveryCodes)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return a, nil
+	}
+	return a, err
+}
+
+// settle makes sure that the database and the store agree before the database judges anybody: once after the start, and
+// again after something has happened while the database was away.
+func (r *Room) settle(ctx context.Context) error {
+	if r.settled.Load() {
+		return nil
+	}
+	var a StoreAdmin
+	unlock := func() {}
+	defer func() { unlock() }()
+	err := r.DB.Write(ctx, func(tx *db.Tx) error {
+		// Locked here and not earlier: nobody has to wait for one who waits for a database that is away.
+		r.settling.Lock()
+		unlock = sync.OnceFunc(r.settling.Unlock)
+		if a = r.deps.StoreAdmin(); a.Email.IsZero() || r.settled.Load() {
+			return nil
+		}
+		return r.teach(ctx, tx, &a)
+	})
+	if err != nil || r.settled.Load() {
+		return err
+	}
+	if was := r.deps.StoreAdmin(); was.owes() || was.Hash != a.Hash || was.UserID != a.UserID {
+		err := r.deps.UpdateStoreAdmin(func(now *StoreAdmin) error {
+			*now = a
+			return nil
+		})
+		if err != nil {
+			r.Log.Error("the setup store cannot be written", "err", err)
+		}
+	}
+	r.settled.Store(true)
+	unlock()
+	if a.UserID != uuid.Nil {
+		if err := r.follow(context.WithoutCancel(ctx), a.Email.String(), a.UserID); err != nil {
+			r.Log.Error("the setup store does not follow the user", "err", err)
+		}
+	}
+	return nil
+}
+
+// teach brings to the database what happened while it was away, and changes a into what the store may keep.
+func (r *Room) teach(ctx context.Context, tx *db.Tx, a *StoreAdmin) error {
+	if err := lock(ctx, tx); err != nil {
+		return err
+	}
+	var id uuid.UUID
+	var hash password.Hash
+	err := tx.QueryRow(ctx, "SELECT id, password FROM account_users WHERE id = $1 OR $1 = $2 AND email = $3 FOR UPDATE", a.UserID, uuid.Nil, a.Email).Scan(&id, &hash)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return err
+	}
+	if !a.ResetAt.IsZero() && (id == uuid.Nil || hash != a.Hash) {
+		var ended Ended
+		if id != uuid.Nil {
+			if ended, err = r.replacePassword(ctx, tx, id, a.Hash, a.ResetKeeps); err != nil {
+				return err
+			}
+		}
+		details := map[string]any{"remote_ip": a.ResetFrom, "at": a.ResetAt, "ended": ended, "database_away": true}
+		if err := r.Audit.WriteAs(tx, a.Email.String(), "auth.password.reset", a.Email.String(), details); err != nil {
+			return err
+		}
+	}
+	if id != uuid.Nil {
+		tx.Queue("DELETE FROM account_recovery_codes WHERE user_id = $1 AND hash = ANY($2)", id, a.SpentCodes)
+		tx.Queue("UPDATE account_totp SET last_step = $2 WHERE user_id = $1 AND secret = $3 AND last_step < $2", id, a.TOTPStep, a.TOTP)
+	}
+	a.SpentCodes, a.ResetAt, a.ResetFrom, a.ResetKeeps = nil, time.Time{}, "", false
+	if id != a.UserID && a.UserID != uuid.Nil {
+		return forget(ctx, tx, a)
+	}
+	a.UserID = id
+	return nil
+}
+
+// forget is for an admin whose user is gone. The last admin cannot be removed: where there are admins, the user was, and
+// does not come back; where there are none, the database is a new one, and the store's admin begins again.
+func forget(ctx context.Context, tx *db.Tx, a *StoreAdmin) error {
+	var admins bool
+	if err := tx.QueryRow(ctx, "SELECT EXISTS (SELECT FROM account_users WHERE role = 'admin')").Scan(&admins); err != nil {
+		return err
+	}
+	if admins {
+		a.Hash = ""
+	} else {
+		*a = StoreAdmin{Email: a.Email, Hash: a.Hash}
+	}
+	return nil
+}

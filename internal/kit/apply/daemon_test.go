@@ -1,0 +1,134 @@
+package apply_test
+
+import (
+	"errors"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"edge.internal/gateway/internal/kit/apply"
+	"edge.internal/gateway/internal/kit/host"
+)
+
+// die ends the daemon behind the gateway's back.
+func (x *toy) die() {
+	x.Machine.SetUnit(host.UnitState{Unit: host.Chrony, Installed: true, Active: "failed", Detail: "signal: killed"})
+}
+
+// watching is a toy whose timer does not come while the test runs, and whose Verify asks the daemon.
+func watching(t *testing.T) *toy {
+	t.Helper()
+	apply.SetTick(t, time.Hour)
+	x := newToy(t, nil)
+	x.want(t, "a", apply.Live)
+	if s := x.status(); s.Daemon != apply.Running || s.Detail != "" {
+		t.Fatalf("%+v", s)
+	}
+	return x
+}
+
+// verifyRuns makes Verify fail while the daemon does not run.
+func (x *toy) verifyRuns(t *testing.T) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.sick = func(string) error {
+		if state, err := x.Machine.State(t.Context(), host.Chrony); err != nil || state.Active != "active" {
+			return errors.New("it does not answer")
+		}
+		return nil
+	}
+}
+
+// A daemon that dies is started again at once, and not when the timer comes.
+func TestDeadDaemonIsStartedAtOnce(t *testing.T) {
+	x := watching(t)
+	x.verifyRuns(t)
+	restarts := x.Machine.Restarts(host.Chrony)
+	x.die()
+	eventually(t, "it is started again", func() bool { return x.Machine.Restarts(host.Chrony) > restarts })
+	eventually(t, "it is live again", func() bool { s := x.status(); return s.State == apply.Live && s.Daemon == apply.Running })
+}
+
+// While a dead daemon cannot be started, its component is not live, and says so at once.
+func TestDeadDaemonIsNotLive(t *testing.T) {
+	x := watching(t)
+	x.verifyRuns(t)
+	x.mu.Lock()
+	gate := make(chan struct{})
+	x.gate = gate // it hangs
+	x.mu.Unlock()
+	x.die()
+	eventually(t, "it is not live any more", func() bool {
+		s := x.status()
+		return s.State == apply.Pending && s.Daemon == apply.Down && s.LastError == "chrony has stopped and is being started again." && s.Detail == "signal: killed"
+	})
+	x.Machine.Refuse(host.Chrony, errors.New("exit status 1: [1794766446] chronyd[495:0] fatal error: could not bind, see /etc/chrony/chrony.conf"))
+	close(gate)
+	eventually(t, "it is down", func() bool {
+		s := x.status()
+		return s.State == apply.Degraded && s.Daemon == apply.Down && !strings.Contains(s.LastError, "/etc") && strings.Contains(s.Detail, "/etc/chrony")
+	})
+	x.Machine.Refuse(host.Chrony, nil)
+	// Somebody starts it by hand.
+	if err := x.Machine.Start(t.Context(), host.Chrony); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it is live again", func() bool {
+		s := x.status()
+		return s.State == apply.Live && s.Daemon == apply.Running && s.Detail == ""
+	})
+}
+
+// A daemon that is switched off is off, and not down.
+func TestDaemonThatIsOff(t *testing.T) {
+	apply.SetTick(t, time.Hour)
+	x := newToy(t, func(x *toy) { x.enabled = func(lines []string) bool { return len(lines) == 1 } })
+	x.want(t, "a", apply.Live)
+	if s := x.status(); s.Daemon != apply.Running {
+		t.Fatalf("%+v", s)
+	}
+	x.want(t, "b", apply.Live)
+	if s := x.status(); s.Daemon != apply.Off {
+		t.Fatalf("%+v", s)
+	}
+	if err := x.Engine.Restart(t.Context(), host.Chrony); err == nil || !strings.Contains(err.Error(), "switched off") {
+		t.Error(err)
+	}
+}
+
+// A restart is one, and the pass after it leaves the daemon alone.
+func TestRestartIsOne(t *testing.T) {
+	x := watching(t)
+	x.verifyRuns(t)
+	restarts := x.Machine.Restarts(host.Chrony)
+	if err := x.Engine.Restart(t.Context(), host.Chrony); err != nil {
+		t.Fatal(err)
+	}
+	if s := x.Engine.Refresh(t.Context(), apply.NTP, false); s.State != apply.Live || x.Machine.Restarts(host.Chrony) != restarts+1 {
+		t.Errorf("%d restarts: %+v", x.Machine.Restarts(host.Chrony)-restarts, s)
+	}
+}
+
+// What a daemon says is for administrators; everybody gets a sentence.
+func TestReasons(t *testing.T) {
+	x := watching(t)
+	x.Machine.SetPortUsers(host.PortUser{Protocol: "UDP", Address: netip.MustParseAddr("10.10.0.1"), Port: 53, PID: 29958, Program: "python3"},
+		host.PortUser{Protocol: "TCP", Address: netip.MustParseAddr("0.0.0.0"), Port: 80, PID: 7, Program: "nginx"},
+		host.PortUser{Protocol: "UDP", Address: netip.MustParseAddr("::"), Port: 123, PID: 8, Program: "ntpd"})
+	for said, want := range map[string]string{
+		"exit status 1: [1794766446] unbound[495:0] error: can't bind socket: Address already in use for 10.10.0.1 port 53; [1794766446] unbound[495:0] fatal error: could not open ports": "UDP 53 on 10.10.0.1 is used by python3 (pid 29958).",
+		"exit status 1: [ALERT]    (8) : Starting frontend web: cannot bind socket (Address already in use) [0.0.0.0:80]":                                                                  "TCP 80 on all addresses is used by nginx (pid 7).",
+		"exit status 1: [1794766446] unbound[495:0] fatal error: could not open ports":                                                                                                     "chrony does not run: could not open ports.",
+		"chrony.service did not restart: job failed: result exit-code, status 1: Fatal error : Could not open /etc/chrony/chrony.conf":                                                     "chrony does not run: Could not open.",
+		"exit status 1: [1794778911] chronyd[159:0] error: bind: address already in use":                                                                                                   "UDP 123 on all addresses is used by ntpd (pid 8).",
+		"haproxy runs with another configuration (unmarked)":                                                                                                                               "HAProxy runs with another configuration (unmarked).",
+		"the address 192.0.2.7 is not one of this machine":                                                                                                                                 "The address 192.0.2.7 is not one of this machine.",
+		"parsing /etc/chrony/conf.d/gateway.conf:5: unknown directive":                                                                                                                     "Parsing unknown directive.",
+	} {
+		x.setSick(errors.New(said))
+		if s := x.Engine.Refresh(t.Context(), apply.NTP, true); s.LastError != want || s.Detail != said {
+			t.Errorf("%s:\n%q instead of\n%q\n%s", said, s.LastError, want, s.Detail)
+		}
+	}
+}
