@@ -8,12 +8,9 @@ export type ApiToken = Data<'/api-tokens'>[number]
 export type AuditEntry = Data<'/audit'>[number]
 export type Backend = Item<'/backends'>
 export type Certificate = Item<'/certificates'>
-export type Component = Data<'/system/components'>[number] & {
-  daemon?: '' | 'running' | 'down' | 'off'
-  detail?: string
-}
+export type Component = Data<'/system/components'>[number]
 export type ConfigPreview = Data<'/system/config-preview'>
-export type Counter = Data<'/firewall/counters'>[number] & { total_packets?: number; total_bytes?: number }
+export type Counter = Data<'/firewall/counters'>[number]
 export type DhcpLeases = Data<'/dhcp/leases'>
 export type DhcpLease = DhcpLeases['leases'][number]
 export type DhcpReservation = Item<'/dhcp/reservations'>

@@ -82,7 +82,7 @@ it('is missing where a domain that is on has none', () => {
     { ...domain, active: true },
     { ...domain, name: 'bare.example.com', active: true },
     { ...domain, name: 'off.example.com', active: false },
-  ] as Domain[]
+  ] as unknown as Domain[]
   const all = [certificate({ names: ['*.example.net'] })]
   expect(withoutCertificate(domains, all).map(({ name }) => name)).toEqual(['bare.example.com'])
 })

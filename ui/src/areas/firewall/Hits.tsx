@@ -49,7 +49,7 @@ export function ResetHits() {
       text: t('hits.reset.text'),
       verb: t('hits.reset.verb'),
       act: async () => {
-        await unwrap(http.POST('/firewall/counters/reset' as '/system/render-configs'))
+        await unwrap(http.POST('/firewall/counters/reset', { body: {} }))
         await queries.invalidateQueries({ queryKey: ['firewall', 'counters'] })
       },
     })

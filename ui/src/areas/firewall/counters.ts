@@ -36,8 +36,7 @@ export class HitHistory {
     // After a longer pause the figures between are unknown: the line starts again.
     const first = seconds > 15
     const next = new Map<string, Hits>()
-    for (const counter of counters) {
-      const { rule_id, packets: recent, total_packets: packets = recent, total_bytes: bytes = counter.bytes } = counter
+    for (const { rule_id, packets: recent, total_packets: packets, total_bytes: bytes } of counters) {
       const before = this.hits.get(rule_id)
       const grown = packets - (before && packets >= before.packets ? before.packets : 0)
       const rates = first || !before ? [] : [...before.rates, grown / seconds].slice(-slots)

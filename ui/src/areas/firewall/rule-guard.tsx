@@ -18,16 +18,17 @@ export const ruleGuard =
     if (!opening) return cut
     return (
       <>
-        <OpeningNotice zone={opening.after.dst_zone ?? 'any'} />
+        <OpeningNotice rule={opening.after} />
         {cut}
       </>
     )
   }
 
-function OpeningNotice({ zone }: { zone: string }) {
+function OpeningNotice({ rule: { dst_zone: zone, dst_kind: kind } }: { rule: Partial<Rule> }) {
   const { t } = useTranslation('firewall')
+  const reach = kind !== 'any' ? 'part' : zone === 'any' ? 'anywhere' : 'zone'
   return (
-    <Notice tone="bad" title={zone === 'any' ? t('wide.anywhere') : t('wide.zone', { zone })}>
+    <Notice tone="bad" title={t(`wide.${reach}`, { zone })}>
       {t('wide.instead')}
     </Notice>
   )
