@@ -12,7 +12,7 @@ import { addressRows } from './address-rows'
 import { ipAddresses } from './resources'
 import { useLinks } from './useLinks'
 
-const kinds = ['managed', 'tunnel', 'manual'] as const
+const kinds = ['managed', 'manual'] as const
 
 export default function AddressesPage() {
   const { t } = useTranslation('network')

@@ -5,7 +5,7 @@ import { joinLinks } from './links'
 import { declare, live, plug } from './samples'
 
 const join = (declared: NetworkInterface[], names: string[] = []) =>
-  joinLinks({ declared, addresses: [], live: names.map((name) => plug(name)), adoptable: [], tunnels: [] })
+  joinLinks({ declared, addresses: [], live: names.map((name) => plug(name)), adoptable: [] })
 
 const tower = join(
   [
@@ -78,7 +78,6 @@ describe('the picture', () => {
       addresses: [],
       live: [plug('eth0', { addr_info: addresses })],
       adoptable: [],
-      tunnels: [],
     })
     const [card] = layOut(links, 1000).bands[0]?.cards ?? []
     expect(card?.shown).toHaveLength(mostAddresses)

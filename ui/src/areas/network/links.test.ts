@@ -1,12 +1,11 @@
 import { describe, expect, it } from 'vitest'
-import type { Tunnel } from '../../api/types'
 import { addressRows } from './address-rows'
 import { interfaceShape } from './interface-shape'
 import { joinLinks, toneOf } from './links'
 import { sample } from './rates'
 import { bind, declare, find, live, plug } from './samples'
 
-const nothing = { declared: [], addresses: [], live: [], adoptable: [], tunnels: [] }
+const nothing = { declared: [], addresses: [], live: [], adoptable: [] }
 const only = (part: Partial<Parameters<typeof joinLinks>[0]>) => joinLinks({ ...nothing, ...part })
 
 describe('a link', () => {
@@ -54,17 +53,6 @@ describe('an address', () => {
       ['10.0.0.1/24', 'managed', true],
       ['10.0.0.9/24', 'vip', false],
       ['10.0.0.77/24', 'manual', true],
-    ])
-  })
-
-  it('of a tunnel of ours is not called unmanaged', () => {
-    const [link] = only({
-      live: [plug('wg0', { addr_info: [live('10.99.0.1', 24), live('10.99.0.7', 24)] })],
-      tunnels: [{ name: 'wg0', address_cidr: '10.99.0.1/24' } as Tunnel],
-    })
-    expect(link?.addresses.map(({ text, kind }) => [text, kind])).toEqual([
-      ['10.99.0.1/24', 'tunnel'],
-      ['10.99.0.7/24', 'manual'],
     ])
   })
 

@@ -1,13 +1,12 @@
-import type { Adoptable, IpAddress, LiveLink, NetworkInterface, Tunnel } from '../../api/types'
+import type { Adoptable, IpAddress, LiveLink, NetworkInterface } from '../../api/types'
 import type { Tone } from '../../kit/Notice'
-import { listOf } from '../tunnels/tunnel'
 
 export type LinkState = 'up' | 'no-carrier' | 'down' | 'missing'
 
-/** An address as it is: ours, a virtual one, that of a tunnel of ours, or one that something else bound. */
+/** An address as it is: ours, a virtual one, or one that somebody else bound. */
 export interface BoundAddress {
   text: string
-  kind: 'managed' | 'vip' | 'tunnel' | 'manual'
+  kind: 'managed' | 'vip' | 'manual'
   /** Whether the kernel has it. */
   bound: boolean
   stored?: IpAddress
@@ -32,7 +31,6 @@ export interface Known {
   addresses: readonly IpAddress[]
   live: readonly LiveLink[]
   adoptable: readonly Adoptable[]
-  tunnels: readonly Tunnel[]
 }
 
 export function stateOf(live: LiveLink | undefined): LinkState {
@@ -51,7 +49,7 @@ export function toneOf({ state, declared }: Pick<Link, 'state' | 'declared'>): T
 const collator = new Intl.Collator('en', { numeric: true })
 
 /** Every link that is declared or there, by name; the loopback is nobody's business. */
-export function joinLinks({ declared, addresses, live, adoptable, tunnels }: Known): Link[] {
+export function joinLinks({ declared, addresses, live, adoptable }: Known): Link[] {
   const rows = new Map(declared.map((one) => [one.name, one]))
   const lives = new Map(live.filter(({ link_type }) => link_type !== 'loopback').map((one) => [one.ifname, one]))
   const found = new Map(adoptable.map((one) => [one.name, one]))
@@ -70,15 +68,14 @@ export function joinLinks({ declared, addresses, live, adoptable, tunnels }: Kno
       under: [...(shape?.parent ? [shape.parent] : []), ...(shape?.members ?? [])],
       addresses: joinAddresses(
         addresses.filter(({ interface_id }) => interface_id === row?.id),
-        listOf(tunnels.find((tunnel) => tunnel.name === name)?.address_cidr),
         link,
       ),
     }
   })
 }
 
-/** The addresses of one link: ours first, then those that are bound without us. Link-local ones are the kernel's. */
-function joinAddresses(stored: IpAddress[], ofTunnel: string[], live: LiveLink | undefined): BoundAddress[] {
+/** The addresses of one link: ours first, then those that are bound without us. Link-local ones come by themselves. */
+function joinAddresses(stored: IpAddress[], live: LiveLink | undefined): BoundAddress[] {
   const bound = (live?.addr_info ?? [])
     .filter(({ scope }) => scope !== 'link')
     .map((one) => `${one.local}/${one.prefixlen}`)
@@ -92,8 +89,7 @@ function joinAddresses(stored: IpAddress[], ofTunnel: string[], live: LiveLink |
     }
   })
   const others = bound.filter((text) => !ours.some((one) => one.text === text))
-  const kindOf = (text: string) => (ofTunnel.includes(text) ? 'tunnel' : 'manual')
-  return [...ours, ...others.map((text) => ({ text, kind: kindOf(text), bound: true }) as const)]
+  return [...ours, ...others.map((text) => ({ text, kind: 'manual' as const, bound: true }))]
 }
 
 /** The names of links that something can be made of: everything known but the one itself. */

@@ -2,7 +2,6 @@ import { queryOptions, useQuery } from '@tanstack/react-query'
 import { useMemo } from 'react'
 import { http, unwrap } from '../../api/client'
 import { zones } from '../firewall/resources'
-import { tunnels as tunnelList } from '../tunnels/resources'
 import { joinLinks } from './links'
 import { type Sample, sample } from './rates'
 import { interfaces, ipAddresses } from './resources'
@@ -35,16 +34,14 @@ export function useLinks() {
     declared: useQuery(interfacesQuery),
     addresses: useQuery(addressesQuery),
     adoptable: useQuery(adoptableQuery),
-    tunnels: useQuery({ queryKey: [tunnelList.kind], queryFn: tunnelList.list }),
   }
   const live = queries.live.data?.links ?? none
   const declared = queries.declared.data ?? none
   const addresses = queries.addresses.data ?? none
   const adoptable = queries.adoptable.data ?? none
-  const tunnels = queries.tunnels.data ?? none
   const links = useMemo(
-    () => joinLinks({ live, declared, addresses, adoptable, tunnels }),
-    [live, declared, addresses, adoptable, tunnels],
+    () => joinLinks({ live, declared, addresses, adoptable }),
+    [live, declared, addresses, adoptable],
   )
   return { links, rates: queries.live.data?.rates ?? {}, queries }
 }
