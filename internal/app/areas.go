@@ -57,7 +57,10 @@ type House struct {
 
 // Build builds and mounts every room, in order.
 func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, error) {
-	h := &House{Kit: k, Management: NewManagement(k.Host, k.Log, k.Engine.Converge)}
+	h := &House{Kit: k, Management: NewManagement(k.Host, k.Log, func() bool {
+		s := store.View()
+		return s.IPv6Enabled || !s.Completed // which the setup decides
+	}, k.Engine.Converge)}
 	var err error
 	if h.Setup, err = setup.New(k, setup.Deps{Store: store, Passwords: passwords}); err != nil {
 		return nil, err

@@ -211,10 +211,14 @@ func renderHere(ctx context.Context, cfg Config) (system.Rendered, error) {
 	}
 	out := system.Rendered{Errors: map[string]string{}}
 	for _, id := range k.Engine.Components() {
-		if s := k.Engine.Pass(ctx, id); s.State == apply.Live {
-			out.Rendered = append(out.Rendered, string(id))
+		k.Engine.Pass(ctx, id)
+	}
+	k.Engine.Pass(ctx, apply.Network) // once more, for it forwards packets only when the packet filter is loaded
+	for _, s := range k.Engine.Statuses() {
+		if s.State == apply.Live {
+			out.Rendered = append(out.Rendered, string(s.Name))
 		} else {
-			out.Errors[string(id)] = s.LastError
+			out.Errors[string(s.Name)] = s.LastError
 		}
 	}
 	out.OK = len(out.Errors) == 0

@@ -28,6 +28,7 @@ const (
 type Management struct {
 	proxy  host.Proxy
 	log    *slog.Logger
+	ipv6   func() bool // whether the port is served on IPv6 too
 	lost   func()      // hears that the proxy has the port no more
 	port   *httpd.Port // nil where the service has no port of its own
 	holder atomic.Pointer[string]
@@ -42,8 +43,8 @@ const (
 )
 
 // NewManagement returns one that has no port yet. When the proxy has lost the port, lost is called.
-func NewManagement(proxy host.Proxy, log *slog.Logger, lost func()) *Management {
-	m := &Management{proxy: proxy, log: log, lost: lost}
+func NewManagement(proxy host.Proxy, log *slog.Logger, ipv6 func() bool, lost func()) *Management {
+	m := &Management{proxy: proxy, log: log, ipv6: ipv6, lost: lost}
 	m.hold(holderNobody)
 	return m
 }
@@ -88,7 +89,7 @@ func (m *Management) look(ctx context.Context) error {
 		err = m.port.Release()
 	default:
 		who = holderService
-		if err = m.port.Hold(ctx); err != nil {
+		if err = m.port.Hold(ctx, m.ipv6()); err != nil {
 			who = holderNobody
 		}
 	}

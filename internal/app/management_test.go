@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -55,7 +56,7 @@ func TestManagementPort(t *testing.T) {
 		t.Fatal(err)
 	}
 	log := slog.New(slog.DiscardHandler)
-	management := app.NewManagement(machine, log, func() {})
+	management := app.NewManagement(machine, log, func() bool { return true }, func() {})
 	port := httpd.NewPort(address)
 	if err := management.Open(t.Context(), port); err != nil {
 		t.Fatal(err)
@@ -161,7 +162,7 @@ func TestForeignManagementPort(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	management := app.NewManagement(machine, slog.New(slog.DiscardHandler), func() {})
+	management := app.NewManagement(machine, slog.New(slog.DiscardHandler), func() bool { return true }, func() {})
 	port := httpd.NewPort(stranger.Addr().String())
 	defer port.Close()
 	if err := management.Open(t.Context(), port); err != nil || management.Holder() != "nobody" {
@@ -177,7 +178,48 @@ func TestForeignManagementPort(t *testing.T) {
 			t.Fatalf("the port belongs to %s", management.Holder())
 		}
 	}
-	if err := app.NewManagement(machine, slog.New(slog.DiscardHandler), func() {}).Open(t.Context(), httpd.NewPort("nonsense")); err == nil {
+	if err := app.NewManagement(machine, slog.New(slog.DiscardHandler), func() bool { return true }, func() {}).Open(t.Context(), httpd.NewPort("nonsense")); err == nil {
 		t.Error("a port that cannot be is no error")
+	}
+}
+
+// TestManagementPortFollowsIPv6: with IPv6 off the service does not listen on it, and it follows the switch.
+func TestManagementPortFollowsIPv6(t *testing.T) {
+	_, number, err := net.SplitHostPort(proxytest.Address(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	machine, err := host.New(host.Options{Root: t.TempDir(), Units: host.NoUnits{Reason: "a test"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ipv6 atomic.Bool
+	management := app.NewManagement(machine, slog.New(slog.DiscardHandler), ipv6.Load, func() {})
+	port := httpd.NewPort(":" + number)
+	defer port.Close()
+	if err := management.Open(t.Context(), port); err != nil || management.Holder() != "service" {
+		t.Fatalf("%s, %v", management.Holder(), err)
+	}
+	listens := func() bool {
+		conn, err := net.DialTimeout("tcp", net.JoinHostPort("::1", number), 10*time.Second)
+		if err == nil {
+			conn.Close()
+		}
+		return err == nil
+	}
+	if listens() {
+		t.Fatal("listens on IPv6")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	watched := make(chan struct{})
+	go func() { management.Run(ctx); close(watched) }()
+	defer func() { cancel(); <-watched }()
+	for _, on := range []bool{true, false} {
+		ipv6.Store(on)
+		for deadline := time.Now().Add(30 * time.Second); listens() != on; time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("listening on IPv6 is not %t", on)
+			}
+		}
 	}
 }

@@ -97,6 +97,7 @@ var (
 	autoNeighbours  = automatic{"auto:icmpv6", "ICMPv6 that IPv6 needs", "IPv6 cannot work without these messages"}
 	autoLockout     = automatic{"auto:anti-lockout", "Anti-lockout", "SSH and the web interface stay reachable whatever the rules say"}
 	autoCluster     = automatic{"auto:cluster", "Cluster peers", "the nodes of a cluster reach each other's agent, database and cache"}
+	autoManagement  = automatic{"auto:management", "Management port", "no NAT rule redirects the management port of the gateway"}
 	autoDNAT        = automatic{"auto:dnat", "Redirected connections", "what a NAT rule redirects is let through"}
 	autoDrop        = automatic{"", "Default", "what no rule accepts is dropped"}
 	autoNoWay       = automatic{"", "Routing", "the packet has no way to go"}
@@ -212,6 +213,10 @@ var loopback = value.Must[value.IfName]("lo")
 // addresses already.
 func (w *walk) prerouting() bool {
 	if !w.p.tracked() || w.p.In == loopback {
+		return false
+	}
+	if len(w.rs.Destination) > 0 && management.contains(w.p.Proto, w.p.DestinationPort, w.p.family()) && w.way(w.p.Destination).Local {
+		w.tell(event{stage: stagePrerouting, auto: &autoManagement})
 		return false
 	}
 	for i := range w.rs.Destination {

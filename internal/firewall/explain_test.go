@@ -9,12 +9,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"edge.internal/gateway/internal/firewall"
 	"edge.internal/gateway/internal/kit/clock"
 	"edge.internal/gateway/internal/kit/db"
-	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/kittest"
 	"edge.internal/gateway/internal/kit/policy"
 	"edge.internal/gateway/internal/kit/resource"
@@ -327,27 +325,5 @@ func TestExplainLeavesOutTheRest(t *testing.T) {
 	}
 	if last := x.Steps[len(x.Steps)-1]; last.Title != "Default" || *last.Verdict != "drop" {
 		t.Errorf("%+v", last)
-	}
-}
-
-func TestCountersAreSharedAndComplete(t *testing.T) {
-	o := newOffice(t)
-	const id = "01890000-0000-7000-8000-00000000000a"
-	o.Machine.SetCounters(host.FilterCounter{Tag: id, Packets: 3, Bytes: 180}, host.FilterCounter{Tag: "00000000-0000-7000-8000-000000000401"}, host.FilterCounter{Tag: "no id"})
-	asked := o.Machine.Asked("counters")
-	for range 5 {
-		var list []firewall.Count
-		o.Do(t, "viewer", http.MethodGet, "/firewall/counters", nil).Want(t, 200).Into(t, &list)
-		if len(list) != 2 || list[0].RuleID.String() != id || list[0].Packets != 3 || list[0].Bytes != 180 || list[1].Packets != 0 {
-			t.Fatalf("%+v", list)
-		}
-	}
-	if n := o.Machine.Asked("counters") - asked; n > 2 {
-		t.Errorf("the kernel was asked %d times", n)
-	}
-	time.Sleep(300 * time.Millisecond)
-	o.Machine.FailFilter(errors.New("the kernel has no packet filter"))
-	if a := o.Do(t, "viewer", http.MethodGet, "/firewall/counters", nil).Want(t, 503); !strings.Contains(a.Error.Message, "no packet filter") {
-		t.Error(a.Error.Message)
 	}
 }

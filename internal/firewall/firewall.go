@@ -30,6 +30,7 @@ type Room struct {
 	rules         resource.Kind[Rule]
 	nat           resource.Kind[NATRule]
 	kernel        kernel
+	guard         *guard
 	log           *Log
 	resolver      *resolver
 	hits          *hits
@@ -76,7 +77,7 @@ type Way struct {
 // New builds the room.
 func New(k *kit.Kit, d Deps) *Room {
 	r := &Room{Kit: k, deps: d}
-	r.resolver, r.hits = newResolver(r), newHits(r)
+	r.guard, r.resolver, r.hits = newGuard(r), newResolver(r), newHits(r)
 	r.log = NewLog(k.Host, r.linkNames, r.kernel.action, k.Clock, k.Log)
 	r.zones, r.addresses, r.addressGroups = r.zoneKind(), r.addressKind(), r.addressGroupKind()
 	r.services, r.serviceGroups, r.rules, r.nat = r.serviceKind(), r.serviceGroupKind(), r.ruleKind(), r.natKind()
@@ -100,12 +101,13 @@ func (r *Room) Mount() {
 	r.log.Mount(r.Router)
 	r.mountExplain()
 	r.mountInsights()
+	r.mountCounters()
 }
 
-// Run resolves names, counts hits and reads the packet log until the context ends.
+// Run guards the table, resolves names, counts hits and reads the packet log until the context ends.
 func (r *Room) Run(ctx context.Context) {
 	var jobs sync.WaitGroup
-	for _, job := range []func(context.Context){r.resolver.run, r.hits.run, r.log.Run} {
+	for _, job := range []func(context.Context){r.guard.run, r.guard.listen, r.guard.tell, r.resolver.run, r.hits.run, r.log.Run} {
 		jobs.Go(func() { rescue.Loop(ctx, r.Clock, r.Log, "packet-filter", job) })
 	}
 	jobs.Wait()

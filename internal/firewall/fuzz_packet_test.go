@@ -79,7 +79,7 @@ func (m *maker) aim(rs *Ruleset, p *Packet) {
 		}
 	case 11:
 		m.toGateway(p)
-		ports := pick(m, lockout, peering).Ports
+		ports := pick(m, lockout, management, peering).Ports
 		service := pick(m, ports...)
 		m.speak(p, service.Proto, service.First)
 		if len(rs.Peers) > 0 {

@@ -267,9 +267,9 @@ func (w *world) read() observation {
 	w.t.Helper()
 	seen := observation{}
 	for _, table := range []string{tableName, "probe"} {
-		list, err := w.netfilter.ReadCounters(context.Background(), table, "")
+		read, err := w.netfilter.ReadCounters(context.Background(), table, "")
 		w.ok(err)
-		for _, c := range list {
+		for _, c := range read.List {
 			seen[c.Tag] = c.Packets
 		}
 	}

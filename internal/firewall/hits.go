@@ -3,52 +3,60 @@ package firewall
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"sync"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/fault"
-	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/httpd"
 )
 
 const (
-	// sampleEvery is how often the kernel's counters are added to what is stored.
+	// sampleEvery is how often the totals are stored.
 	sampleEvery = 30 * time.Second
-	// lastLook is how long the counters of a table may take to read that is about to be replaced; that is done at most so
-	// often, because somebody waits for the new table.
-	lastLook      = time.Second
-	lastLookEvery = 5 * time.Second
+	// lookWithin is how long the kernel's counters may take to read.
+	lookWithin = time.Second
+	// swapPause is the shortest pause between two looks while a table is replaced.
+	swapPause = 5 * time.Millisecond
 	// countersFor is how long everybody gets the same answer about the counters.
 	countersFor = 250 * time.Millisecond
 )
 
-// hits keeps what the kernel counted for each rule, across the tables that come and go.
+// hits adds up what the kernel counted for each rule and NAT rule, across the tables that come and go.
 type hits struct {
 	room *Room
-	mu   sync.Mutex
-	// last are the kernel's counters at the last look; nil before the first, whose counts are an earlier process's, who has
-	// stored them.
-	last map[string]host.FilterCounter
-	// pending is what was counted and is not stored yet. A rule of which nothing was ever stored is in it with zeros, so
-	// that its counting begins.
-	pending map[uuid.UUID]tally
-	looked  time.Time
-	// stored are the rules that have a row.
-	stored map[uuid.UUID]bool
+	// storing is held by whoever writes totals.
+	storing sync.Mutex
+
+	// turn has room for one: whoever reads the counters, or what is below.
+	turn chan struct{}
+	// totals are those of the rules that the kernel has or that are stored; nil until what is stored was read.
+	totals map[uuid.UUID]*total
+	// table is the one that was read last.
+	table string
 }
 
-type tally struct {
+// total is what was counted for one rule since it was made or reset.
+type total struct {
 	packets, bytes int64
-	at             time.Time // of the last hit
+	at             *time.Time // of the last hit
+	// seen is how much of that a table of the kernel had counted at the last look.
+	seen
+	unsaved bool
 }
 
-func newHits(r *Room) *hits {
-	return &hits{room: r, pending: map[uuid.UUID]tally{}, stored: map[uuid.UUID]bool{}}
+type seen struct {
+	table          string
+	packets, bytes int64
 }
 
-// run samples until the context ends.
+func newHits(r *Room) *hits { return &hits{room: r, turn: make(chan struct{}, 1)} }
+
+// run stores the totals until the context ends.
 func (h *hits) run(ctx context.Context) {
 	for {
 		err := h.collect(ctx)
@@ -66,143 +74,209 @@ func (h *hits) run(ctx context.Context) {
 	}
 }
 
-// collect reads the kernel's counters and keeps what was counted since the last look.
+// take waits for the turn; the function it returns ends it.
+func (h *hits) take(ctx context.Context) (end func(), err error) {
+	select {
+	case h.turn <- struct{}{}:
+		return func() { <-h.turn }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// collect reads the kernel's counters and adds what they counted since the last look.
 func (h *hits) collect(ctx context.Context) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, lookWithin)
+	defer cancel()
+	end, err := h.take(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
+	if h.totals == nil {
+		if h.totals, err = h.stored(ctx); err != nil {
+			return err
+		}
+	}
 	counters, err := h.room.Host.FilterCounters(ctx)
 	if err != nil {
 		return err
 	}
-	now := h.room.Clock.Now()
-	h.looked = now
-	seen := make(map[string]host.FilterCounter, len(counters))
-	for _, c := range counters {
-		seen[c.Tag] = c
+	h.table = counters.Table
+	for _, c := range counters.List {
 		id, err := uuid.Parse(c.Tag)
 		if err != nil {
 			continue
 		}
-		was := h.last[c.Tag]
-		switch {
-		case h.last == nil:
-			was = c
-		case c.Packets < was.Packets || c.Bytes < was.Bytes:
-			was = host.FilterCounter{} // another table, which began at zero
+		t := h.totals[id]
+		if t == nil {
+			t = &total{unsaved: true} // its counting begins
+			h.totals[id] = t
 		}
-		t, waiting := h.pending[id]
-		if c.Packets > was.Packets {
-			t.packets, t.bytes, t.at = t.packets+int64(c.Packets-was.Packets), t.bytes+int64(c.Bytes-was.Bytes), now
-		} else if h.stored[id] || waiting {
-			continue
+		now, was := seen{counters.Table, int64(c.Packets), int64(c.Bytes)}, t.seen
+		if was.table != now.table || now.packets < was.packets || now.bytes < was.bytes {
+			was = seen{} // another table, which began at zero, or counters that someone has reset
 		}
-		h.pending[id] = t
+		if now.packets > was.packets {
+			at := h.room.Clock.Now()
+			t.packets, t.bytes, t.at, t.unsaved = t.packets+now.packets-was.packets, t.bytes+now.bytes-was.bytes, &at, true
+		}
+		t.seen = now
 	}
-	h.last = seen
 	return nil
 }
 
-// replacing is called right before another table is loaded, and what it returns right after: what the old one counted is
-// kept, and the new one begins at zero. Nothing is stored here: the transaction that waits for the table may hold the
-// rows.
-func (h *hits) replacing(ctx context.Context) (replaced func()) {
-	h.mu.Lock()
-	recent := h.room.Clock.Now().Sub(h.looked) < lastLookEvery
-	h.mu.Unlock()
-	if !recent {
-		looking, cancel := context.WithTimeout(ctx, lastLook)
-		defer cancel()
-		if err := h.collect(looking); err != nil {
-			h.room.Log.Debug("the last hits of the old table are not known", "component", "packet-filter", "err", err)
+// stored are the totals that an earlier process has stored, and how far it had read.
+func (h *hits) stored(ctx context.Context) (map[uuid.UUID]*total, error) {
+	rows, err := h.room.DB.Query(ctx, `SELECT rule_id, packets, bytes, last_hit_at, seen_table, seen_packets, seen_bytes FROM firewall_rule_hits`)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	totals := map[uuid.UUID]*total{}
+	for rows.Next() {
+		var id uuid.UUID
+		var t total
+		if err := rows.Scan(&id, &t.packets, &t.bytes, &t.at, &t.table, &t.seen.packets, &t.seen.bytes); err != nil {
+			return nil, err
 		}
+		totals[id] = &t
 	}
-	return func() {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		h.last = map[string]host.FilterCounter{}
-	}
+	return totals, rows.Err()
 }
 
-// store adds what is pending to the rows, in one statement.
-func (h *hits) store(ctx context.Context) error {
-	h.mu.Lock()
-	taken := h.pending
-	h.pending = map[uuid.UUID]tally{}
-	h.mu.Unlock()
-	if len(taken) == 0 {
-		return nil
+// across replaces the table. What the old one counts goes with it, so that it is read until then, at the cost of a fraction of the
+// time that nft takes. Nothing is stored here: the transaction that waits for the table may hold the rows.
+func (h *hits) across(ctx context.Context, replace func() error) error {
+	look := func() (took time.Duration) {
+		began := time.Now()
+		if err := h.collect(ctx); err != nil {
+			h.room.Log.Debug("the last hits of the old table are not known", "component", "packet-filter", "err", err)
+		}
+		return time.Since(began)
 	}
-	// The lock is free meanwhile: a transaction that this one waits for may itself wait for a look at the counters.
-	done, err := h.add(ctx, taken)
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, id := range done {
-		h.stored[id] = true
-		delete(taken, id)
-	}
-	for id, t := range taken {
-		p := h.pending[id]
-		h.pending[id] = tally{p.packets + t.packets, p.bytes + t.bytes, later(p.at, t.at)}
-	}
+	took := look()
+	done := make(chan struct{})
+	var looking sync.WaitGroup
+	looking.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			case <-time.After(max(swapPause, 5*took)):
+				took = look()
+			}
+		}
+	})
+	err := replace()
+	close(done)
+	looking.Wait()
 	return err
 }
 
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
+// store writes the totals that have changed, and forgets those of rules that are gone.
+func (h *hits) store(ctx context.Context) error {
+	h.storing.Lock()
+	defer h.storing.Unlock()
+	end, err := h.take(ctx)
+	if err != nil {
+		return err
 	}
-	return b
+	unsaved := map[uuid.UUID]total{}
+	for id, t := range h.totals {
+		if t.unsaved {
+			unsaved[id], t.unsaved = *t, false
+		}
+	}
+	end() // a transaction that this one waits for may itself wait for a look at the counters
+	kept, gone, failed := h.write(ctx, unsaved)
+	end, err = h.take(context.WithoutCancel(ctx))
+	if err != nil {
+		return err
+	}
+	defer end()
+	for _, id := range kept {
+		delete(unsaved, id)
+	}
+	for id := range unsaved {
+		// One of a rule that is not stored yet, maybe: the kernel has a table before its transaction is over.
+		h.totals[id].unsaved = true
+		if failed == nil {
+			gone = append(gone, id)
+		}
+	}
+	for _, id := range gone {
+		if t := h.totals[id]; t != nil && t.table != h.table {
+			delete(h.totals, id)
+		}
+	}
+	return failed
 }
 
-// add tells which rules are done: those of which no row can be kept (NAT rules, and rules that are gone) and those whose
-// row was free. Rules that somebody is changing are for the next time: nobody is made to wait for a count.
-func (h *hits) add(ctx context.Context, counted map[uuid.UUID]tally) (done []uuid.UUID, err error) {
+// write keeps the totals of rules that exist, and removes those of rules that do not.
+func (h *hits) write(ctx context.Context, totals map[uuid.UUID]total) (kept, gone []uuid.UUID, err error) {
 	var ids []uuid.UUID
-	var packets, bytes []int64
+	var packets, bytes, seenPackets, seenBytes []int64
 	var at []*time.Time
-	for id, t := range counted {
-		ids, packets, bytes = append(ids, id), append(packets, t.packets), append(bytes, t.bytes)
-		hit := &t.at
-		if t.packets == 0 {
-			hit = nil
-		}
-		at = append(at, hit)
+	var tables []string
+	for id, t := range totals {
+		ids, packets, bytes, at = append(ids, id), append(packets, t.packets), append(bytes, t.bytes), append(at, t.at)
+		tables, seenPackets, seenBytes = append(tables, t.table), append(seenPackets, t.seen.packets), append(seenBytes, t.seen.bytes)
 	}
-	err = h.room.DB.Write(ctx, func(tx *db.Tx) error {
-		rows, err := tx.Query(ctx, `
-			WITH counted AS (
-				SELECT * FROM unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::timestamptz[]) AS n (id, packets, bytes, at)
-			), free AS (
-				SELECT r.id FROM firewall_rules r JOIN counted USING (id) FOR KEY SHARE OF r SKIP LOCKED
-			), kept AS (
-				INSERT INTO firewall_rule_hits AS h (rule_id, since, packets, bytes, last_hit_at)
-				SELECT id, $5, packets, bytes, at FROM counted JOIN free USING (id)
-				ON CONFLICT (rule_id) DO UPDATE SET packets = h.packets + EXCLUDED.packets, bytes = h.bytes + EXCLUDED.bytes, last_hit_at = EXCLUDED.last_hit_at
-				WHERE EXCLUDED.packets > 0
-			)
-			SELECT id FROM free UNION ALL SELECT id FROM counted c WHERE NOT EXISTS (SELECT FROM firewall_rules r WHERE r.id = c.id)`,
-			ids, packets, bytes, at, h.room.Clock.Now())
+	err = h.room.DB.Write(ctx, func(tx *db.Tx) (err error) {
+		kept, err = readIDs(tx.Query(ctx, `
+			INSERT INTO firewall_rule_hits (rule_id, since, packets, bytes, last_hit_at, seen_table, seen_packets, seen_bytes)
+			SELECT n.id, $8, n.packets, n.bytes, n.at, n.seen_table, n.seen_packets, n.seen_bytes
+			FROM unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::timestamptz[], $5::text[], $6::bigint[], $7::bigint[])
+				AS n (id, packets, bytes, at, seen_table, seen_packets, seen_bytes) JOIN (`+counted+`) r USING (id)
+			ON CONFLICT (rule_id) DO UPDATE SET packets = EXCLUDED.packets, bytes = EXCLUDED.bytes, last_hit_at = EXCLUDED.last_hit_at,
+				seen_table = EXCLUDED.seen_table, seen_packets = EXCLUDED.seen_packets, seen_bytes = EXCLUDED.seen_bytes
+			RETURNING rule_id`, ids, packets, bytes, at, tables, seenPackets, seenBytes, h.room.Clock.Now()))
 		if err != nil {
 			return err
 		}
-		defer rows.Close()
-		for rows.Next() {
-			var id uuid.UUID
-			if err := rows.Scan(&id); err != nil {
-				return err
-			}
-			done = append(done, id)
-		}
-		return rows.Err()
+		gone, err = readIDs(tx.Query(ctx, `DELETE FROM firewall_rule_hits h WHERE NOT EXISTS (SELECT FROM (`+counted+`) r WHERE r.id = h.rule_id) RETURNING rule_id`))
+		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("storing hits: %w", err)
+		return nil, nil, fmt.Errorf("storing hits: %w", err)
 	}
-	return done, nil
+	return kept, gone, nil
 }
 
-// counters answers what the kernel counted. All who ask within a moment get the same answer, and one of them waits for
-// the kernel: a page that many people look at costs one read.
+// counted are the rules that have counters, in their order.
+const counted = `
+	SELECT id, 1 AS part, priority, created_at FROM firewall_rules
+	UNION ALL SELECT id, 2, priority, created_at FROM firewall_nat_rules`
+
+// readIDs reads rows of one id.
+func readIDs(rows pgx.Rows, err error) (list []uuid.UUID, _ error) {
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id uuid.UUID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		list = append(list, id)
+	}
+	return list, rows.Err()
+}
+
+// Count is what the kernel counted for a rule.
+type Count struct {
+	RuleID       uuid.UUID `json:"rule_id" doc:"Which rule or NAT rule."`
+	Packets      int64     `json:"packets" doc:"Packets that matched since the rules were last applied."`
+	Bytes        int64     `json:"bytes" doc:"Their bytes."`
+	TotalPackets int64     `json:"total_packets" doc:"Packets that matched since the rule was made or its totals were reset."`
+	TotalBytes   int64     `json:"total_bytes" doc:"Their bytes."`
+	Error        string    `json:"error" doc:"Why the kernel's counters are missing; empty when they are there."`
+}
+
+// counters answers what was counted. All who ask within a moment get the same answer, and one of them waits for the kernel: a
+// page that many people look at costs one read.
 type counters struct {
 	mu   sync.Mutex
 	at   time.Time
@@ -217,16 +291,102 @@ func (r *Room) counts(ctx context.Context) ([]Count, error) {
 	if c.list != nil && time.Since(c.at) < countersFor {
 		return c.list, nil
 	}
-	read, err := r.Host.FilterCounters(ctx)
+	list, err := r.hits.list(ctx)
 	if err != nil {
-		return nil, fault.Wrap(fault.Unavailable, err, "the packet filter's counters cannot be read: %s", err)
-	}
-	list := make([]Count, 0, len(read))
-	for _, x := range read {
-		if id, err := uuid.Parse(x.Tag); err == nil {
-			list = append(list, Count{id, x.Packets, x.Bytes})
-		}
+		return nil, err
 	}
 	c.list, c.at = list, time.Now()
 	return list, nil
+}
+
+// list is every rule with what was counted for it.
+func (h *hits) list(ctx context.Context) ([]Count, error) {
+	rules, err := readIDs(h.room.DB.Query(ctx, `SELECT id FROM (`+counted+`) r ORDER BY part, priority, created_at`))
+	if err != nil {
+		return nil, err
+	}
+	failure := ""
+	if err := h.collect(ctx); err != nil {
+		h.room.Log.Debug("reading counters", "component", "packet-filter", "err", err)
+		failure = "The packet filter's counters cannot be read."
+	}
+	end, err := h.take(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	list := make([]Count, len(rules))
+	for i, id := range rules {
+		list[i] = Count{RuleID: id, Error: failure}
+		t := h.totals[id]
+		if t == nil {
+			continue
+		}
+		list[i].TotalPackets, list[i].TotalBytes = t.packets, t.bytes
+		if failure == "" && t.table == h.table {
+			list[i].Packets, list[i].Bytes = t.seen.packets, t.seen.bytes
+		}
+	}
+	return list, nil
+}
+
+// CounterReset says whose totals begin again.
+type CounterReset struct {
+	RuleID *uuid.UUID `json:"rule_id" doc:"Which rule or NAT rule; without one, all."`
+}
+
+func (r *Room) mountCounters() {
+	httpd.Handle(r.Router, http.MethodGet, "/firewall/counters", httpd.Read, doc("firewall.counters", "What the kernel counted for each rule, since the rules were last applied and in total"),
+		func(c *httpd.Call, _ struct{}) ([]Count, error) { return r.counts(c) })
+	reset := doc("firewall.counters.reset", "Let the totals of the counters begin again")
+	reset.Audit = "firewall.counters.reset"
+	httpd.Handle(r.Router, http.MethodPost, "/firewall/counters/reset", httpd.Write, reset,
+		func(c *httpd.Call, in struct{ Body *CounterReset }) (CounterReset, error) {
+			if in.Body == nil {
+				in.Body = &CounterReset{}
+			}
+			return *in.Body, r.resetCounters(c, in.Body.RuleID)
+		})
+}
+
+// resetCounters lets the totals of a rule, or of all, begin again.
+func (r *Room) resetCounters(ctx context.Context, rule *uuid.UUID) error {
+	h := r.hits
+	if err := h.collect(ctx); err != nil {
+		return fault.Wrap(fault.Unavailable, err, "The packet filter's counters cannot be read. Try again in a moment.")
+	}
+	h.storing.Lock()
+	defer h.storing.Unlock()
+	err := r.DB.Write(ctx, func(tx *db.Tx) error {
+		subject := "all rules"
+		if rule != nil {
+			err := tx.QueryRow(ctx, `
+				SELECT coalesce((SELECT name FROM firewall_rules WHERE id = $1), (SELECT name FROM firewall_nat_rules WHERE id = $1), '')`, rule).Scan(&subject)
+			if err == nil && subject == "" {
+				err = fault.New(fault.NotFound, "There is no such rule.")
+			}
+			if err != nil {
+				return err
+			}
+		}
+		tx.Queue(`UPDATE firewall_rule_hits SET packets = 0, bytes = 0 WHERE $1::uuid IS NULL OR rule_id = $1`, rule)
+		return r.Audit.Write(ctx, tx, "firewall.counters.reset", subject, CounterReset{rule})
+	})
+	if err != nil {
+		return err
+	}
+	r.counters.mu.Lock() // before the turn, as who asks for the counters does
+	defer r.counters.mu.Unlock()
+	r.counters.list = nil
+	end, err := h.take(context.WithoutCancel(ctx))
+	if err != nil {
+		return err
+	}
+	defer end()
+	for id, t := range h.totals {
+		if rule == nil || id == *rule {
+			t.packets, t.bytes, t.unsaved = 0, 0, true
+		}
+	}
+	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/value"
 )
 
 // Insights are rules that deserve a look.
@@ -22,6 +23,7 @@ type Insights struct {
 	Duplicates []Duplicate `json:"duplicates" doc:"Rules with the same match and the same action."`
 	Skipped    []Skipped   `json:"skipped" doc:"NAT rules that cannot be brought about."`
 	Empty      []Skipped   `json:"empty" doc:"Rules and NAT rules that can match nothing now."`
+	WideOpen   []WideOpen  `json:"wide_open" doc:"Enabled rules that open the inside to the outside: they accept from any or wan, whatever the source, to any or lan."`
 }
 
 // RuleRef is a rule as people know it.
@@ -50,11 +52,11 @@ type Duplicate struct {
 	Rules []RuleRef `json:"rules" doc:"The rules, in their order; the first decides."`
 }
 
-// Count is what the kernel counted for a rule.
-type Count struct {
-	RuleID  uuid.UUID `json:"rule_id" doc:"Which rule or NAT rule."`
-	Packets uint64    `json:"packets" doc:"Packets that matched since the rules were last applied."`
-	Bytes   uint64    `json:"bytes" doc:"Their bytes."`
+// WideOpen is a rule that opens the inside to the outside.
+type WideOpen struct {
+	RuleRef
+	SrcZone value.Zone `json:"src_zone" doc:"Zone that it accepts from."`
+	DstZone value.Zone `json:"dst_zone" doc:"Zone that it accepts to."`
 }
 
 const (
@@ -75,7 +77,7 @@ type insights struct {
 }
 
 func (r *Room) mountInsights() {
-	httpd.Handle(r.Router, http.MethodGet, "/firewall/insights", httpd.Read, doc("firewall.insights", "Rules that deserve a look: unused, shadowed, duplicate, without effect"),
+	httpd.Handle(r.Router, http.MethodGet, "/firewall/insights", httpd.Read, doc("firewall.insights", "Rules that deserve a look: unused, shadowed, duplicate, without effect, wide open"),
 		func(c *httpd.Call, in insightsInput) (Insights, error) {
 			days := cmp.Or(in.UnusedDays, defaultUnused)
 			if days < 1 || days > maxUnused {
@@ -83,8 +85,6 @@ func (r *Room) mountInsights() {
 			}
 			return r.lookInto(c, time.Duration(days)*24*time.Hour)
 		})
-	httpd.Handle(r.Router, http.MethodGet, "/firewall/counters", httpd.Read, doc("firewall.counters", "What the kernel counted for each rule since the rules were last applied"),
-		func(c *httpd.Call, _ struct{}) ([]Count, error) { return r.counts(c) })
 }
 
 func (r *Room) lookInto(ctx context.Context, idle time.Duration) (Insights, error) {
@@ -93,7 +93,7 @@ func (r *Room) lookInto(ctx context.Context, idle time.Duration) (Insights, erro
 		return Insights{}, err
 	}
 	unused, err := r.unused(ctx, f, r.Clock.Now().Add(-idle))
-	return Insights{Unused: unused, Shadowed: f.shadowed, Duplicates: f.duplicates, Skipped: f.skipped, Empty: f.empty}, err
+	return Insights{Unused: unused, Shadowed: f.shadowed, Duplicates: f.duplicates, Skipped: f.skipped, Empty: f.empty, WideOpen: f.wideOpen}, err
 }
 
 // findings are those of the stored state, which the revision of the packet filter tells from others: whatever it depends

@@ -20,14 +20,25 @@ type findings struct {
 	duplicates []Duplicate
 	skipped    []Skipped
 	empty      []Skipped
+	wideOpen   []WideOpen
 	// enabled are the rules that are asked for hits, by id.
 	enabled map[uuid.UUID]string
+}
+
+var (
+	outside = value.Must[value.Zone]("wan")
+	inside  = value.Must[value.Zone]("lan")
+)
+
+// wideOpen tells whether the rule lets everyone outside reach something inside.
+func (p *Policy) wideOpen() bool {
+	return p.Action == "accept" && p.From.Any && (scope{p.Src, p.Dst}).covers(outside, inside)
 }
 
 // find compares every rule with those before it.
 func find(c Config) *findings {
 	rs := compile(c)
-	f := &findings{shadowed: []Shadowed{}, duplicates: []Duplicate{}, skipped: skipped(c), empty: empties(c, &rs), enabled: make(map[uuid.UUID]string, len(rs.Rules))}
+	f := &findings{shadowed: []Shadowed{}, duplicates: []Duplicate{}, skipped: skipped(c), empty: empties(c, &rs), wideOpen: []WideOpen{}, enabled: make(map[uuid.UUID]string, len(rs.Rules))}
 	sets := &containment{known: map[[2]*nft.Span]bool{}}
 	lanes := map[scope][]outline{}
 	twins := map[string]int{}
@@ -40,6 +51,9 @@ func find(c Config) *findings {
 			continue
 		}
 		ref := RuleRef{r.ID, r.Name}
+		if r.wideOpen() {
+			f.wideOpen = append(f.wideOpen, WideOpen{ref, r.Src, r.Dst})
+		}
 		if by := shadow(rs.Rules, lanes, &o, sets); by != nil {
 			f.shadowed = append(f.shadowed, Shadowed{ref, []RuleRef{{by.ID, by.Name}}, by.Action == r.Action})
 		}

@@ -11,11 +11,7 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/sys/unix"
 
-	"edge.internal/gateway/internal/kit"
-	"edge.internal/gateway/internal/kit/clock"
 	"edge.internal/gateway/internal/kit/conf/nft"
-	"edge.internal/gateway/internal/kit/host"
-	"edge.internal/gateway/internal/kit/host/hosttest"
 	"edge.internal/gateway/internal/kit/value"
 )
 
@@ -86,22 +82,6 @@ func TestInsightsOfManyRulesAreQuick(t *testing.T) {
 	}
 	if took > 1500*time.Millisecond && !raceDetector {
 		t.Errorf("comparing %d rules took %s", len(c.Rules), took)
-	}
-}
-
-// What an earlier process counted, it has stored.
-func TestHitsOfAnEarlierProcess(t *testing.T) {
-	machine := hosttest.New()
-	h := newHits(&Room{Kit: &kit.Kit{Host: machine, Clock: clock.Real}})
-	const id = "01890000-0000-7000-8000-00000000000a"
-	for _, x := range []struct{ counted, pending uint64 }{{1000, 0}, {1007, 7}, {3, 10}} {
-		machine.SetCounters(host.FilterCounter{Tag: id, Packets: x.counted, Bytes: x.counted})
-		if err := h.collect(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if p, known := h.pending[uuid.MustParse(id)]; !known || p.packets != int64(x.pending) {
-			t.Errorf("after %d: %+v", x.counted, p)
-		}
 	}
 }
 

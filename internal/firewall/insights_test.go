@@ -106,9 +106,10 @@ func TestHitsAreCountedAcrossTables(t *testing.T) {
 	used := o.make(t, "/firewall/rules", map[string]any{"name": "used", "action": "accept"})
 	idle := o.make(t, "/firewall/rules", map[string]any{"name": "idle", "action": "accept"})
 	off := o.make(t, "/firewall/rules", map[string]any{"name": "off", "action": "accept"})
-	const nat = "01890000-0000-7000-8000-00000000000a"
+	const gone = "01890000-0000-7000-8000-00000000000a"
+	table := "one"
 	count := func(n uint64) {
-		o.Machine.SetCounters(host.FilterCounter{Tag: used, Packets: n, Bytes: n * 100}, host.FilterCounter{Tag: idle}, host.FilterCounter{Tag: off}, host.FilterCounter{Tag: nat, Packets: n})
+		o.Machine.SetCounters(table, host.FilterCounter{Tag: used, Packets: n, Bytes: n * 100}, host.FilterCounter{Tag: idle}, host.FilterCounter{Tag: off}, host.FilterCounter{Tag: gone, Packets: n})
 	}
 	type row struct {
 		packets, bytes int64
@@ -154,12 +155,14 @@ func TestHitsAreCountedAcrossTables(t *testing.T) {
 	now.Move(time.Minute)
 	count(10)
 	o.make(t, "/firewall/rules", map[string]any{"name": "new", "action": "accept"})
+	table = "two"
 	count(2000)
 	sample()
 	if r := stored(used); r.packets != 7+3+2000 {
 		t.Errorf("%+v", r)
 	}
-	// A table that went down without us.
+	// A table that went down without us, and counters that went down with it.
+	table = "three"
 	count(5)
 	sample()
 	if r := stored(used); r.packets != 7+3+2000+5 {
@@ -199,35 +202,48 @@ func (o *office) lockRule(ctx context.Context, id string, do func() error) error
 	})
 }
 
-// A rule that somebody is changing is counted later, and nobody waits.
+// The totals do not wait for transactions that hold rules, and no transaction for the totals.
 func TestHitsDoNotWaitForTransactions(t *testing.T) {
 	o := newOffice(t)
 	busy := o.make(t, "/firewall/rules", map[string]any{"name": "busy", "action": "accept"})
 	free := o.make(t, "/firewall/rules", map[string]any{"name": "free", "action": "accept"})
-	if err := o.room.SampleHits(t.Context()); err != nil { // from here on the table's counts are this process's
-		t.Fatal(err)
-	}
-	o.Machine.SetCounters(host.FilterCounter{Tag: busy, Packets: 4, Bytes: 4}, host.FilterCounter{Tag: free, Packets: 2, Bytes: 2})
-	held := func() (n int64) {
-		t.Helper()
-		if err := o.DB.QueryRow(t.Context(), `SELECT coalesce(sum(packets), 0) FROM firewall_rule_hits`).Scan(&n); err != nil {
-			t.Fatal(err)
-		}
-		return n
-	}
+	o.Machine.SetCounters("one", host.FilterCounter{Tag: busy, Packets: 4, Bytes: 4}, host.FilterCounter{Tag: free, Packets: 2, Bytes: 2})
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	err := o.lockRule(ctx, busy, func() error { return o.room.SampleHits(ctx) })
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := held(); n != 2 {
-		t.Fatalf("%d packets while the rule is held", n)
+	var n int64
+	if err := o.DB.QueryRow(t.Context(), `SELECT coalesce(sum(packets), 0) FROM firewall_rule_hits`).Scan(&n); err != nil || n != 6 {
+		t.Fatalf("%d packets while a rule is held, %v", n, err)
 	}
-	if err := o.room.SampleHits(t.Context()); err != nil {
-		t.Fatal(err)
+}
+
+// TestWideOpenRules: what lets everyone outside reach something inside is named.
+func TestWideOpenRules(t *testing.T) {
+	o := newOffice(t)
+	rule := func(name, from, to string, more ...any) {
+		body := map[string]any{"name": name, "src_zone": from, "dst_zone": to, "action": "accept"}
+		for i := 0; i < len(more); i += 2 {
+			body[more[i].(string)] = more[i+1]
+		}
+		o.make(t, "/firewall/rules", body)
 	}
-	if n := held(); n != 6 {
-		t.Errorf("%d packets afterwards", n)
+	rule("everything", "any", "any")
+	rule("wan to lan", "wan", "lan")
+	rule("any to lan, one machine", "any", "lan", "dst_kind", "cidr", "dst_cidr", "10.1.0.9/32")
+	rule("from one network", "wan", "lan", "src_kind", "cidr", "src_cidr", "198.51.100.0/24")
+	rule("lan to wan", "lan", "wan")
+	rule("wan to the gateway", "wan", "self")
+	rule("dropped", "wan", "lan", "action", "drop")
+	rule("off", "wan", "lan", "enabled", false)
+	var names []string
+	for _, w := range o.insights(t, "").WideOpen {
+		names = append(names, w.Name+": "+w.SrcZone.String()+" to "+w.DstZone.String())
+	}
+	want := []string{"everything: any to any", "wan to lan: wan to lan", "any to lan, one machine: any to lan"}
+	if !slices.Equal(names, want) {
+		t.Errorf("%q", names)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"reflect"
 	"slices"
 	"sync"
@@ -13,20 +12,30 @@ import (
 
 	"github.com/google/uuid"
 
+	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/conf/nft"
 	"edge.internal/gateway/internal/kit/host"
 )
 
-// kernel remembers the table as this process has left it, to notice when somebody else changes it.
+// kernel remembers the table as this process has left it, to notice when it changes.
 type kernel struct {
+	// loading is held by whoever loads a table.
+	loading sync.Mutex
+	loaded
+
 	mu sync.Mutex
-	// loaded says that the table is this process's doing; at its start it never is.
-	loaded bool
-	// generation is the kernel's count of changes, ours and others', when the table was ours.
-	generation uint32
-	at         time.Time
 	// actions are those of the rules of the newest table.
 	actions map[uuid.UUID]string
+}
+
+// loaded is the table that this process has loaded; at its start there is none. The lane calls one function at a time, which
+// is all that guards it.
+type loaded struct {
+	ours bool
+	// generation is the kernel's count of changes when nobody but this process had touched the table. It counts the changes of
+	// all tables: a higher one is a reason to look.
+	generation uint32
+	at         time.Time
 	// digest is that of the table then; empty until it has been taken, which costs something in a large table.
 	digest string
 }
@@ -38,24 +47,6 @@ func (k *kernel) action(rule uuid.UUID) string {
 	return k.actions[rule]
 }
 
-// Boot loads the table that was kept, unless there is one: until the database is there it is better than none.
-func (r *Room) Boot(ctx context.Context) {
-	state, err := r.Host.FilterState(ctx)
-	if err != nil || state.Present {
-		return
-	}
-	kept, err := r.Host.Read(host.PacketFilterTable)
-	if errors.Is(err, fs.ErrNotExist) {
-		return // the first start
-	}
-	if err == nil {
-		_, err = r.Host.Run(ctx, host.NftLoad, host.Input{Staged: []host.File{{Place: host.PacketFilterTable, Content: kept}}})
-	}
-	if err != nil {
-		r.Log.Error("the packet filter that was kept could not be loaded", "component", "packet-filter", "err", err)
-	}
-}
-
 // check asks nft whether it can read the staged file.
 func (r *Room) check(ctx context.Context, files []host.File) error {
 	_, err := r.Host.Run(ctx, host.NftCheck, host.Input{Staged: files})
@@ -64,8 +55,7 @@ func (r *Room) check(ctx context.Context, files []host.File) error {
 
 // replace puts the table in the place of the one that is there, in one transaction of the kernel.
 func (r *Room) replace(ctx context.Context, c Config, files []host.File) error {
-	replaced := r.hits.replacing(ctx)
-	if err := r.transact(ctx, files); err != nil {
+	if err := r.hits.across(ctx, func() error { return r.transact(ctx, files) }); err != nil {
 		return err
 	}
 	actions := make(map[uuid.UUID]string, len(c.Rules))
@@ -75,16 +65,17 @@ func (r *Room) replace(ctx context.Context, c Config, files []host.File) error {
 	r.kernel.mu.Lock()
 	r.kernel.actions = actions
 	r.kernel.mu.Unlock()
-	replaced()
 	for _, s := range skipped(c) {
-		r.Log.Warn("a NAT rule has no effect", "component", "packet-filter", "rule", s.ID, "err", s.Reason)
+		r.Log.Warn("a NAT rule has no effect", "component", "packet-filter", "rule", s.ID, "name", s.Name, "err", s.Reason)
 	}
 	return nil
 }
 
-// transact has nft run a transaction, and takes the result for ours, unless somebody else ran one meanwhile: that may have
-// been before or after ours, so the next verify asks for another.
+// transact has nft run a transaction. If others run some at the same time, the kernel's generation is not the next one, and
+// verify compares the table.
 func (r *Room) transact(ctx context.Context, files []host.File) error {
+	r.kernel.loading.Lock()
+	defer r.kernel.loading.Unlock()
 	before, err := r.Host.FilterState(ctx)
 	if err != nil {
 		return fmt.Errorf("reading the table before: %w", err)
@@ -92,59 +83,70 @@ func (r *Room) transact(ctx context.Context, files []host.File) error {
 	if _, err := r.Host.Run(ctx, host.NftLoad, host.Input{Staged: files}); err != nil {
 		return err
 	}
-	state, err := r.Host.FilterState(ctx)
-	if err != nil {
-		return fmt.Errorf("reading the table back: %w", err)
-	}
-	r.kernel.mu.Lock()
-	r.kernel.loaded, r.kernel.generation, r.kernel.at, r.kernel.digest = state.Generation == before.Generation+1, state.Generation, r.Clock.Now(), ""
-	r.kernel.mu.Unlock()
+	r.kernel.loaded = loaded{ours: true, generation: before.Generation + 1, at: r.Clock.Now()}
 	return nil
 }
 
-// verify says whether the kernel has the table of the files, as this process has loaded it.
+// verify says whether the kernel has the table of the files, as this process has loaded it. A table that could not be looked at
+// is no reason to put another in its place.
 func (r *Room) verify(ctx context.Context, _ Config, files []host.File) error {
 	state, err := r.Host.FilterState(ctx)
 	if err != nil {
-		return err
+		return unproved(err)
 	}
-	r.kernel.mu.Lock()
-	defer r.kernel.mu.Unlock()
+	known := r.kernel.digest != "" || r.Clock.Now().Sub(r.kernel.at) <= settle
 	switch {
 	case !state.Present:
 		return errors.New("the table is not in the kernel")
-	case !r.kernel.loaded:
+	case !r.kernel.ours:
 		return errors.New("this process has not loaded the table yet")
 	case !bytes.Contains(files[0].Content, []byte(`comment "`+state.Comment+`"`)):
 		return errors.New("the kernel has another table")
-	case state.Generation != r.kernel.generation:
-		return r.compare(ctx, state.Generation)
-	case r.kernel.digest == "" && r.Clock.Now().Sub(r.kernel.at) > settle:
-		return r.takeDigest(ctx)
+	case state.Generation == r.kernel.generation && known:
+		return nil
 	}
-	return nil
+	return r.compare(ctx, state.Generation, files[0])
 }
 
-// settle is how long after a change the digest of the table is taken: not while somebody waits for the change.
+// settle is how long after a change the digest of the table is taken: not while someone waits for the change.
 const settle = 3 * time.Second
 
-func (r *Room) takeDigest(ctx context.Context) (err error) {
-	r.kernel.digest, err = r.Host.FilterDigest(ctx)
-	return err
-}
-
-// compare asks whether a change of the packet filter, which was not ours, was one of our table.
-func (r *Room) compare(ctx context.Context, generation uint32) error {
-	was := r.kernel.digest
-	if err := r.takeDigest(ctx); err != nil {
+// unproved is the error of a table of which nothing bad is known.
+func unproved(err error) error {
+	if errors.Is(err, host.ErrNotInstalled) {
 		return err
 	}
-	if was != r.kernel.digest {
-		r.kernel.loaded = false
-		return errors.New("somebody has changed the table")
+	return &apply.Partial{Problems: []string{"the table cannot be compared with the one that was loaded: " + err.Error()}}
+}
+
+// compare asks whether the table is what was loaded. The generation is that of before: a change that comes while the table is read
+// is the next look's.
+func (r *Room) compare(ctx context.Context, generation uint32, file host.File) error {
+	digest, err := r.Host.FilterDigest(ctx)
+	if err != nil {
+		return unproved(err)
+	}
+	if r.kernel.digest == "" {
+		if r.kernel.digest, err = r.expected(ctx, generation, digest, file); err != nil {
+			return unproved(err)
+		}
+	}
+	if digest != r.kernel.digest {
+		r.kernel.ours = false
+		return errors.New("the table was changed by another program")
 	}
 	r.kernel.generation = generation
 	return nil
+}
+
+// expected is the digest that the table should have: that which it has, while nobody has touched any table since the load, or else
+// that of the file.
+func (r *Room) expected(ctx context.Context, generation uint32, digest string, file host.File) (string, error) {
+	after, err := r.Host.FilterState(ctx)
+	if err != nil || generation == r.kernel.generation && after.Generation == generation {
+		return digest, err
+	}
+	return r.Host.FilterDigestOf(ctx, file)
 }
 
 // onlySets tells whether nothing differs but what names resolve to: then the sets are filled anew and the table stays.

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net"
+	"net/netip"
 	"os"
 	"slices"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"edge.internal/gateway/internal/kit/conf/nft"
+	"edge.internal/gateway/internal/kit/value"
 )
 
 const (
@@ -61,11 +63,15 @@ func TestKernelAgreesWithEvaluator(t *testing.T) {
 		for range packetsEach {
 			p := m.packet(&rs)
 			p.InZone = rs.zoneOf(p.In)
-			d := rs.evaluate(p, w.way, nil)
+			spared := false
+			d := rs.evaluate(p, w.way, func(e event) { spared = spared || e.auto == &autoManagement })
 			if difference := w.try(&p, &d); difference != "" {
 				t.Fatalf("GATEWAY_FUZZ_SEED=%d, ruleset %d\n%s\npacket: %+v\nevaluator: %s\nkernel: %s", seed, i, text, p, d.summary(), difference)
 			}
 			seen.note(&p, &d)
+			if spared && rs.redirects(p, w.way) {
+				seen["nat spared"]++
+			}
 			if d.By.Rule != nil && gated[d.decider()] {
 				seen["rule behind a gate"]++
 			}
@@ -98,6 +104,14 @@ func behindGates(text string) map[string]bool {
 		}
 	}
 	return gated
+}
+
+// redirects tells whether a NAT rule would take the packet, were its port not the management port.
+func (rs *Ruleset) redirects(p Packet, way func(netip.Addr) Way) bool {
+	w := &walk{rs: rs, way: way, p: p}
+	return slices.ContainsFunc(rs.Destination, func(t Translation) bool {
+		return rs.between(&t, p.In, value.IfName{}) && w.missed(&t) == fits
+	})
 }
 
 // summary is a decision in a line.
@@ -281,7 +295,7 @@ func (c coverage) check(t *testing.T, rulesets int) {
 		"match any", "match set", "match inline", "rule behind a gate", "zone none", "zone any", "zone one",
 		"automatic auto:loopback input", "automatic auto:icmpv6 input", "automatic auto:icmpv6 forward", "automatic auto:anti-lockout input", "automatic auto:cluster input",
 		"automatic auto:dnat forward", "automatic auto:tunnel forward", "automatic opening", "default input", "default forward", "default unroutable",
-		"nat dnat", "nat dnat port", "nat dnat range", "nat dnat port by port", "nat snat", "nat snat port", "nat snat range", "nat masquerade", "nat tunnel",
+		"nat dnat", "nat dnat port", "nat dnat range", "nat dnat port by port", "nat snat", "nat snat port", "nat snat range", "nat masquerade", "nat tunnel", "nat spared",
 	} {
 		if c[name] < 3 {
 			t.Errorf("%q was seen %d times", name, c[name])

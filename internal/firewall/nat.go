@@ -2,9 +2,15 @@ package firewall
 
 import (
 	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
 
 	"edge.internal/gateway/internal/kit/check"
+	"edge.internal/gateway/internal/kit/conf/nft"
 	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/resource"
 	"edge.internal/gateway/internal/kit/value"
 )
@@ -31,11 +37,13 @@ type NATRule struct {
 	TargetAddress value.Addr   `json:"target_address" doc:"The new address, for dnat and snat."`
 	TargetPort    *int         `json:"target_port" minimum:"1" maximum:"65535" doc:"The new port, or the first of a range; none keeps the port."`
 	TargetPortEnd *int         `json:"target_port_end" minimum:"1" maximum:"65535" doc:"The last port of the range. For dnat, a range as long as that of the destination maps port by port."`
-	Enabled       bool         `json:"enabled" doc:"Off, the rule is kept and has no effect."`
-	Priority      int64        `json:"priority" doc:"Lower comes first. Without one a new rule goes last."`
-	Note          string       `json:"note" maxLength:"4000" doc:"Free text for the people who look after it."`
-	Labels        []value.Line `json:"labels" doc:"Words to find it by."`
-	Comment       string       `json:"comment" maxLength:"500" doc:"What the rule is for."`
+	// The anti-lockout rules keep these ports open, which is worth nothing when their traffic goes elsewhere.
+	TakesManagementPorts bool         `json:"takes_management_ports" doc:"Whether a dnat rule may redirect ports that the gateway is managed by: tcp 22, tcp 443 and udp 443 of its own addresses. The management port 3443 is never redirected."`
+	Enabled              bool         `json:"enabled" doc:"Off, the rule is kept and has no effect."`
+	Priority             int64        `json:"priority" doc:"Lower comes first. Without one a new rule goes last."`
+	Note                 string       `json:"note" maxLength:"4000" doc:"Free text for the people who look after it."`
+	Labels               []value.Line `json:"labels" doc:"Words to find it by."`
+	Comment              string       `json:"comment" maxLength:"500" doc:"What the rule is for."`
 }
 
 // Label is how people know it.
@@ -71,11 +79,70 @@ func (r *Room) natKind() resource.Kind[NATRule] {
 		Name: "firewall.nat-rule", Title: "NAT rule", Path: "/nat-rules", Table: "firewall_nat_rules", Order: "priority, created_at", Feeds: feeds,
 		Notes: []string{"note", "labels"},
 		New:   func() NATRule { return NATRule{InZone: anywhere, OutZone: anywhere, Protocol: "any", Enabled: true} },
-		Check: func(ctx context.Context, tx *db.Tx, _, now *NATRule) error {
+		Check: func(ctx context.Context, tx *db.Tx, was, now *NATRule) error {
 			if now == nil {
 				return nil
 			}
-			return zonesExist(ctx, tx, map[string]value.Zone{"in_zone": now.InZone, "out_zone": now.OutZone})
+			if err := zonesExist(ctx, tx, map[string]value.Zone{"in_zone": now.InZone, "out_zone": now.OutZone}); err != nil {
+				return err
+			}
+			return r.refuseLockout(ctx, tx, was, now)
 		},
 	}
+}
+
+// redirectable are the management ports that a rule may take if it says so: all but 3443, which none can take.
+var redirectable = Services{Ports: slices.DeleteFunc(slices.Clone(lockout.Ports), func(p nft.Ports) bool { return p == management.Ports[0] })}
+
+// refuseLockout refuses a rule that takes more of the management ports than it did before, unless it says so.
+func (r *Room) refuseLockout(ctx context.Context, tx *db.Tx, was, now *NATRule) error {
+	takes := now.takes()
+	if was != nil && !was.TakesManagementPorts {
+		before := was.takes()
+		takes = slices.DeleteFunc(takes, func(port string) bool { return slices.Contains(before, port) && was.DstCIDR == now.DstCIDR })
+	}
+	if now.TakesManagementPorts || len(takes) == 0 {
+		return nil
+	}
+	if !now.DstCIDR.IsZero() {
+		own, err := r.own(ctx, tx)
+		if err != nil || !slices.ContainsFunc(own, now.DstCIDR.Netip().Contains) {
+			return err
+		}
+	}
+	return &fault.Error{
+		Kind: fault.Conflict,
+		Message: fmt.Sprintf("This rule redirects %s of the gateway itself, which you may need to manage it. Narrow its destination or its ports, or set takes_management_ports.",
+			strings.Join(takes, ", ")),
+		Details: map[string]any{"locks_out": takes},
+	}
+}
+
+// takes are the management ports that the rule matches, such as tcp/22.
+func (n *NATRule) takes() (list []string) {
+	t, why := translate(n)
+	if !n.Enabled || n.Kind != natDestination || why != "" {
+		return nil
+	}
+	for _, p := range redirectable.Ports {
+		if t.Services.contains(p.Proto, p.First, nft.V4) {
+			list = append(list, fmt.Sprintf("%s/%d", protoName(p.Proto), p.First))
+		}
+	}
+	return list
+}
+
+// own are the addresses of the gateway: those that are stored, and those that the kernel has, which may be leased.
+func (r *Room) own(ctx context.Context, q db.Querier) ([]netip.Addr, error) {
+	own, err := r.deps.Addresses(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	links, err := r.Host.Links(ctx)
+	for _, l := range links {
+		for _, a := range l.Addrs {
+			own = append(own, a.Prefix().Addr())
+		}
+	}
+	return own, err
 }

@@ -425,6 +425,9 @@ func (k told) checkRest(t *testing.T, i int, rs *Ruleset) {
 			want["postrouting"]["auto:tunnel"] += len(tun.Networks)
 		}
 	}
+	if len(rs.Destination) > 0 {
+		want["prerouting"] = map[string]int{"auto:management": 1}
+	}
 	if len(rs.Defaults) > 0 {
 		want["answers"] = map[string]int{"auto:answers": 3}
 	}

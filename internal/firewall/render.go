@@ -19,7 +19,7 @@ func Render(c Config) ([]host.File, error) {
 
 // table is the whole packet filter as one table.
 func table(rs Ruleset) nft.Table {
-	t := nft.Table{Name: tableName, Sets: append(slices.Clone(rs.Sets), peerSets(rs)...)}
+	t := nft.Table{Name: tableName, Notes: rs.notes(), Sets: append(slices.Clone(rs.Sets), peerSets(rs)...)}
 	d := newDispatch(rs)
 	t.Chains = append(t.Chains, d.chains...)
 	t.Chains = append(t.Chains, input(rs, d), forward(rs, d), prerouting(rs), postrouting(rs))
@@ -32,6 +32,9 @@ func table(rs Ruleset) nft.Table {
 // lockout are the services that stay open whatever the rules say, so that nobody locks himself out: SSH, the web
 // interface by the gateway's name and on the management port.
 var lockout = Services{Ports: []nft.Ports{{Proto: nft.TCP, First: 22, Last: 22}, {Proto: nft.TCP, First: 443, Last: 443}, {Proto: nft.TCP, First: 3443, Last: 3443}, {Proto: nft.UDP, First: 443, Last: 443}}}
+
+// management is the service that no NAT rule takes: the management port.
+var management = Services{Ports: []nft.Ports{{Proto: nft.TCP, First: 3443, Last: 3443}}}
 
 // peering are the services between the nodes of a cluster: agent, cache, database.
 var peering = Services{Ports: []nft.Ports{{Proto: nft.TCP, First: 5432, Last: 5432}, {Proto: nft.TCP, First: 6379, Last: 6379}, {Proto: nft.TCP, First: 8443, Last: 8443}}}

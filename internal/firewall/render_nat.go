@@ -67,6 +67,9 @@ func opening(o policy.Opening) []nft.Rule {
 
 func prerouting(rs Ruleset) nft.Chain {
 	c := nft.Chain{Name: nft.Named("prerouting"), Hook: "type nat hook prerouting priority dstnat; policy accept;"}
+	if len(rs.Destination) > 0 {
+		c.Rules = append(c.Rules, rule(nft.Auto("auto:management"), nft.Do("fib daddr type local"), nft.Service(management.Ports), nft.Accept))
+	}
 	for i := range rs.Destination {
 		t := &rs.Destination[i]
 		if exprs, ok := rs.translation(t); ok {
@@ -96,6 +99,14 @@ func postrouting(rs Ruleset) nft.Chain {
 		}
 	}
 	return c
+}
+
+// notes tell which rules the table does not have. A rule that is skipped changes the table by that, and so has an apply of its own.
+func (rs *Ruleset) notes() (notes []nft.Note) {
+	for _, id := range rs.Skipped {
+		notes = append(notes, nft.IDNote("skipped: NAT rule", id))
+	}
+	return notes
 }
 
 // answers keeps the answers to who did not come through a tunnel out of those that take everything: what a machine inside

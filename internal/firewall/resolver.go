@@ -1,12 +1,15 @@
 package firewall
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
 	"net/netip"
 	"slices"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/db"
@@ -18,6 +21,10 @@ const (
 	resolveEvery = time.Minute
 	// resolveWithin bounds one answer of the DNS.
 	resolveWithin = 5 * time.Second
+	// resolveAtOnce is how many names are asked for at the same time.
+	resolveAtOnce = 8
+	// resolveGather is how long an answer waits for others, so that they are applied together.
+	resolveGather = 200 * time.Millisecond
 	// resolveMost is how many addresses a name may stand for.
 	resolveMost = 256
 )
@@ -27,6 +34,8 @@ const (
 type resolver struct {
 	room   *Room
 	signal chan struct{}
+	// failed has a 1 for each name that nobody answered for the last time.
+	failed map[string]int
 }
 
 func newResolver(r *Room) *resolver { return &resolver{room: r, signal: make(chan struct{}, 1)} }
@@ -53,30 +62,65 @@ func (v *resolver) run(ctx context.Context) {
 	}
 }
 
-// pass resolves every name once, and stores the answers that differ.
+// pass resolves every name once, and stores the answers that differ. Names that nobody answered for the last time come last, and
+// answers do not wait for them.
 func (v *resolver) pass(ctx context.Context) error {
 	objects, err := v.room.addresses.All(ctx, v.room.DB)
 	if err != nil {
 		return err
 	}
+	objects = slices.DeleteFunc(objects, func(o Address) bool { return o.Kind != kindFQDN })
+	slices.SortStableFunc(objects, func(a, b Address) int { return cmp.Compare(v.failed[a.Value], v.failed[b.Value]) })
+	answers := v.ask(ctx, objects)
 	var failures []error
-	changed := map[string][]value.Addr{}
-	for _, o := range objects {
-		if o.Kind != kindFQDN {
-			continue
+	failed, changed := map[string]int{}, map[string][]value.Addr{}
+	for {
+		var due <-chan time.Time
+		if len(changed) > 0 {
+			due = time.After(resolveGather)
 		}
-		answer, err := v.resolve(ctx, o.Value)
-		switch {
-		case err != nil:
-			failures = append(failures, err)
-		case !slices.Equal(answer, o.Resolved):
-			changed[o.Value] = answer
+		select {
+		case a, more := <-answers:
+			switch {
+			case !more:
+				v.failed = failed
+				return errors.Join(append(failures, v.store(ctx, changed))...)
+			case a.err != nil:
+				failures, failed[a.name] = append(failures, a.err), 1
+			case a.differs:
+				changed[a.name] = a.addresses
+			}
+		case <-due:
+			failures, changed = append(failures, v.store(ctx, changed)), map[string][]value.Addr{}
 		}
 	}
-	if len(changed) > 0 {
-		failures = append(failures, v.store(ctx, changed))
-	}
-	return errors.Join(failures...)
+}
+
+// answer is what the DNS says about a name.
+type answer struct {
+	name      string
+	addresses []value.Addr
+	differs   bool // from what is stored
+	err       error
+}
+
+// ask asks for the names, some at a time, and closes the channel when all are answered.
+func (v *resolver) ask(ctx context.Context, objects []Address) <-chan answer {
+	answers := make(chan answer)
+	go func() {
+		defer close(answers)
+		var asking errgroup.Group
+		asking.SetLimit(resolveAtOnce)
+		for _, o := range objects {
+			asking.Go(func() error {
+				found, err := v.resolve(ctx, o.Value)
+				answers <- answer{o.Value, found, !slices.Equal(found, o.Resolved), err}
+				return nil
+			})
+		}
+		_ = asking.Wait()
+	}()
+	return answers
 }
 
 // resolve asks for one name. That a name does not exist is an answer; that nobody answers is not.
@@ -102,6 +146,9 @@ func (v *resolver) resolve(ctx context.Context, name string) ([]value.Addr, erro
 
 // store keeps the answers of names that still stand for what was asked, and has the kernel take them.
 func (v *resolver) store(ctx context.Context, answers map[string][]value.Addr) error {
+	if len(answers) == 0 {
+		return nil
+	}
 	_, err := v.room.Engine.Commit(ctx, []apply.ID{apply.PacketFilter}, func(tx *db.Tx) ([]apply.Row, error) {
 		for name, answer := range answers {
 			if answer == nil {

@@ -21,10 +21,12 @@ type Ruleset struct {
 	Rules []Policy
 	// Destination and Source are the NAT rules of each kind.
 	Destination, Source []Translation
-	Openings            []policy.Opening
-	Tunnels             []policy.Tunnel
-	Defaults            []value.IfName
-	Peers               []nft.Span
+	// Skipped are the NAT rules that cannot be brought about.
+	Skipped  []uuid.UUID
+	Openings []policy.Opening
+	Tunnels  []policy.Tunnel
+	Defaults []value.IfName
+	Peers    []nft.Span
 	// Sets are the address sets that rules refer to by name.
 	Sets []nft.Set
 	// Off are rules that are not enabled. Only the explanation has them.
@@ -149,7 +151,8 @@ func compile(c Config) Ruleset {
 			continue
 		}
 		switch t, why := translate(&c.NAT[i]); {
-		case why != "": // skipped tells of it
+		case why != "":
+			rs.Skipped = append(rs.Skipped, t.ID)
 		case t.Kind == natDestination:
 			rs.Destination = append(rs.Destination, t)
 		default:

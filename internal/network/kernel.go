@@ -15,22 +15,37 @@ import (
 // its vlans with it; what then is missing is the next round's.
 const rounds = 5
 
+// Machine is what of the machine the network depends on.
+type Machine interface {
+	host.Network
+	// FilterState tells whether the packet filter is loaded.
+	FilterState(ctx context.Context) (host.FilterState, error)
+}
+
 // ReadLive asks the kernel what it has.
-func ReadLive(ctx context.Context, n host.Network) (live Live, err error) {
-	if live.Links, err = n.Links(ctx); err != nil {
+func ReadLive(ctx context.Context, m Machine) (live Live, err error) {
+	if live.Links, err = m.Links(ctx); err != nil {
 		return live, err
 	}
-	if live.Routes, err = n.Routes(ctx); err != nil {
+	if live.Routes, err = m.Routes(ctx); err != nil {
 		return live, err
 	}
-	live.Tables = n.RouteTables()
-	live.Forwarding, err = n.Forwarding(ctx)
-	return live, err
+	live.Tables = m.RouteTables()
+	// In this order: when both are read, forwarding that is off was off before the packet filter was seen.
+	if live.Forwarding, err = m.Forwarding(ctx); err != nil {
+		return live, err
+	}
+	filter, err := m.FilterState(ctx)
+	if errors.Is(err, host.ErrNotInstalled) {
+		return live, err
+	}
+	live.Filtered, live.FilterErr = filter.Present, err
+	return live, nil
 }
 
 // Converge brings the kernel's network to the configuration. What cannot be does not stop the rest: it is told as an
 // *apply.Partial at the end.
-func Converge(ctx context.Context, n host.Network, c Config) error {
+func Converge(ctx context.Context, n Machine, c Config) error {
 	var last []Step
 	var failed []string
 	for range rounds {
@@ -90,8 +105,8 @@ func (s Step) do(ctx context.Context, n host.Network) error {
 	switch s.Verb {
 	case acceptRouters:
 		return n.AcceptRouters(ctx, s.Link)
-	case forward:
-		return n.Forward(ctx)
+	case forward, stopForwarding:
+		return n.Forward(ctx, s.Verb == forward)
 	case removeLink:
 		return n.RemoveLink(ctx, s.Link)
 	case createLink:

@@ -2,6 +2,7 @@ package network_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -17,6 +18,7 @@ import (
 	"github.com/google/uuid"
 
 	"edge.internal/gateway/internal/kit"
+	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/clock"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/hosttest"
@@ -69,7 +71,10 @@ func (k *kernel) RemoveRoute(ctx context.Context, r host.NewRoute) error {
 	k.writes.Add(1)
 	return k.Network.RemoveRoute(ctx, r)
 }
-func (k *kernel) Forward(ctx context.Context) error { k.writes.Add(1); return k.Network.Forward(ctx) }
+func (k *kernel) Forward(ctx context.Context, on bool) error {
+	k.writes.Add(1)
+	return k.Network.Forward(ctx, on)
+}
 func (k *kernel) AcceptRouters(ctx context.Context, link string) error {
 	k.writes.Add(1)
 	return k.Network.AcceptRouters(ctx, link)
@@ -119,6 +124,7 @@ func onKernel(t *testing.T) gateway {
 		t.Fatal(err)
 	}
 	k := &kernel{Network: system, memory: memory{b.Machine}}
+	b.Machine.SetFilter(host.FilterState{Present: true}, "")
 	b.Kit = kit.New(b.DB, k, clock.Real, b.Log, b.Secrets, b.Paths, "1.0.0")
 	b.Router.SetupDone = func() bool { return true }
 	b.Router.Sessions = kittest.Roles{}
@@ -414,6 +420,29 @@ func TestForwarding(t *testing.T) {
 		t.Fatal("a link to the outside does not listen to its routers")
 	}
 	g.quiet(t)
+
+	// Without the packet filter the machine is no router.
+	const without = "The gateway does not forward packets, because the packet filter is not loaded."
+	g.kernel.SetFilter(host.FilterState{}, "")
+	_, failed := g.Engine.ApplyAll(t.Context())
+	if read("net/ipv4/ip_forward") != "0" || read("net/ipv6/conf/all/forwarding") != "0" || !strings.Contains(failed[apply.Network], without) {
+		t.Fatalf("forwards %s %s without a packet filter: %v", read("net/ipv4/ip_forward"), read("net/ipv6/conf/all/forwarding"), failed)
+	}
+	// Whether there is one is not known: what is, stays.
+	g.kernel.FailFilter(errors.New("no answer"))
+	if _, failed := g.Engine.ApplyAll(t.Context()); read("net/ipv4/ip_forward") != "0" || !strings.Contains(failed[apply.Network], "no answer") {
+		t.Fatalf("%v", failed)
+	}
+	g.kernel.FailFilter(nil)
+	g.kernel.SetFilter(host.FilterState{Present: true}, "")
+	g.settle(t)
+	if read("net/ipv4/ip_forward") != "1" || read("net/ipv6/conf/all/forwarding") != "1" {
+		t.Fatal("the machine does not forward again")
+	}
+	g.kernel.FailFilter(errors.New("no answer"))
+	if _, failed := g.Engine.ApplyAll(t.Context()); read("net/ipv4/ip_forward") != "1" || !strings.Contains(failed[apply.Network], "no answer") {
+		t.Fatalf("%v", failed)
+	}
 }
 
 // The name of the protocol is what iproute2 shows, where the file is.
@@ -493,6 +522,7 @@ func TestRootFolderLeavesTheNetworkAlone(t *testing.T) {
 	}
 	b := kittest.New(t)
 	k := &kernel{Network: system, memory: memory{b.Machine}}
+	b.Machine.SetFilter(host.FilterState{Present: true}, "")
 	b.Kit = kit.New(b.DB, k, clock.Real, b.Log, b.Secrets, b.Paths, "1.0.0")
 	b.Router.SetupDone = func() bool { return true }
 	b.Router.Sessions = kittest.Roles{}

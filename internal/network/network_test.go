@@ -29,6 +29,7 @@ func bench(t *testing.T, vips ...elsewhere) (*kittest.Bench, *network.Room) {
 		links = append(links, host.Link{Index: i + 2, Name: fmt.Sprintf("eth%d", i), Kind: "device", Type: "ether", MTU: 1500, Flags: []string{"UP", "LOWER_UP"}, AcceptRA: 1})
 	}
 	b.Machine.SetLinks(links...)
+	b.Machine.SetFilter(host.FilterState{Present: true}, "")
 	b.Machine.SetRouteTables(map[string]uint32{"main": 254, "local": 255, "default": 253, "isp": 100, "trap": 255})
 	room := network.New(b.Kit, network.Deps{VIPsElsewhere: func() bool { return len(vips) > 0 }})
 	room.Mount()
@@ -395,7 +396,8 @@ func TestAdoptableSpeaksOfLinksAsOfInterfaces(t *testing.T) {
 		host.Link{Name: "gwtun", Kind: "tuntap", Type: "none", Alias: host.OwnTunnel + "x", Addrs: []host.LinkAddr{{Local: "10.6.0.1", PrefixLen: 24, Scope: "global", Protocol: host.TunnelProtocol}}})
 	b.Machine.SetLinks(links...)
 	b.Machine.SetRoutes(host.Route{Destination: netip.MustParsePrefix("::/0"), Dev: "eth2", Type: "unicast"}, host.Route{Destination: netip.MustParsePrefix("0.0.0.0/0"), Dev: "eth1", Type: "local"})
-	want := map[string]string{"eth1": "ethernet lan", "eth2": "ethernet wan", "br0": "bridge lan [eth9]", "eth9": "ethernet lan", "bond0": "bond lan 802.3ad", "eth1.5": "vlan lan eth1 5", "wg0": "wireguard lan 10.5.0.1/24 leased", "gwtun": "wireguard lan"}
+	want := map[string]string{"eth1": "ethernet lan", "eth2": "ethernet wan", "br0": "bridge lan [eth9]", "eth9": "ethernet lan", "bond0": "bond lan 802.3ad", "eth1.5": "vlan lan eth1 5", "wg0": "wireguard lan 10.5.0.1/24 leased"}
+	// The tunnel that the gateway has made is not among them.
 	var found []network.Adoptable
 	b.Get(t, "/network/adoptable").Want(t, 200).Into(t, &found)
 	for _, a := range found {
@@ -422,5 +424,22 @@ func TestAdoptableSpeaksOfLinksAsOfInterfaces(t *testing.T) {
 	}
 	if len(want) > 0 {
 		t.Errorf("missing: %v", want)
+	}
+}
+
+// TestLiveStateSaysWhatIsMissing: a kernel that does not answer is told of within the answer.
+func TestLiveStateSaysWhatIsMissing(t *testing.T) {
+	b, _ := bench(t)
+	b.Machine.FailNetwork(errors.New("netlink is away"))
+	for _, path := range []string{"/routes/live", "/network/adoptable"} {
+		var list []struct{ Error string }
+		b.Do(t, "viewer", http.MethodGet, path, nil).Want(t, 200).Into(t, &list)
+		if len(list) != 1 || !strings.HasSuffix(list[0].Error, "cannot be read.") {
+			t.Errorf("%s: %+v", path, list)
+		}
+	}
+	b.Machine.FailNetwork(nil)
+	if a := b.Get(t, "/network/adoptable").Want(t, 200); strings.Contains(string(a.Data), `"error"`) {
+		t.Errorf("%s", a.Data)
 	}
 }

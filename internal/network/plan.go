@@ -17,6 +17,9 @@ type Live struct {
 	Routes     []host.Route
 	Tables     map[string]uint32
 	Forwarding host.Forwarding
+	// Filtered says that the packet filter is loaded, unless that could not be read.
+	Filtered  bool
+	FilterErr error
 }
 
 // Plan is the way from what the kernel has to what it shall have.
@@ -31,18 +34,20 @@ type Plan struct {
 const (
 	acceptRouters = "accept routers on"
 	forward       = "forward packets"
-	removeLink    = "remove the link"
-	createLink    = "create the link"
-	markLink      = "mark the link"
-	freeMember    = "free the member"
-	addMember     = "add the member"
-	setMTU        = "set the mtu of"
-	raiseLink     = "set up"
-	setAddress    = "bind"
-	removeAddress = "unbind"
-	addRoute      = "add the route"
-	replaceRoute  = "replace the route"
-	removeRoute   = "remove the route"
+	// stopForwarding is what is done without a packet filter.
+	stopForwarding = "stop forwarding packets"
+	removeLink     = "remove the link"
+	createLink     = "create the link"
+	markLink       = "mark the link"
+	freeMember     = "free the member"
+	addMember      = "add the member"
+	setMTU         = "set the mtu of"
+	raiseLink      = "set up"
+	setAddress     = "bind"
+	removeAddress  = "unbind"
+	addRoute       = "add the route"
+	replaceRoute   = "replace the route"
+	removeRoute    = "remove the route"
 )
 
 // Step is one change of the kernel's network.
@@ -60,7 +65,7 @@ type Step struct {
 // String says what the step does.
 func (s Step) String() string {
 	switch s.Verb {
-	case forward:
+	case forward, stopForwarding:
 		return s.Verb
 	case createLink:
 		return fmt.Sprintf("%s %s (%s)", s.Verb, s.Link, s.New.Kind)
@@ -132,7 +137,7 @@ func (p *planner) there(name string) bool {
 	return ok && !p.doomed[name]
 }
 
-// forwarding turns the machine into a router. A link that learns its default route from routers would forget it with that,
+// forwarding turns the machine into a router, and only behind its packet filter: without one it is none. A link that learns its default route from routers would forget it with that,
 // so it is told first to go on: one to the outside, or one that has learned one. The others do not listen: a machine
 // inside must not become the gateway's way out.
 func (p *planner) forwarding() {
@@ -146,7 +151,15 @@ func (p *planner) forwarding() {
 			p.step(Step{Verb: acceptRouters, Link: l.Name})
 		}
 	}
-	if f := p.live.Forwarding; !f.IPv4 || !f.IPv6 || !f.KeepsSecondaries {
+	switch f := p.live.Forwarding; {
+	case p.live.FilterErr != nil:
+		p.problem("Forwarding stays as it is, because the packet filter cannot be read: %s.", p.live.FilterErr)
+	case !p.live.Filtered:
+		if f.Any() {
+			p.step(Step{Verb: stopForwarding})
+		}
+		p.problem("The gateway does not forward packets, because the packet filter is not loaded.")
+	case !f.IPv4 || !f.IPv6 || !f.KeepsSecondaries:
 		p.step(Step{Verb: forward})
 	}
 }

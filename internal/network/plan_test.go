@@ -74,7 +74,13 @@ func TestPlan(t *testing.T) {
 		config   Config
 		steps    []string
 		problems []string
+		// unfiltered says that there is no packet filter.
+		unfiltered bool
 	}{
+		{name: "no packet filter, no forwarding", unfiltered: true, live: Live{Forwarding: host.Forwarding{IPv4: true, IPv6: true, KeepsSecondaries: true}},
+			steps: []string{"stop forwarding packets"}, problems: []string{"The gateway does not forward packets, because the packet filter is not loaded."}},
+		{name: "nothing to stop on a kernel without IPv6", unfiltered: true, live: Live{Forwarding: host.Forwarding{IPv6: true, NoIPv6: true, KeepsSecondaries: true}},
+			problems: []string{"The gateway does not forward packets, because the packet filter is not loaded."}},
 		{name: "nothing declared, nothing touched", live: Live{
 			Links:  []host.Link{up("lo", "device"), up("eth0", "device", addr("10.0.0.1/24", 0)), up("br0", "bridge"), up("eth1", "device", in("br0"))},
 			Routes: []host.Route{route("0.0.0.0/0", "10.0.0.2", "eth0", 0, 4)},
@@ -160,7 +166,7 @@ func TestPlan(t *testing.T) {
 		}},
 	} {
 		t.Run(x.name, func(t *testing.T) {
-			x.live.Tables = tables
+			x.live.Tables, x.live.Filtered = tables, !x.unfiltered
 			if x.live.Forwarding == (host.Forwarding{}) {
 				x.live.Forwarding = routers
 			}

@@ -1,6 +1,7 @@
 package network
 
 import (
+	"context"
 	"net/http"
 	"slices"
 	"strings"
@@ -24,6 +25,7 @@ type LiveRoute struct {
 	Scope       string `json:"scope" doc:"How far the destination is: global, link or host."`
 	Type        string `json:"type" doc:"What happens to packets: unicast, local, broadcast, blackhole and others."`
 	PrefSrc     string `json:"prefsrc" doc:"The address that the gateway's own packets get; empty when none is preferred."`
+	Error       string `json:"error,omitzero" doc:"Why the routes are missing, when the kernel does not tell them. Then this is the only entry, and nothing else in it counts."`
 }
 
 // Adoptable is a link of the machine that no interface declares yet, in the words of an interface.
@@ -40,6 +42,7 @@ type Adoptable struct {
 	VLANID    *int               `json:"vlan_id" doc:"Number of a vlan."`
 	Members   []string           `json:"members" doc:"The links that make up a bond or a bridge."`
 	BondMode  *string            `json:"bond_mode" doc:"How a bond uses its members."`
+	Error     string             `json:"error,omitzero" doc:"Why the links are missing, when the kernel does not tell them. Then this is the only entry, and nothing else in it counts."`
 	Role      string             `json:"suggested_role" doc:"A zone that fits: wan for the link of the default route or, where no link has one, for a link with a public IPv4 address; otherwise lan."`
 }
 
@@ -53,7 +56,11 @@ type AdoptableAddress struct {
 func (r *Room) mountStatus() {
 	httpd.Handle(r.Router, http.MethodGet, "/routes/live", httpd.Read, httpd.Doc{ID: "network.route.live", Tag: "network", Summary: "The kernel's routes of all tables"},
 		func(c *httpd.Call, _ struct{}) ([]LiveRoute, error) {
-			routes, err := r.Host.Routes(c)
+			routes, err := host.Ask(c, r.Host.Routes)
+			if err != nil {
+				r.Log.Warn("reading routes", "component", "network", "err", err)
+				return []LiveRoute{{Error: "The kernel's routes cannot be read."}}, nil
+			}
 			list := make([]LiveRoute, len(routes))
 			for i, x := range routes {
 				list[i] = LiveRoute{
@@ -67,7 +74,7 @@ func (r *Room) mountStatus() {
 					list[i].PrefSrc = x.PrefSrc.String()
 				}
 			}
-			return list, err
+			return list, nil
 		})
 	httpd.Handle(r.Router, http.MethodGet, "/network/adoptable", httpd.Read, httpd.Doc{ID: "network.adoptable", Tag: "network", Summary: "Links of the machine that no interface declares yet"},
 		func(c *httpd.Call, _ struct{}) ([]Adoptable, error) {
@@ -75,12 +82,17 @@ func (r *Room) mountStatus() {
 			if err != nil {
 				return nil, err
 			}
-			links, err := r.Host.Links(c)
+			live, err := host.Ask(c, func(ctx context.Context) (live Live, err error) {
+				if live.Links, err = r.Host.Links(ctx); err == nil {
+					live.Routes, err = r.Host.Routes(ctx)
+				}
+				return live, err
+			})
 			if err != nil {
-				return nil, err
+				r.Log.Warn("reading links", "component", "network", "err", err)
+				return []Adoptable{{Error: "The kernel's links cannot be read."}}, nil
 			}
-			routes, err := r.Host.Routes(c)
-			return adoptable(declared, links, routes), err
+			return adoptable(declared, live.Links, live.Routes), nil
 		})
 }
 
@@ -96,14 +108,15 @@ func leadsOut(l host.Link, routes []host.Route) bool {
 	})
 }
 
-// adoptable lists what an operator may want to declare: not the loopback, not what is ours, and not what is a member.
+// adoptable lists what an operator may want to declare: not the loopback, not what the gateway has made, tunnels included, and
+// not what is a member.
 func adoptable(declared []Interface, links []host.Link, routes []host.Route) []Adoptable {
 	list := []Adoptable{}
 	for _, l := range links {
 		known := slices.ContainsFunc(declared, func(i Interface) bool {
 			return i.Name.String() == l.Name || slices.ContainsFunc(i.Members, func(m value.IfName) bool { return m.String() == l.Name })
 		})
-		if known || l.Type == "loopback" || ours(l) {
+		if known || l.Type == "loopback" || ours(l) || strings.HasPrefix(l.Alias, host.OwnTunnel) {
 			continue
 		}
 		a := Adoptable{Name: l.Name, Kind: l.Kind, MAC: l.Address, Up: l.Up(), Carrier: l.Carrier(), MTU: l.MTU, Type: ethernet, Role: "lan"}
@@ -115,16 +128,13 @@ func adoptable(declared []Interface, links []host.Link, routes []host.Route) []A
 		case bridge, wireguard:
 			a.Type = l.Kind
 		}
-		if strings.HasPrefix(l.Alias, host.OwnTunnel) {
-			a.Type = wireguard // whatever does its work
-		}
 		for _, m := range links {
 			if m.Master == l.Name {
 				a.Members = append(a.Members, m.Name)
 			}
 		}
 		for _, x := range l.Addrs {
-			if x.Scope == "global" && x.Protocol != host.TunnelProtocol { // those of a tunnel are its own
+			if x.Scope == "global" {
 				a.Addresses = append(a.Addresses, AdoptableAddress{x.Local, x.PrefixLen, x.Dynamic})
 			}
 		}

@@ -3,9 +3,12 @@
 package system
 
 import (
+	"context"
 	"net/http"
+	"strings"
 
 	"edge.internal/gateway/internal/kit"
+	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/httpd"
 )
 
@@ -81,6 +84,7 @@ type Resources struct {
 	ConntrackCount  uint64  `json:"conntrack_count" doc:"Tracked connections."`
 	ConntrackMax    uint64  `json:"conntrack_max" doc:"How many connections can be tracked; 0 where the kernel tracks none."`
 	UptimeSeconds   int64   `json:"uptime_seconds" doc:"Seconds since the machine started."`
+	Error           string  `json:"error" doc:"Why the numbers are missing; empty when they are there."`
 }
 
 // Interface is a network interface of the kernel.
@@ -98,6 +102,8 @@ type Interface struct {
 	TxPackets uint64    `json:"tx_packets" doc:"Packets sent."`
 	RxDrop    uint64    `json:"rx_drop" doc:"Packets dropped on receipt."`
 	TxDrop    uint64    `json:"tx_drop" doc:"Packets dropped on sending."`
+	Tunnel    bool      `json:"tunnel,omitzero" doc:"Whether the gateway has made it as a tunnel; its addresses are the tunnel's then."`
+	Error     string    `json:"error,omitzero" doc:"Why the interfaces are missing, when the kernel does not tell them. Then this is the only entry, and nothing else in it counts."`
 }
 
 // Address is one IP address of an interface.
@@ -119,27 +125,36 @@ func (r *Room) mountHealth() {
 			return h, nil
 		})
 	httpd.Handle(r.Router, http.MethodGet, "/system/resources", httpd.Read.Offline(), doc("system.resources", "Load, memory, disk and connection tracking"),
-		func(*httpd.Call, struct{}) (Resources, error) {
-			x, err := r.Host.Resources()
+		func(c *httpd.Call, _ struct{}) (Resources, error) {
+			x, err := host.Ask(c, func(context.Context) (host.Resources, error) { return r.Host.Resources() })
+			if err != nil {
+				r.Log.Warn("reading resources", "err", err)
+				return Resources{Error: "The machine's load cannot be read."}, nil
+			}
 			return Resources{
 				Load1: x.Load1, Load5: x.Load5, Load15: x.Load15, NumCPUs: x.NumCPUs,
 				MemoryTotal: x.MemoryTotal, MemoryAvailable: x.MemoryAvailable, DiskTotal: x.DiskTotal, DiskFree: x.DiskFree,
 				ConntrackCount: x.ConntrackCount, ConntrackMax: x.ConntrackMax, UptimeSeconds: int64(x.Uptime.Seconds()),
-			}, err
+			}, nil
 		})
 	httpd.Handle(r.Router, http.MethodGet, "/system/interfaces", httpd.Read.Offline(), doc("system.interfaces", "Network interfaces of the kernel"),
 		func(c *httpd.Call, _ struct{}) ([]Interface, error) {
-			links, err := r.Host.Links(c)
+			links, err := host.Ask(c, r.Host.Links)
+			if err != nil {
+				r.Log.Warn("reading interfaces", "err", err)
+				return []Interface{{Error: "The kernel's interfaces cannot be read."}}, nil
+			}
 			list := make([]Interface, len(links))
 			for i, l := range links {
 				list[i] = Interface{
 					Index: l.Index, Name: l.Name, Flags: l.Flags, MTU: l.MTU, LinkType: l.Type, Address: l.Address,
 					RxBytes: l.RxBytes, TxBytes: l.TxBytes, RxPackets: l.RxPackets, TxPackets: l.TxPackets, RxDrop: l.RxDrop, TxDrop: l.TxDrop,
+					Tunnel: strings.HasPrefix(l.Alias, host.OwnTunnel),
 				}
 				for _, a := range l.Addrs {
 					list[i].AddrInfo = append(list[i].AddrInfo, Address{Family: a.Family, Local: a.Local, PrefixLen: a.PrefixLen, Scope: a.Scope})
 				}
 			}
-			return list, err
+			return list, nil
 		})
 }

@@ -59,6 +59,20 @@ func TestServicesThatHang(t *testing.T) {
 	}
 }
 
+// TestLiveStateSaysWhatIsMissing: a machine that does not answer is told of within the answer.
+func TestLiveStateSaysWhatIsMissing(t *testing.T) {
+	b := bench(t)
+	b.Machine.FailNetwork(errors.New("netlink is away"))
+	b.Machine.FailResources(errors.New("no /proc"))
+	var resources struct{ Error string }
+	b.Do(t, "viewer", http.MethodGet, "/system/resources", nil).Want(t, 200).Into(t, &resources)
+	var links []struct{ Error string }
+	b.Do(t, "viewer", http.MethodGet, "/system/interfaces", nil).Want(t, 200).Into(t, &links)
+	if resources.Error != "The machine's load cannot be read." || len(links) != 1 || links[0].Error != "The kernel's interfaces cannot be read." {
+		t.Errorf("%+v %+v", resources, links)
+	}
+}
+
 func TestSY06Fields(t *testing.T) {
 	b := bench(t)
 	b.Machine.SetLinks(host.Link{Index: 2, Name: "wan0", Flags: []string{"UP"}, Addrs: []host.LinkAddr{{Family: "inet", Local: "198.51.100.1", PrefixLen: 24}}})

@@ -132,7 +132,7 @@ func TestEverythingThroughATunnel(t *testing.T) {
 	run(t, "ip", "address", "add", "192.0.2.10/24", "dev", wire)
 	run(t, "ip", "link", "set", wire, "up")
 	run(t, "ip", "route", "add", "default", "via", "192.0.2.1")
-	if err := b.Host.Forward(t.Context()); err != nil {
+	if err := b.Host.Forward(t.Context(), true); err != nil {
 		t.Fatal(err)
 	}
 	i := post[tunnel.Interface](t, b, "/tunnel/interfaces", fmt.Sprintf(`{"name":%q,"mode":"client","address_cidr":"10.7.0.2/32","upstream_public_key":%q,"upstream_endpoint":"198.51.100.7:51820"}`, name, publicB))

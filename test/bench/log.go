@@ -151,10 +151,10 @@ func logPackets() error {
 			return got, err
 		}
 		counters, err := machine.FilterCounters(ctx)
-		if err != nil || len(counters) != 1 {
-			return got, fmt.Errorf("%d counters: %w", len(counters), err)
+		if err != nil || len(counters.List) != 1 {
+			return got, fmt.Errorf("%d counters: %w", len(counters.List), err)
 		}
-		now := logged{Sent: s.sent, Counted: int(counters[0].Packets)}
+		now := logged{Sent: s.sent, Counted: int(counters.List[0].Packets)}
 		// The kernel keeps packets back for a moment; those that it has lost never come.
 		for range 200 {
 			now.Read, now.Gaps = int(filter.read.Load()), int(filter.gaps.Load())

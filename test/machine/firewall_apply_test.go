@@ -374,15 +374,23 @@ func tableDeletedByHand(t *testing.T, r *rig) {
 	if got := r.filterState(t); got != "kernel-loaded" {
 		t.Fatalf("the packet filter is %s", got)
 	}
+	// The kernel says that it is gone, and it comes back at once.
 	r.Run(t, lab.Gateway, "nft", "delete", "table", "inet", "gateway")
-	if got := r.filterState(t); got != "no-table" {
-		t.Errorf("without its table the packet filter is %s", got)
+	poll(t, "the table is back", 20*time.Second, func() bool { return r.filterState(t) == "kernel-loaded" })
+	r.WaitState(t, "packet-filter", "live", 10*time.Second)
+	if got := r.table(t); got != want {
+		t.Errorf("after it was deleted:\n%s\n%s", got, want)
 	}
-	// It was the table that dropped.
+
+	// While nobody looks after it, it stays away. It was the table that dropped.
+	if err := r.Units().Stop(t.Context(), host.API); err != nil {
+		t.Fatal(err)
+	}
+	r.Run(t, lab.Gateway, "nft", "delete", "table", "inet", "gateway")
 	if got, _ := r.attempt(probe{lab.Wan, "tcp", gwWan4, 7001, open}, patience); !strings.HasPrefix(got, open) {
 		t.Errorf("without a table the port is %s", got)
 	}
-	if err := r.Units().Restart(t.Context(), host.API); err != nil {
+	if err := r.Units().Start(t.Context(), host.API); err != nil {
 		t.Fatal(err)
 	}
 	r.back(t)

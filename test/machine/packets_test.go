@@ -85,6 +85,8 @@ var packetTests = []struct {
 	{"KillDuringApply", killDuringApply},
 	{"KeptTableWithoutDatabase", keptTableWithoutDatabase},
 	{"FW23TableDeletedByHand", tableDeletedByHand},
+	{"ABusyNeighbour", busyNeighbour},
+	{"NoForwardingWithoutAFilter", noForwardingWithoutAFilter},
 }
 
 // packets runs the tests that send packets through the gateway.

@@ -289,12 +289,12 @@ func listed(t testing.TB) map[string]FilterCounter {
 
 func counters(t testing.TB, s *System) map[string]FilterCounter {
 	t.Helper()
-	list, err := s.FilterCounters(t.Context())
+	read, err := s.FilterCounters(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	byTag := map[string]FilterCounter{}
-	for _, c := range list {
+	for _, c := range read.List {
 		if _, twice := byTag[c.Tag]; twice {
 			t.Errorf("%s is there twice", c.Tag)
 		}
@@ -600,8 +600,8 @@ func BenchmarkFilterCounters(b *testing.B) {
 		b.Run(fmt.Sprintf("%dx%d", x.chains, x.rules), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if list, err := s.FilterCounters(b.Context()); err != nil || len(list) != 10000 {
-					b.Fatal(len(list), err)
+				if read, err := s.FilterCounters(b.Context()); err != nil || len(read.List) != 10000 {
+					b.Fatal(len(read.List), err)
 				}
 			}
 		})

@@ -233,19 +233,28 @@ func acceptRA(link string) int {
 // Forwarding tells whether the machine forwards packets. A kernel without IPv6 has nothing to turn on.
 func (s *System) Forwarding(ctx context.Context) (Forwarding, error) {
 	on := func(name string) bool { n, ok := setting(name); return !ok || n != 0 }
-	return Forwarding{IPv4: on(forward4), IPv6: on(forward6), KeepsSecondaries: on(promote)}, ctx.Err()
+	_, ipv6 := setting(forward6)
+	return Forwarding{IPv4: on(forward4), IPv6: on(forward6), NoIPv6: !ipv6, KeepsSecondaries: on(promote)}, ctx.Err()
 }
 
-// Forward makes the machine forward packets. What is on already is not written again.
-func (s *System) Forward(ctx context.Context) error {
+// Forward makes the machine forward packets, or stop. What is as it should be is not written again.
+func (s *System) Forward(ctx context.Context, on bool) error {
 	if err := s.managed(ctx); err != nil {
 		return err
 	}
-	for _, name := range []string{forward4, forward6, promote} {
-		if n, ok := setting(name); !ok || n != 0 {
+	want := 0
+	if on {
+		want = 1
+	}
+	for _, x := range []struct {
+		name string
+		want int
+	}{{forward4, want}, {forward6, want}, {promote, 1}} {
+		n, ok := setting(x.name)
+		if !ok || (n != 0) == (x.want != 0) {
 			continue
 		}
-		if err := setSetting(name, 1); err != nil {
+		if err := setSetting(x.name, x.want); err != nil {
 			return err
 		}
 	}

@@ -42,8 +42,8 @@ type Network interface {
 	RouteTo(ctx context.Context, dst, src netip.Addr, in string) (Way, error)
 	// Forwarding tells whether the machine forwards packets.
 	Forwarding(ctx context.Context) (Forwarding, error)
-	// Forward makes it do so.
-	Forward(ctx context.Context) error
+	// Forward makes it do so, or makes it stop. Either way it keeps the other addresses of a network when the first one goes.
+	Forward(ctx context.Context, on bool) error
 	// AcceptRouters lets a link learn its default route from routers even though the machine forwards.
 	AcceptRouters(ctx context.Context, link string) error
 }
@@ -177,6 +177,11 @@ type Way struct {
 // Forwarding is what makes a machine a router.
 type Forwarding struct {
 	IPv4, IPv6 bool
+	// NoIPv6 says that the kernel has none; IPv6 is true then, for there is nothing to turn on.
+	NoIPv6 bool
 	// KeepsSecondaries: an address survives when the first one of its network is removed.
 	KeepsSecondaries bool
 }
+
+// Any tells whether packets of some family are forwarded.
+func (f Forwarding) Any() bool { return f.IPv4 || f.IPv6 && !f.NoIPv6 }

@@ -37,7 +37,7 @@ func TestRootFolderRefusesToTouchTheNetwork(t *testing.T) {
 		"add route":      s.AddRoute(ctx, NewRoute{Destination: p, Dev: "lo"}),
 		"replace route":  s.ReplaceRoute(ctx, NewRoute{Destination: p, Dev: "lo"}),
 		"remove route":   s.RemoveRoute(ctx, NewRoute{Destination: p, Dev: "lo"}),
-		"forward":        s.Forward(ctx),
+		"forward":        s.Forward(ctx, true),
 		"accept routers": s.AcceptRouters(ctx, "lo"),
 	} {
 		if !errors.Is(err, ErrNotInstalled) {

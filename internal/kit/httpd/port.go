@@ -25,6 +25,7 @@ type Port struct {
 
 	mu   sync.Mutex
 	held *net.TCPListener // nil while it is left to others
+	ipv6 bool             // whether it is held for IPv6 too
 }
 
 type accepted struct {
@@ -37,23 +38,31 @@ func NewPort(address string) *Port {
 	return &Port{address: address, accepted: make(chan accepted), closed: make(chan struct{})}
 }
 
-// Hold begins to listen, unless it does already.
-func (p *Port) Hold(ctx context.Context) error {
+// Hold begins to listen, unless it does already, on IPv6 too if that is wanted.
+func (p *Port) Hold(ctx context.Context, ipv6 bool) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.held != nil || p.isClosed() {
+	if p.held != nil && p.ipv6 == ipv6 || p.isClosed() {
 		return nil
+	}
+	network := "tcp4"
+	if ipv6 {
+		network = "tcp"
 	}
 	shared := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
 		return control(c, func(fd int) error { return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1) })
 	}}
 	shared.SetMultipathTCP(false) // whose sockets take no filter, see Release
-	l, err := shared.Listen(ctx, "tcp", p.address)
+	l, err := shared.Listen(ctx, network, p.address)
 	if err != nil {
 		return err
 	}
-	p.held = l.(*net.TCPListener)
+	was := p.held
+	p.held, p.ipv6 = l.(*net.TCPListener), ipv6
 	p.work.Go(func() { p.accept(l) })
+	if was != nil {
+		return p.leave(was)
+	}
 	return nil
 }
 
@@ -66,6 +75,11 @@ func (p *Port) Release() error {
 		return nil
 	}
 	p.held = nil
+	return p.leave(l)
+}
+
+// leave closes a listener when its clients have connected.
+func (p *Port) leave(l *net.TCPListener) error {
 	// The kernel resets what is under way when a listener closes. So the listener first turns deaf to new clients: they try
 	// again, and find the other one.
 	raw, err := l.SyscallConn()

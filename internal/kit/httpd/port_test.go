@@ -3,6 +3,7 @@ package httpd_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -80,7 +81,7 @@ func TestPortChangesHands(t *testing.T) {
 	hold := func() {
 		t.Helper()
 		for range 2 {
-			if err := port.Hold(t.Context()); err != nil {
+			if err := port.Hold(t.Context(), true); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -162,4 +163,45 @@ func TestPortChangesHands(t *testing.T) {
 		t.Errorf("what was under way ended with %q", said)
 	}
 	t.Logf("%d connections, %d to the neighbour", asked.Load(), port2.Load())
+}
+
+// TestPortWithoutIPv6: with IPv6 off nobody is served over it, and the port goes from one to the other while it is held.
+func TestPortWithoutIPv6(t *testing.T) {
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	number := free.Addr().(*net.TCPAddr).Port
+	free.Close()
+	port := httpd.NewPort(fmt.Sprintf(":%d", number))
+	defer port.Close()
+	go func() {
+		for {
+			conn, err := port.Accept()
+			if err != nil {
+				return
+			}
+			conn.Close()
+		}
+	}()
+	answers := func(host string) bool {
+		conn, err := net.DialTimeout("tcp", net.JoinHostPort(host, fmt.Sprint(number)), 10*time.Second)
+		if err == nil {
+			conn.Close()
+		}
+		return err == nil
+	}
+	for _, ipv6 := range []bool{false, true, false} {
+		if err := port.Hold(t.Context(), ipv6); err != nil {
+			t.Fatal(err)
+		}
+		for deadline := time.Now().Add(20 * time.Second); answers("::1") != ipv6; time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("IPv6 should be %t", ipv6)
+			}
+		}
+		if !answers("127.0.0.1") {
+			t.Fatalf("no IPv4 with IPv6 %t", ipv6)
+		}
+	}
 }

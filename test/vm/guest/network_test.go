@@ -3,6 +3,7 @@
 package guest
 
 import (
+	"context"
 	"net/netip"
 	"strings"
 	"testing"
@@ -23,6 +24,13 @@ func system(t *testing.T) *host.System {
 	return s
 }
 
+// router is a system with a packet filter, without which it would not forward.
+type router struct{ *host.System }
+
+func (router) FilterState(context.Context) (host.FilterState, error) {
+	return host.FilterState{Present: true}, nil
+}
+
 func newSystem() (*host.System, error) {
 	return host.New(host.Options{Units: host.NoUnits{Reason: "a test"}})
 }
@@ -30,10 +38,10 @@ func newSystem() (*host.System, error) {
 // apply brings the kernel to the configuration, and finds nothing left to do after that.
 func apply(t *testing.T, s *host.System, c network.Config) {
 	t.Helper()
-	if err := network.Converge(t.Context(), s, c); err != nil {
+	if err := network.Converge(t.Context(), router{s}, c); err != nil {
 		t.Fatal(err)
 	}
-	live, err := network.ReadLive(t.Context(), s)
+	live, err := network.ReadLive(t.Context(), router{s})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +171,7 @@ func TestNetworkLeavesOthersAlone(t *testing.T) {
 	add(t, &netlink.Vlan{LinkAttrs: a, VlanId: 7, VlanProtocol: netlink.VLAN_PROTOCOL_8021Q})
 	add(t, netlink.NewLinkBond(named("handbond")))
 	apply(t, s, network.Config{})
-	err := network.Converge(t.Context(), s, network.Config{Links: []network.WantedLink{
+	err := network.Converge(t.Context(), router{s}, network.Config{Links: []network.WantedLink{
 		{ID: uuid.New(), Name: "ours.7", Type: "vlan", Role: "lan", Parent: "net1", VLANID: 7},
 		{ID: uuid.New(), Name: "handbond", Type: "bridge", Role: "lan"},
 		{ID: uuid.New(), Name: "ours.8", Type: "vlan", Role: "lan", Parent: "net1", VLANID: 8},

@@ -1127,10 +1127,27 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What the kernel counted for each rule since the rules were last applied */
+        /** What the kernel counted for each rule, since the rules were last applied and in total */
         get: operations["firewall.counters"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/firewall/counters/reset": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Let the totals of the counters begin again */
+        post: operations["firewall.counters.reset"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1161,7 +1178,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Rules that deserve a look: unused, shadowed, duplicate, without effect */
+        /** Rules that deserve a look: unused, shadowed, duplicate, without effect, wide open */
         get: operations["firewall.insights"];
         put?: never;
         post?: never;
@@ -2542,7 +2559,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Restart a daemon */
+        /** Restart a daemon. A restart of the reverse proxy ends all its connections, the caller's included; proxy-reload ends none */
         post: operations["system.service-restart"];
         delete?: never;
         options?: never;
@@ -3308,6 +3325,13 @@ export interface components {
              */
             applied_revision: number;
             /**
+             * @description What the daemon behind it does: off is switched off by its settings, down does not run although it should. Empty where there is no daemon.
+             * @enum {string}
+             */
+            daemon: "" | "running" | "down" | "off";
+            /** @description The words of the daemon or the program behind last_error, for administrators; empty for everybody else. */
+            detail: string;
+            /**
              * Format: int64
              * @description How long the last apply took.
              */
@@ -3317,7 +3341,7 @@ export interface components {
              * @description When it last became live.
              */
             last_applied_at: string | null;
-            /** @description Why it is not live; empty when it is. */
+            /** @description Why it is not live, in a sentence; empty when it is. */
             last_error: string;
             /** @description Name of the component. */
             name: string;
@@ -3371,6 +3395,8 @@ export interface components {
              * @description When it was created.
              */
             readonly created_at: string;
+            /** @description ACME directory of the certificate authority that issued it; empty for one that came another way. */
+            readonly directory_url: string;
             /** @description Who sets the DNS record. None takes the provider whose zones fit the name best. */
             dns_provider_id: string;
             /** @description Domain that it was made for; none for the gateway's own and for those that serve several. */
@@ -4439,6 +4465,8 @@ export interface components {
              * @description Their bytes.
              */
             bytes: number;
+            /** @description Why the kernel's counters are missing; empty when they are there. */
+            error: string;
             /**
              * Format: int64
              * @description Packets that matched since the rules were last applied.
@@ -4446,6 +4474,24 @@ export interface components {
             packets: number;
             /** @description Which rule or NAT rule. */
             rule_id: string;
+            /**
+             * Format: int64
+             * @description Their bytes.
+             */
+            total_bytes: number;
+            /**
+             * Format: int64
+             * @description Packets that matched since the rule was made or its totals were reset.
+             */
+            total_packets: number;
+        };
+        FirewallCounterReset: {
+            /** @description Which rule or NAT rule; without one, all. */
+            rule_id: string;
+        };
+        FirewallCounterResetInput: {
+            /** @description Which rule or NAT rule; without one, all. */
+            rule_id?: string;
         };
         FirewallDecidedBy: {
             /**
@@ -4503,6 +4549,8 @@ export interface components {
             skipped: components["schemas"]["FirewallSkipped"][];
             /** @description Enabled rules that no packet matched for unused_days, by when they were last hit. */
             unused: components["schemas"]["FirewallUnused"][];
+            /** @description Enabled rules that open the inside to the outside: they accept from any or wan, whatever the source, to any or lan. */
+            wide_open: components["schemas"]["FirewallWideOpen"][];
         };
         FirewallLogEvent: {
             /** @description What was done with the packet: accept, drop or reject; empty when the rule was not known. */
@@ -4626,6 +4674,8 @@ export interface components {
              * @example 192.0.2.0/24
              */
             src_cidr: string;
+            /** @description Whether a dnat rule may redirect ports that the gateway is managed by: tcp 22, tcp 443 and udp 443 of its own addresses. The management port 3443 is never redirected. */
+            takes_management_ports: boolean;
             /**
              * @description The new address, for dnat and snat.
              * @example 192.0.2.1
@@ -4706,6 +4756,8 @@ export interface components {
              * @example 192.0.2.0/24
              */
             src_cidr?: string;
+            /** @description Whether a dnat rule may redirect ports that the gateway is managed by: tcp 22, tcp 443 and udp 443 of its own addresses. The management port 3443 is never redirected. */
+            takes_management_ports?: boolean;
             /**
              * @description The new address, for dnat and snat.
              * @example 192.0.2.1
@@ -4787,6 +4839,8 @@ export interface components {
              * @example 192.0.2.0/24
              */
             src_cidr?: string;
+            /** @description Whether a dnat rule may redirect ports that the gateway is managed by: tcp 22, tcp 443 and udp 443 of its own addresses. The management port 3443 is never redirected. */
+            takes_management_ports?: boolean;
             /**
              * @description The new address, for dnat and snat.
              * @example 192.0.2.1
@@ -5322,6 +5376,22 @@ export interface components {
             /** @description What uses it. */
             used_by: components["schemas"]["ResourceUser"][];
         };
+        FirewallWideOpen: {
+            /**
+             * @description Zone that it accepts to.
+             * @example lan
+             */
+            dst_zone: string;
+            /** @description Which rule. */
+            id: string;
+            /** @description Name of the rule. */
+            name: string;
+            /**
+             * @description Zone that it accepts from.
+             * @example lan
+             */
+            src_zone: string;
+        };
         FirewallZone: {
             /** @description Comes with the gateway: it can be neither renamed nor deleted. */
             readonly builtin: boolean;
@@ -5683,6 +5753,8 @@ export interface components {
             bond_mode: string | null;
             /** @description Whether it is connected to something. */
             carrier: boolean;
+            /** @description Why the links are missing, when the kernel does not tell them. Then this is the only entry, and nothing else in it counts. */
+            error?: string;
             /** @description The kernel's word for it, such as device, veth or bridge. */
             kind: string;
             /** @description Hardware address. */
@@ -5870,6 +5942,8 @@ export interface components {
             destination: string;
             /** @description The link it leaves by. */
             dev: string;
+            /** @description Why the routes are missing, when the kernel does not tell them. Then this is the only entry, and nothing else in it counts. */
+            error?: string;
             /**
              * @description Address family.
              * @enum {string}
@@ -6415,7 +6489,7 @@ export interface components {
              */
             sessions_total: number;
             /**
-             * @description How it is. A backend of which some servers are down is DEGRADED.
+             * @description How it is. A backend is DEGRADED when some of its servers are down, and DOWN when none of them can be used.
              * @enum {string}
              */
             status: "UP" | "DOWN" | "DEGRADED" | "MAINT" | "DRAIN" | "NO CHECK";
@@ -7428,6 +7502,8 @@ export interface components {
             addr_info: components["schemas"]["SystemAddress"][];
             /** @description Hardware address. */
             address: string;
+            /** @description Why the interfaces are missing, when the kernel does not tell them. Then this is the only entry, and nothing else in it counts. */
+            error?: string;
             /** @description Flags such as UP and BROADCAST. */
             flags: string[];
             /**
@@ -7459,6 +7535,8 @@ export interface components {
              * @description Packets received.
              */
             rx_packets: number;
+            /** @description Whether the gateway has made it as a tunnel; its addresses are the tunnel's then. */
+            tunnel?: boolean;
             /**
              * Format: int64
              * @description Bytes sent.
@@ -7525,6 +7603,8 @@ export interface components {
              * @description Size of the root file system.
              */
             disk_total_bytes: number;
+            /** @description Why the numbers are missing; empty when they are there. */
+            error: string;
             /**
              * Format: double
              * @description Load average over a minute.
@@ -12226,6 +12306,45 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["FirewallCount"][];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "firewall.counters.reset": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["FirewallCounterResetInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["FirewallCounterReset"];
                         error: null;
                     };
                 };

@@ -110,10 +110,18 @@ func prefix(s Span) (int, bool) {
 
 // Table is one table of the family inet, which is replaced whole.
 type Table struct {
-	Name   constant
+	Name constant
+	// Notes are for people who read the file.
+	Notes  []Note
 	Sets   []Set
 	Chains []Chain
 }
+
+// Note is a line that the kernel does not see.
+type Note struct{ text string }
+
+// IDNote is a constant and an id.
+func IDNote(text constant, id uuid.UUID) Note { return Note{string(text) + " " + id.String()} }
 
 // Set is a named set of addresses of one family.
 type Set struct {
@@ -162,6 +170,10 @@ func For(prefix constant, word string) Tag {
 // table stays.
 func (t *Table) Bytes() []byte {
 	var structure, b bytes.Buffer
+	for _, n := range t.Notes {
+		fmt.Fprintf(&structure, "\t# %s\n", n.text)
+	}
+	notes := structure.Len()
 	for i := range t.Sets {
 		t.Sets[i].print(&structure, false)
 	}
@@ -172,6 +184,7 @@ func (t *Table) Bytes() []byte {
 	b.Grow(structure.Len() + 4096)
 	// The first line makes sure that there is something to delete.
 	fmt.Fprintf(&b, "table inet %s\ndelete table inet %s\ntable inet %s {\n\tcomment \"sha256:%x\"\n", t.Name, t.Name, t.Name, sha256.Sum256(structure.Bytes()))
+	b.Write(structure.Bytes()[:notes])
 	for i := range t.Sets {
 		t.Sets[i].print(&b, true)
 	}

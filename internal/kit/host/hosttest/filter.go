@@ -13,10 +13,11 @@ import (
 type filter struct {
 	state    host.FilterState
 	digest   string
-	counters []host.FilterCounter
+	counters host.FilterCounters
 	err      error
 	logErr   error
 	sink     func([]host.LoggedPacket, uint64) // of who reads the log; nil when nobody does
+	changed  func()                            // of who hears of changes; nil when nobody does
 	asked    map[FilterVerb]int
 }
 
@@ -31,9 +32,10 @@ const (
 	PacketLog      FilterVerb = "log"
 )
 
-// load is what nft does with a table: from then on it is there, under its comment.
-func (m *Machine) load(ctx context.Context, in host.Input) (host.Output, error) {
+// Load is what nft does with a table: from then on it is there, under its comment.
+func (m *Machine) Load(ctx context.Context, in host.Input) (host.Output, error) {
 	m.mu.Lock()
+	defer m.filterChanged()
 	defer m.mu.Unlock()
 	for _, f := range in.Staged {
 		if _, rest, ok := strings.Cut(string(f.Content), "\tcomment \""); ok {
@@ -59,11 +61,39 @@ func (m *Machine) FilterDigest(ctx context.Context) (string, error) {
 	return m.filter.digest, errors.Join(m.filter.err, ctx.Err())
 }
 
-func (m *Machine) FilterCounters(ctx context.Context) ([]host.FilterCounter, error) {
+// FilterDigestOf answers that the table is as it should be.
+func (m *Machine) FilterDigestOf(ctx context.Context, _ host.File) (string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.filter.digest, errors.Join(m.filter.err, ctx.Err())
+}
+
+func (m *Machine) FilterChanges(ctx context.Context, changed func()) error {
+	m.mu.Lock()
+	m.filter.changed = changed
+	m.mu.Unlock()
+	changed()
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// filterChanged tells who listens that the packet filter has changed.
+func (m *Machine) filterChanged() {
+	m.mu.Lock()
+	changed := m.filter.changed
+	m.mu.Unlock()
+	if changed != nil {
+		changed()
+	}
+}
+
+func (m *Machine) FilterCounters(ctx context.Context) (host.FilterCounters, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.filter.asked[FilterCounters]++
-	return slices.Clone(m.filter.counters), errors.Join(m.filter.err, ctx.Err())
+	counters := m.filter.counters
+	counters.List = slices.Clone(counters.List)
+	return counters, errors.Join(m.filter.err, ctx.Err())
 }
 
 // PacketLog delivers what LogPackets is given. As on a real machine, only one reader has the log at a time.
@@ -108,15 +138,16 @@ func (m *Machine) LogPackets(packets ...host.LoggedPacket) bool {
 // SetFilter sets what FilterState and FilterDigest answer.
 func (m *Machine) SetFilter(state host.FilterState, digest string) {
 	m.mu.Lock()
+	defer m.filterChanged()
 	defer m.mu.Unlock()
 	m.filter.state, m.filter.digest = state, digest
 }
 
-// SetCounters sets what FilterCounters answers.
-func (m *Machine) SetCounters(counters ...host.FilterCounter) {
+// SetCounters sets what FilterCounters answers: the counters of the table with that name.
+func (m *Machine) SetCounters(table string, counters ...host.FilterCounter) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.filter.counters = counters
+	m.filter.counters = host.FilterCounters{Table: table, List: counters}
 }
 
 // FailFilter makes the state, digest and counters of the packet filter fail; nil makes them well again.

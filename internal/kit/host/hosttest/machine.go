@@ -23,19 +23,21 @@ type Machine struct {
 	runs      map[host.Command]int
 	facts     host.Facts
 	resources host.Resources
-	network   network
-	tunnels   tunnels
-	filter    filter
-	proxy     proxy
-	squid     squid
-	changes   bus.Topic[host.Unit]
-	ports     []host.PortUser
-	leases    leaseServer
-	resolver  resolver
-	radius    radius
-	logs      map[host.Log][]byte
-	trims     map[host.Log]int
-	hangs     bool
+	// unmeasured is why the resources cannot be read.
+	unmeasured error
+	network    network
+	tunnels    tunnels
+	filter     filter
+	proxy      proxy
+	squid      squid
+	changes    bus.Topic[host.Unit]
+	ports      []host.PortUser
+	leases     leaseServer
+	resolver   resolver
+	radius     radius
+	logs       map[host.Log][]byte
+	trims      map[host.Log]int
+	hangs      bool
 }
 
 type verb struct {
@@ -70,7 +72,7 @@ func New() *Machine {
 		},
 		network: newNetwork(),
 	}
-	m.scripts[host.NftLoad] = m.load
+	m.scripts[host.NftLoad] = m.Load
 	for _, spec := range host.UnitSpecs() {
 		m.units[spec.Unit] = host.UnitState{Unit: spec.Unit, Installed: true, Active: "inactive"}
 	}
@@ -86,7 +88,7 @@ func (m *Machine) Facts() host.Facts {
 func (m *Machine) Resources() (host.Resources, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.resources, nil
+	return m.resources, m.unmeasured
 }
 
 // PortUsers are those of SetPortUsers.
@@ -113,6 +115,13 @@ func (m *Machine) SetFacts(f host.Facts) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.facts = f
+}
+
+// FailResources makes the load of the machine unreadable; nil makes it well again.
+func (m *Machine) FailResources(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.unmeasured = err
 }
 
 // SetResources sets the load of the machine.

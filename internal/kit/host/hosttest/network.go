@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -22,6 +23,7 @@ type network struct {
 	writes     []string
 	refused    map[string]error
 	unmanaged  error
+	unread     error
 }
 
 func newNetwork() network {
@@ -77,6 +79,13 @@ func (m *Machine) LeaveNetwork() {
 	m.network.unmanaged = fmt.Errorf("the network is not managed here (%w)", host.ErrNotInstalled)
 }
 
+// FailNetwork makes the links and routes unreadable; nil makes them well again.
+func (m *Machine) FailNetwork(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.network.unread = err
+}
+
 // NetworkWrites lists what was asked of the kernel's network, in order, also what failed.
 func (m *Machine) NetworkWrites() []string {
 	m.mu.Lock()
@@ -91,7 +100,7 @@ func (m *Machine) Links(context.Context) ([]host.Link, error) {
 	for i := range links {
 		links[i].Flags, links[i].Addrs = slices.Clone(links[i].Flags), slices.Clone(links[i].Addrs)
 	}
-	return links, nil
+	return links, m.network.unread
 }
 
 // write counts a change and answers whether it is refused.
@@ -229,7 +238,7 @@ func (m *Machine) RemoveAddress(_ context.Context, link string, a netip.Prefix) 
 func (m *Machine) Routes(context.Context) ([]host.Route, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return slices.Clone(m.network.routes), nil
+	return slices.Clone(m.network.routes), m.network.unread
 }
 
 func sameKey(a host.Route, b host.NewRoute) bool {
@@ -328,13 +337,13 @@ func (m *Machine) Forwarding(context.Context) (host.Forwarding, error) {
 	return m.network.forwarding, nil
 }
 
-func (m *Machine) Forward(context.Context) error {
+func (m *Machine) Forward(_ context.Context, on bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := m.write("forward", ""); err != nil {
+	if err := m.write("forward", strconv.FormatBool(on)); err != nil {
 		return err
 	}
-	m.network.forwarding = host.Forwarding{IPv4: true, IPv6: true, KeepsSecondaries: true}
+	m.network.forwarding = host.Forwarding{IPv4: on, IPv6: on, KeepsSecondaries: true}
 	return nil
 }
 

@@ -11,9 +11,9 @@ import (
 
 // message is one netlink message of a datagram.
 type message struct {
-	kind, flags uint16
-	seq         uint32
-	body        []byte
+	kind uint16
+	seq  uint32
+	body []byte
 }
 
 // messages walks a datagram. It ends at the first message that is cut off.
@@ -24,11 +24,7 @@ func messages(b []byte) iter.Seq[message] {
 			if n < headerLen || n > len(b) {
 				return
 			}
-			m := message{
-				kind: binary.NativeEndian.Uint16(b[4:]), flags: binary.NativeEndian.Uint16(b[6:]), seq: binary.NativeEndian.Uint32(b[8:]),
-				body: b[headerLen:n],
-			}
-			if !yield(m) {
+			if !yield(message{kind: binary.NativeEndian.Uint16(b[4:]), seq: binary.NativeEndian.Uint32(b[8:]), body: b[headerLen:n]}) {
 				return
 			}
 			b = b[min(align(n), len(b)):]

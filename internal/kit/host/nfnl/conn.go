@@ -26,9 +26,6 @@ const (
 	askFlags   = unix.NLM_F_ACK        // one answer or none, then an acknowledgement
 )
 
-// errChanged says that the kernel's tables changed while they were read, so that what was read is not one state.
-var errChanged = errors.New("the tables changed while they were read")
-
 // conn is a netlink socket for one goroutine at a time.
 type conn struct {
 	file *os.File
@@ -104,6 +101,16 @@ func (s *Socket) ask(ctx context.Context, question func(c *conn) error) error {
 	return nil
 }
 
+// Close lets go of the connection that is kept open.
+func (s *Socket) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.idle != nil {
+		s.idle.file.Close()
+		s.idle = nil
+	}
+}
+
 // read receives one datagram, which stays valid until the next one.
 func (c *conn) read(ctx context.Context) ([]byte, error) {
 	if err := c.raw.Read(c.receive); err != nil {
@@ -135,7 +142,7 @@ func (c *conn) text(kind uint16, s string) {
 }
 
 // exchange sends the request and hands each answer's kind and attributes to the function, which must not keep them. It
-// returns the kernel's refusal as a syscall.Errno. A dump that the kernel marks as torn is errChanged.
+// returns the kernel's refusal as a syscall.Errno.
 func (c *conn) exchange(ctx context.Context, answer func(kind uint16, attrs []byte)) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -144,7 +151,6 @@ func (c *conn) exchange(ctx context.Context, answer func(kind uint16, attrs []by
 	if _, err := c.file.Write(c.out); err != nil {
 		return fmt.Errorf("asking the kernel: %w", errno(err))
 	}
-	torn := false
 	for {
 		datagram, err := c.read(ctx)
 		if err != nil {
@@ -154,14 +160,10 @@ func (c *conn) exchange(ctx context.Context, answer func(kind uint16, attrs []by
 			if m.seq != c.seq {
 				continue
 			}
-			torn = torn || m.flags&unix.NLM_F_DUMP_INTR != 0
 			switch m.kind {
 			case unix.NLMSG_ERROR, unix.NLMSG_DONE:
-				switch refusal := m.refusal(); {
-				case refusal != 0:
+				if refusal := m.refusal(); refusal != 0 {
 					return refusal
-				case torn:
-					return errChanged
 				}
 				return nil
 			case unix.NLMSG_NOOP, unix.NLMSG_OVERRUN:

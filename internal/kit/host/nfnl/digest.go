@@ -58,12 +58,14 @@ var (
 )
 
 // Digest is a fingerprint of all that is configured in a table: its chains, rules, sets, elements, objects and flowtables. What
-// moves with the traffic (counters, quotas, the elements of dynamic sets) is left out. A missing table has the empty one.
+// moves with the traffic (counters, quotas, the elements of dynamic sets) is left out. A missing table has the empty one. An
+// edit of the table while it is read may or may not show: who must know asks for the generation before, and again afterwards.
 func (s *Socket) Digest(ctx context.Context, table string) (string, error) {
 	d := digester{table: table}
 	err := s.ask(ctx, func(c *conn) error {
 		d.conn = c
-		return c.settled(ctx, table, func() error { return d.read(ctx) })
+		_, err := c.settled(ctx, table, func() error { return d.read(ctx) })
+		return err
 	})
 	if err != nil || !d.present {
 		return "", err

@@ -79,57 +79,46 @@ func (c *conn) generation(ctx context.Context) (gen uint32, err error) {
 	return gen, err
 }
 
-// version is what changes when a table does: the generation, and the number that the kernel gives to each table that is
-// made. The generation is not enough: the kernel counts it a moment before the new table takes the place of the old one.
-type version struct {
-	generation uint32
-	handle     uint64
-}
-
-func (c *conn) version(ctx context.Context, table string) (v version, err error) {
-	if v.generation, err = c.generation(ctx); err != nil {
-		return v, err
-	}
+// handle is the number that the kernel gives to each table that is made; zero when there is no such table. Unlike the
+// generation it says nothing about the tables of others.
+func (c *conn) handle(ctx context.Context, table string) (handle uint64, err error) {
 	c.beginTable(unix.NFT_MSG_GETTABLE, askFlags)
 	c.text(unix.NFTA_TABLE_NAME, table)
 	err = c.exchange(ctx, func(_ uint16, attrs []byte) {
 		for kind, data := range attributes(attrs) {
 			if kind == tableHandle {
-				v.handle = be64(data)
+				handle = be64(data)
 			}
 		}
 	})
 	if errors.Is(err, unix.ENOENT) {
-		return v, nil
+		return 0, nil
 	}
-	return v, err
+	return handle, err
 }
 
-// settled runs a read until no transaction fell into it: several dumps make one state only then.
-func (c *conn) settled(ctx context.Context, table string, read func() error) error {
+// settled runs a read until the table was not replaced meanwhile: several dumps are of one table only then. Transactions on the
+// tables of others do not matter, nor that the kernel marks a dump that one of them fell into. It returns the table's handle.
+func (c *conn) settled(ctx context.Context, table string, read func() error) (uint64, error) {
 	for range attempts {
-		before, err := c.version(ctx, table)
+		before, err := c.handle(ctx, table)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		// A table that was replaced meanwhile may answer that a part of it does not exist.
-		err = read()
-		if err != nil && !errors.Is(err, errChanged) && !errors.Is(err, unix.ENOENT) {
-			return err
+		failed := read()
+		if failed != nil && !errors.Is(failed, unix.ENOENT) {
+			return 0, failed
 		}
-		after, versionErr := c.version(ctx, table)
-		if versionErr != nil {
-			return versionErr
+		after, err := c.handle(ctx, table)
+		if err != nil {
+			return 0, err
 		}
-		if before == after {
-			// Without a change a missing table is just that; a torn dump is another matter.
-			if errors.Is(err, errChanged) {
-				continue
-			}
-			return nil
+		if before == after && (failed == nil || after == 0) {
+			return after, nil
 		}
 	}
-	return errRestless
+	return 0, errRestless
 }
 
 // chains lists the names of the chains of a table in the kernel's order; seen gets the attributes of each. How often a chain
@@ -165,12 +154,20 @@ func (c *conn) rules(ctx context.Context, table, chain string, seen func(attrs [
 	return c.exchange(ctx, func(_ uint16, attrs []byte) { seen(attrs) })
 }
 
+// Counters are what the rules of a table counted.
+type Counters struct {
+	// Table tells tables apart: one that was replaced has another number, though not after a reboot. It is zero when there is no table.
+	Table uint64
+	List  []Counter
+}
+
 // ReadCounters reads the counters of all rules of a table whose comment begins with the prefix. Rules with the same comment
 // are one entry. A missing table has none.
-func (s *Socket) ReadCounters(ctx context.Context, table, prefix string) ([]Counter, error) {
+func (s *Socket) ReadCounters(ctx context.Context, table, prefix string) (Counters, error) {
 	var tally tally
-	err := s.ask(ctx, func(c *conn) error {
-		return c.settled(ctx, table, func() error {
+	var handle uint64
+	err := s.ask(ctx, func(c *conn) (err error) {
+		handle, err = c.settled(ctx, table, func() error {
 			tally.reset(prefix)
 			chains, err := c.chains(ctx, table, func([]byte) {})
 			if err != nil {
@@ -183,8 +180,9 @@ func (s *Socket) ReadCounters(ctx context.Context, table, prefix string) ([]Coun
 			}
 			return nil
 		})
+		return err
 	})
-	return tally.list, err
+	return Counters{handle, tally.list}, err
 }
 
 // tally sums counters by tag.

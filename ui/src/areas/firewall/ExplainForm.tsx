@@ -5,6 +5,7 @@ import { useNavigate } from '@tanstack/react-router'
 import { type FormEvent, useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import { http, unwrap } from '../../api/client'
+import { live } from '../../api/live'
 import { Choice } from '../../kit/Choice'
 import type { ListSearch } from '../../kit/list-logic'
 import { useBook } from './book'
@@ -23,7 +24,7 @@ export function ExplainForm({ search, faults, busy }: ExplainFormProps) {
   const navigate = useNavigate()
   const links = useQuery({
     queryKey: ['system', 'interfaces'],
-    queryFn: () => unwrap(http.GET('/system/interfaces')),
+    queryFn: async () => live(await unwrap(http.GET('/system/interfaces'))),
   })
   const { zones } = useBook().lists
   const [values, setValues] = useState<ListSearch>({ protocol: 'tcp', in: 'zone:lan', ...search, mine: undefined })

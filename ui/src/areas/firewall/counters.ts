@@ -30,7 +30,7 @@ export class HitHistory {
 
   readonly of = (id: string) => this.hits.get(id)
 
-  push(counters: readonly Counter[], at: number) {
+  push(counters: readonly Pick<Counter, 'rule_id' | 'packets' | 'bytes'>[], at: number) {
     if (at <= this.at) return
     const seconds = (at - this.at) / 1000
     // After a longer pause the figures between are unknown: the line starts again.
@@ -59,7 +59,7 @@ export function useCounters() {
     structuralSharing: false,
   })
   useEffect(() => {
-    if (data) history.push(data, dataUpdatedAt)
+    if (data && !data[0]?.error) history.push(data, dataUpdatedAt)
   }, [data, dataUpdatedAt])
 }
 

@@ -56,6 +56,11 @@ describe('an address', () => {
     ])
   })
 
+  it('of a tunnel is the tunnel’s, and managed', () => {
+    const [wg] = only({ live: [plug('wg0', { tunnel: true, addr_info: [live('10.7.0.1', 24)] })] })
+    expect([wg?.type, wg?.addresses.map(({ kind }) => kind)]).toEqual(['wireguard', ['managed']])
+  })
+
   it('has a row whether it is ours or not', () => {
     expect(addressRows(links).map(({ id, link, tone }) => [id, link, tone])).toEqual([
       ['id of 10.0.0.1', 'lan0', 'live'],

@@ -60,7 +60,7 @@ export function joinLinks({ declared, addresses, live, adoptable }: Known): Link
     const shape = row ?? found.get(name)
     return {
       name,
-      type: shape?.type,
+      type: shape?.type ?? (link?.tunnel ? 'wireguard' : undefined),
       zone: row?.role,
       declared: row,
       live: link,
@@ -74,7 +74,10 @@ export function joinLinks({ declared, addresses, live, adoptable }: Known): Link
   })
 }
 
-/** The addresses of one link: ours first, then those that are bound without us. Link-local ones come by themselves. */
+/**
+ * The addresses of one link: ours first, then those that are bound without us. Those of a tunnel belong to the tunnel. Link-local
+ * ones do not count.
+ */
 function joinAddresses(stored: IpAddress[], live: LiveLink | undefined): BoundAddress[] {
   const bound = (live?.addr_info ?? [])
     .filter(({ scope }) => scope !== 'link')
@@ -89,7 +92,8 @@ function joinAddresses(stored: IpAddress[], live: LiveLink | undefined): BoundAd
     }
   })
   const others = bound.filter((text) => !ours.some((one) => one.text === text))
-  return [...ours, ...others.map((text) => ({ text, kind: 'manual' as const, bound: true }))]
+  const kind = live?.tunnel ? ('managed' as const) : ('manual' as const)
+  return [...ours, ...others.map((text) => ({ text, kind, bound: true }))]
 }
 
 /** The names of links that something can be made of: everything known but the one itself. */

@@ -1,10 +1,11 @@
 import { http, unwrap } from '../../api/client'
+import { live } from '../../api/live'
 import type { LiveRoute } from '../../api/types'
 
 /** The protocol number that our routes carry. */
 const ours = 250
 
-export const liveRoutes = { kind: 'network.live-route', list: () => unwrap(http.GET('/routes/live')) }
+export const liveRoutes = { kind: 'network.live-route', list: async () => live(await unwrap(http.GET('/routes/live'))) }
 
 export const tableOf = ({ table, table_name }: LiveRoute) => table_name || String(table)
 export const protocolOf = ({ protocol, protocol_name }: LiveRoute) => protocol_name || String(protocol)

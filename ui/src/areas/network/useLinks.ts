@@ -1,6 +1,7 @@
 import { queryOptions, useQuery } from '@tanstack/react-query'
 import { useMemo } from 'react'
 import { http, unwrap } from '../../api/client'
+import { live } from '../../api/live'
 import { zones } from '../firewall/resources'
 import { joinLinks } from './links'
 import { type Sample, sample } from './rates'
@@ -12,7 +13,7 @@ const none: never[] = []
 export const sampleQuery = queryOptions({
   queryKey: ['network', 'links'],
   queryFn: async ({ client, queryKey }) => {
-    const links = await unwrap(http.GET('/system/interfaces'))
+    const links = live(await unwrap(http.GET('/system/interfaces')))
     return sample(links, Date.now(), client.getQueryData<Sample>(queryKey))
   },
   refetchInterval: 2500,
@@ -20,7 +21,7 @@ export const sampleQuery = queryOptions({
 
 export const adoptableQuery = queryOptions({
   queryKey: ['network', 'adoptable'],
-  queryFn: () => unwrap(http.GET('/network/adoptable')),
+  queryFn: async () => live(await unwrap(http.GET('/network/adoptable'))),
   refetchInterval: 15_000,
 })
 
@@ -35,13 +36,13 @@ export function useLinks() {
     addresses: useQuery(addressesQuery),
     adoptable: useQuery(adoptableQuery),
   }
-  const live = queries.live.data?.links ?? none
+  const plugged = queries.live.data?.links ?? none
   const declared = queries.declared.data ?? none
   const addresses = queries.addresses.data ?? none
   const adoptable = queries.adoptable.data ?? none
   const links = useMemo(
-    () => joinLinks({ live, declared, addresses, adoptable }),
-    [live, declared, addresses, adoptable],
+    () => joinLinks({ live: plugged, declared, addresses, adoptable }),
+    [plugged, declared, addresses, adoptable],
   )
   return { links, rates: queries.live.data?.rates ?? {}, queries }
 }

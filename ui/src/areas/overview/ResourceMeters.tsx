@@ -1,6 +1,7 @@
 import { type QueryFunctionContext, useQuery } from '@tanstack/react-query'
 import { useTranslation } from 'react-i18next'
 import { http, unwrap } from '../../api/client'
+import { live } from '../../api/live'
 import type { Resources } from '../../api/types'
 import { Chart } from '../../kit/Chart'
 import { bytes, count, duration, percent } from '../../kit/format'
@@ -16,9 +17,9 @@ const shortest = 60
 
 /** The query cache keeps the last five minutes, so the charts survive a visit to another page. */
 async function sample({ client, queryKey }: QueryFunctionContext): Promise<Sample[]> {
-  const now = await unwrap(http.GET('/system/resources'))
+  const [now] = live([await unwrap(http.GET('/system/resources'))])
   const past = client.getQueryData<Sample[]>(queryKey) ?? []
-  return [...past, { ...now, at: Date.now() / 1000 }].slice(-longest / interval)
+  return [...past, { ...now!, at: Date.now() / 1000 }].slice(-longest / interval)
 }
 
 const memoryUsed = (one: Resources) => one.memory_total_bytes - one.memory_available_bytes

@@ -1,0 +1,187 @@
+package firewall_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+
+	"edge.internal/gateway/internal/firewall"
+	"edge.internal/gateway/internal/kit/host"
+)
+
+// counts asks for the counters, by rule.
+func (o *office) counts(t testing.TB) map[string]firewall.Count {
+	t.Helper()
+	var list []firewall.Count
+	// Who asks soon after another gets the same answer.
+	time.Sleep(300 * time.Millisecond)
+	o.Do(t, "viewer", http.MethodGet, "/firewall/counters", nil).Want(t, 200).Into(t, &list)
+	byID := map[string]firewall.Count{}
+	for _, c := range list {
+		byID[c.RuleID.String()] = c
+	}
+	if len(byID) != len(list) {
+		t.Errorf("a rule is there twice: %+v", list)
+	}
+	return byID
+}
+
+func (o *office) count(table string, counts ...any) {
+	var list []host.FilterCounter
+	for i := 0; i < len(counts); i += 2 {
+		n := uint64(counts[i+1].(int))
+		list = append(list, host.FilterCounter{Tag: counts[i].(string), Packets: n, Bytes: 10 * n})
+	}
+	o.Machine.SetCounters(table, list...)
+}
+
+func TestCountersAreShared(t *testing.T) {
+	o := newOffice(t)
+	asked := o.Machine.Asked("counters")
+	for range 5 {
+		o.Do(t, "viewer", http.MethodGet, "/firewall/counters", nil).Want(t, 200)
+	}
+	if n := o.Machine.Asked("counters") - asked; n > 2 {
+		t.Errorf("the kernel was asked %d times", n)
+	}
+}
+
+// TestTotalsAddUp: the totals of rules and NAT rules survive every table and every process, packet by packet; what was counted since
+// the last apply is told beside them.
+func TestTotalsAddUp(t *testing.T) {
+	o := newOffice(t)
+	rule := o.make(t, "/firewall/rules", map[string]any{"name": "rule", "action": "accept"})
+	nat := o.make(t, "/nat-rules", map[string]any{"name": "nat", "kind": "masquerade", "in_zone": "any", "out_zone": "wan", "protocol": "any"})
+	off := o.make(t, "/firewall/rules", map[string]any{"name": "off", "action": "accept", "enabled": false})
+	want := func(id string, packets, total int64) {
+		t.Helper()
+		c, listed := o.counts(t)[id]
+		if !listed || c.Packets != packets || c.Bytes != 10*packets || c.TotalPackets != total || c.TotalBytes != 10*total || c.Error != "" {
+			t.Errorf("%t %+v, and not %d and %d", listed, c, packets, total)
+		}
+	}
+	o.count("one", rule, 5, nat, 3)
+	want(rule, 5, 5)
+	want(nat, 3, 3)
+	want(off, 0, 0)
+	if err := o.room.SampleHits(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	o.count("one", rule, 7, nat, 3)
+	want(rule, 7, 7)
+	// Another table, which has counted more by the next look.
+	o.count("two", rule, 9, nat, 1)
+	want(rule, 9, 16)
+	want(nat, 1, 4)
+
+	// Another process, of which this one knows what it has stored. It finds the same table, with more in it.
+	if err := o.room.SampleHits(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	o.count("two", rule, 10, nat, 1)
+	o.room.ForgetHits()
+	want(rule, 10, 17)
+	want(nat, 1, 4)
+	// And one that finds a table which nobody has read.
+	if err := o.room.SampleHits(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	o.count("three", rule, 2)
+	o.room.ForgetHits()
+	want(rule, 2, 19)
+	want(nat, 0, 4)
+
+	// A rule that is off keeps what it had.
+	o.Do(t, "admin", http.MethodPut, "/firewall/rules/"+rule, map[string]any{"enabled": false}).Want(t, 200)
+	o.count("four")
+	want(rule, 0, 19)
+}
+
+// TestTotalsWithoutTheKernel: what the kernel does not say is said to be missing, and the totals are there.
+func TestTotalsWithoutTheKernel(t *testing.T) {
+	o := newOffice(t)
+	rule := o.make(t, "/firewall/rules", map[string]any{"name": "rule", "action": "accept"})
+	o.count("one", rule, 5)
+	o.counts(t)
+	o.Machine.FailFilter(errors.New("no netlink today"))
+	got := o.counts(t)
+	if c := got[rule]; c.Packets != 0 || c.Bytes != 0 || c.TotalPackets != 5 || c.TotalBytes != 50 || c.Error != "The packet filter's counters cannot be read." {
+		t.Errorf("%+v", c)
+	}
+	if len(got) != 2 { // with the one that is there from the start
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestCountersAreReset(t *testing.T) {
+	o := newOffice(t)
+	one := o.make(t, "/firewall/rules", map[string]any{"name": "one", "action": "accept"})
+	two := o.make(t, "/firewall/rules", map[string]any{"name": "two", "action": "accept"})
+	o.count("one", one, 5, two, 6)
+	totals := func(wantOne, wantTwo int64) {
+		t.Helper()
+		if got := o.counts(t); got[one].TotalPackets != wantOne || got[two].TotalPackets != wantTwo || got[one].Packets < 5 {
+			t.Errorf("%+v %+v", got[one], got[two])
+		}
+	}
+	totals(5, 6)
+	o.Do(t, "viewer", http.MethodPost, "/firewall/counters/reset", map[string]any{}).Want(t, 403)
+	o.Do(t, "admin", http.MethodPost, "/firewall/counters/reset", map[string]any{"rule_id": one}).Want(t, 200)
+	totals(0, 6)
+	o.count("one", one, 8, two, 6)
+	totals(3, 6)
+	if err := o.room.SampleHits(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	o.Do(t, "admin", http.MethodPost, "/firewall/counters/reset", nil).Want(t, 200)
+	totals(0, 0)
+	o.room.ForgetHits()
+	totals(0, 0)
+	if n := o.Audited(t, "firewall.counters.reset"); n != 2 {
+		t.Errorf("%d entries", n)
+	}
+	o.Do(t, "admin", http.MethodPost, "/firewall/counters/reset", map[string]any{"rule_id": "01890000-0000-7000-8000-00000000000a"}).Want(t, 404)
+}
+
+// TestHitsOfDeletedRulesAreForgotten: neither the table nor the process keeps what belongs to nothing.
+func TestHitsOfDeletedRulesAreForgotten(t *testing.T) {
+	o := newOffice(t)
+	for range 20 {
+		id := o.make(t, "/firewall/rules", map[string]any{"name": "short-lived", "action": "accept"})
+		o.count(id, id, 5)
+		if err := o.room.SampleHits(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		o.Do(t, "admin", http.MethodDelete, "/firewall/rules/"+id, nil).Want(t, 200)
+	}
+	o.count("none")
+	for range 2 {
+		if err := o.room.SampleHits(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if rows, known := o.Rows(t, "firewall_rule_hits"), o.room.KnownHits(); rows != 0 || known != 0 {
+		t.Errorf("%d rows, %d in memory", rows, known)
+	}
+}
+
+// TestHitsAreCountedUntilTheTableIsReplaced: what the old table counts while nft works is not lost.
+func TestHitsAreCountedUntilTheTableIsReplaced(t *testing.T) {
+	o := newOffice(t)
+	rule := o.make(t, "/firewall/rules", map[string]any{"name": "rule", "action": "accept"})
+	o.count("one", rule, 5)
+	o.counts(t)
+	o.Machine.Script(host.NftLoad, func(ctx context.Context, in host.Input) (host.Output, error) {
+		o.count("one", rule, 100)
+		asked := o.Machine.Asked("counters")
+		eventually(t, "the old table is read once more", func() bool { return o.Machine.Asked("counters") > asked+1 })
+		o.count("two", rule, 0)
+		return o.Machine.Load(ctx, in)
+	})
+	o.make(t, "/firewall/rules", map[string]any{"name": "another", "action": "accept"})
+	if c := o.counts(t)[rule]; c.Packets != 0 || c.TotalPackets != 100 {
+		t.Errorf("%+v", c)
+	}
+}

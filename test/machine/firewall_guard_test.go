@@ -1,0 +1,199 @@
+package machine
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/nfnl"
+	"edge.internal/gateway/internal/lab"
+)
+
+// neighbourApplies is how often the gateway applies beside a neighbour, unless the environment says otherwise.
+const neighbourApplies = 60
+
+// Beside a program that changes a table of its own all the time, every change becomes live at once, and no rule that was
+// answered is ever missing from the kernel.
+func busyNeighbour(t *testing.T, r *rig) {
+	applies := neighbourApplies
+	if text := os.Getenv("GATEWAY_NEIGHBOUR_APPLIES"); text != "" {
+		var err error
+		if applies, err = strconv.Atoi(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.Run(t, lab.Gateway, "nft", "add table inet neighbour; add set inet neighbour blocked { type ipv4_addr; }")
+	defer r.Run(t, lab.Gateway, "nft", "delete", "table", "inet", "neighbour")
+
+	ctx, stop := context.WithCancel(t.Context())
+	var work sync.WaitGroup
+	defer work.Wait()
+	defer stop()
+	var changes, looks atomic.Int64
+	work.Go(func() {
+		for i := 0; ctx.Err() == nil; i++ {
+			verb := []string{"add", "delete"}[i%2]
+			cmd, err := r.Command(ctx, lab.Gateway, "nft", verb+" element inet neighbour blocked { 192.0.2.1 }")
+			if err == nil {
+				err = cmd.Run()
+			}
+			switch {
+			case ctx.Err() != nil:
+				return
+			case err != nil:
+				t.Errorf("the neighbour: %v", err)
+				return
+			}
+			changes.Add(1)
+			time.Sleep(50 * time.Millisecond) // its pace, which nothing waits for
+		}
+	})
+	var answered struct {
+		sync.Mutex
+		ids []string
+	}
+	work.Go(func() {
+		err := r.Within(lab.Gateway, func() error {
+			var kernel nfnl.Socket
+			defer kernel.Close()
+			for ctx.Err() == nil {
+				answered.Lock()
+				ids := answered.ids
+				answered.Unlock()
+				missing, table, err := missingRules(ctx, &kernel, ids)
+				if err == nil && len(missing) > 0 {
+					// While the kernel puts one table in the place of another, its answer may leave out parts of the new one, which
+					// decides already. A table that lacks a rule lacks it at the next look, too, or is another one by then.
+					var same uint64
+					if missing, same, err = missingRules(ctx, &kernel, ids); err == nil && len(missing) == 0 && same != table {
+						return fmt.Errorf("look %d: a table without an answered rule has come and gone", looks.Load())
+					}
+				}
+				switch {
+				case ctx.Err() != nil:
+					return nil
+				case err != nil:
+					return err
+				case len(missing) > 0:
+					return fmt.Errorf("look %d: answered, and not in the kernel: %v", looks.Load(), missing)
+				}
+				looks.Add(1)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+
+	degraded := 0
+	for n := range applies {
+		var row struct{ ID string }
+		a := r.Must(t, http.MethodPost, "/firewall/rules", fields{"name": fmt.Sprint("rule ", n), "src_zone": "lan", "dst_zone": "wan", "action": "accept"}, 201, &row)
+		if got := a.Header.Get("Gateway-Apply"); got != "packet-filter=live" {
+			degraded++
+			t.Errorf("apply %d: %s", n, got)
+		}
+		answered.Lock()
+		answered.ids = append(answered.ids[:len(answered.ids):len(answered.ids)], row.ID)
+		answered.Unlock()
+	}
+	if changes.Load() < int64(applies)/4 || looks.Load() < int64(applies) {
+		t.Errorf("too little was tried: %d changes of the neighbour, %d looks", changes.Load(), looks.Load())
+	}
+	t.Logf("%d applies beside %d changes of a neighbour: %d degraded, %d looks at the kernel", applies, changes.Load(), degraded, looks.Load())
+}
+
+// missingRules are the rules that the kernel's table does not have, and which table that is.
+func missingRules(ctx context.Context, kernel *nfnl.Socket, ids []string) (missing []string, table uint64, err error) {
+	read, err := kernel.ReadCounters(ctx, "gateway", "gid:")
+	has := map[string]bool{}
+	for _, c := range read.List {
+		has[c.Tag] = true
+	}
+	for _, id := range ids {
+		if !has[id] {
+			missing = append(missing, id)
+		}
+	}
+	return missing, read.Table, err
+}
+
+// A gateway whose packet filter cannot be loaded forwards nothing: it is closed, not open.
+func noForwardingWithoutAFilter(t *testing.T, r *rig) {
+	r.rules(t, fields{"src_zone": "wan", "dst_zone": "lan", "service_object_id": r.service(t, "tcp+udp", 7001)})
+	reached := []probe{{lab.Wan, "tcp", lan4, 7001, open}, {lab.Wan, "tcp", lan6, 7001, open}}
+	r.expect(t, reached...)
+	forwarding := func() string {
+		return strings.Join(strings.Fields(r.Run(t, lab.Gateway, "cat", "/proc/sys/net/ipv4/ip_forward", "/proc/sys/net/ipv6/conf/all/forwarding")), " ")
+	}
+
+	// As after a boot: no table, no forwarding; and no nft that could be run.
+	if err := r.Units().Stop(t.Context(), host.API); err != nil {
+		t.Fatal(err)
+	}
+	r.Run(t, lab.Gateway, "nft", "flush", "ruleset")
+	r.Run(t, lab.Gateway, "sh", "-c", "echo 0 > /proc/sys/net/ipv4/ip_forward; echo 0 > /proc/sys/net/ipv6/conf/all/forwarding")
+	r.Run(t, lab.Gateway, "mount", "--bind", "/dev/null", "/usr/sbin/nft")
+	hidden := true
+	show := func() {
+		if hidden {
+			hidden = false
+			r.Run(t, lab.Gateway, "umount", "/usr/sbin/nft")
+		}
+	}
+	defer show()
+	if err := r.Units().Start(t.Context(), host.API); err != nil {
+		t.Fatal(err)
+	}
+	r.back(t)
+	poll(t, "the network says why it does not forward", 30*time.Second, func() bool {
+		var components []struct {
+			Name, State string
+			LastError   string `json:"last_error"`
+		}
+		r.Must(t, http.MethodGet, "/system/components", nil, 200, &components)
+		for _, c := range components {
+			if c.Name == "network" {
+				return c.State == "degraded" && strings.Contains(c.LastError, "the packet filter is not loaded")
+			}
+		}
+		return false
+	})
+	if got := forwarding(); got != "0 0" {
+		t.Fatalf("forwards %s without a packet filter", got)
+	}
+	for _, p := range reached {
+		if got, _ := r.attempt(p, silence); got != silent {
+			t.Errorf("%s: %s without a packet filter", p, got)
+		}
+	}
+	if got := forwarding(); got != "0 0" {
+		t.Fatalf("forwards %s without a packet filter", got)
+	}
+
+	show()
+	r.WaitState(t, "packet-filter", "live", 90*time.Second)
+	r.WaitState(t, "network", "live", 90*time.Second)
+	if got := forwarding(); got != "1 1" {
+		t.Fatalf("forwards %s", got)
+	}
+	r.expect(t, reached...)
+
+	// The table goes: for as long as there is none, nothing is forwarded, and it is back at once.
+	for range 3 {
+		r.Run(t, lab.Gateway, "nft", "flush", "ruleset")
+		poll(t, "the table and forwarding are back", 20*time.Second, func() bool {
+			return forwarding() == "1 1" && strings.Contains(r.Run(t, lab.Gateway, "nft", "list", "tables"), "inet gateway")
+		})
+	}
+	r.expect(t, reached...)
+}

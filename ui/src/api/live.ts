@@ -1,0 +1,8 @@
+import { Fault } from './fault'
+
+/** A list of live state that could not be read has one entry, which says why. */
+export function live<T extends { error?: string }>(list: T[]): T[] {
+  const message = list[0]?.error
+  if (message) throw new Fault({ code: 'unavailable', message, status: 200 })
+  return list
+}
