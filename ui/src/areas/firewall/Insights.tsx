@@ -9,7 +9,6 @@ import { Panel } from '../../kit/Page'
 import { Badge } from '../../kit/StateBadge'
 import { Time } from '../../kit/Time'
 import classes from './Firewall.module.css'
-import { opensInside } from './wide-open'
 
 export const useInsights = () =>
   useQuery({
@@ -25,8 +24,7 @@ type Ref = { id: string; name: string }
 /** Rules to review. Nothing is shown while there is none. */
 export function InsightsPanel({ rules }: { rules: readonly Rule[] }) {
   const { t } = useTranslation('firewall')
-  const answer = useInsights().data
-  const data = answer && { ...answer, wide_open: rules.filter(opensInside) }
+  const { data } = useInsights()
   const found = groups.filter((group) => data && data[group].length > 0)
   if (!data || found.length === 0) return null
   const known = new Set(rules.map(({ id }) => id))
@@ -54,9 +52,7 @@ export function InsightsPanel({ rules }: { rules: readonly Rule[] }) {
   )
 }
 
-type Found = Insights & { wide_open: readonly Ref[] }
-
-function lines(group: Group, data: Found, link: (ref: Ref) => ReactNode): [key: string, line: ReactNode][] {
+function lines(group: Group, data: Insights, link: (ref: Ref) => ReactNode): [key: string, line: ReactNode][] {
   switch (group) {
     case 'wide_open':
       return data.wide_open.map((one) => [one.id, link(one)])

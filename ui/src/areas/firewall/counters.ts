@@ -30,7 +30,7 @@ export class HitHistory {
 
   readonly of = (id: string) => this.hits.get(id)
 
-  push(counters: readonly Pick<Counter, 'rule_id' | 'packets' | 'bytes'>[], at: number) {
+  push(counters: readonly Counter[], at: number) {
     if (at <= this.at) return
     const seconds = (at - this.at) / 1000
     // After a longer pause the figures between are unknown: the line starts again.
