@@ -15,7 +15,7 @@ it('calls a dead daemon down, whatever is stored, and one that is switched off o
   expect(conditionOf(component({ name: 'network', daemon: '' }))).toBe('live')
 })
 
-it('troubles nobody with what is live or off', () => {
+it('does not count what is live or off as trouble', () => {
   expect([component({}), component({ daemon: 'off' })].filter(isTrouble)).toEqual([])
   expect(isTrouble(component({ daemon: 'down' }))).toBe(true)
   expect(isTrouble(component({ state: 'pending' }))).toBe(true)

@@ -11,7 +11,7 @@ export function conditionOf({ state, daemon }: Pick<Component, 'state' | 'daemon
   return daemon === 'off' && state === 'live' ? 'off' : state
 }
 
-/** Whether somebody has to do something about it, or to wait. */
+/** Whether it needs attention, or patience. */
 export const isTrouble = (component: Component) => !['live', 'off'].includes(conditionOf(component))
 
 /** What people lose, and why. */
