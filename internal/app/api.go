@@ -108,7 +108,6 @@ func RunAPI(ctx context.Context, cfg Config) error {
 		"dns":           house.DNS.Run,
 		"certificates":  house.Certificate.Run,
 		"radius":        house.RADIUS.Run,
-		"audit":         func(ctx context.Context) { k.Audit.Run(ctx, k.Log) },
 	} {
 		group.Go(func() error { rescue.Loop(ctx, k.Clock, k.Log, name, run); return nil })
 	}

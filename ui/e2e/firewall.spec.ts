@@ -76,7 +76,7 @@ test('rules are put into order by the keyboard', async ({ page }) => {
   const names = () => page.getByRole('row').getByRole('link').allTextContents()
   await expect.poll(async () => (await names()).slice(-2)).toEqual(['First', 'Second'])
   await moveUp(page, 'Second')
-  await expect(page.getByText('The order is stored')).toBeVisible()
+  await expect(page.getByText('The new order is saved')).toBeVisible()
   expect((await names()).slice(-2)).toEqual(['Second', 'First'])
   const stored = await byAPI((api) => list(api, '/firewall/rules'))
   expect(stored.slice(-2).map(({ name }) => name)).toEqual(['Second', 'First'])
@@ -108,8 +108,8 @@ test.describe('what is in use', () => {
     await page.getByRole('link', { name: 'shop', exact: true }).click()
     await page.getByRole('button', { name: 'Delete' }).click()
     const dialog = page.getByRole('dialog', { name: 'Delete shop?' })
-    await dialog.getByRole('button', { name: 'Delete' }).click()
     await expect(dialog.getByRole('alert')).toContainText('To the shop')
+    await expect(dialog.getByRole('button', { name: 'Delete' })).toBeDisabled()
     await expectAccessible(page)
     await dialog.getByRole('link', { name: 'To the shop' }).click()
     await expect(page.getByLabel('Name')).toHaveValue('To the shop')
@@ -158,6 +158,117 @@ test('a NAT rule says what it does, and warns before it cuts this connection', a
     )
     await page.reload()
     await expect(page.getByRole('row').filter({ hasText: 'Mixed' })).toContainText('has no effect')
+  })
+})
+
+test('a field with choices shows what will be saved', async ({ page }) => {
+  const save = page.getByRole('button', { name: 'Save', exact: true })
+  const stored = () => byAPI((api) => list(api, '/firewall/rules'))
+  await page.goto('/firewall/rules/new')
+  await page.getByLabel('Name').fill('Typed by hand')
+  const from = page.getByRole('combobox', { name: 'From zone' })
+  await from.click()
+  await page.keyboard.type('any')
+  await page.keyboard.press('Tab')
+  await from.click()
+  await page.keyboard.type('lan')
+  await expect(from).toHaveValue('lan')
+  await choose(page, 'To zone', 'wan')
+
+  const service = page.getByRole('combobox', { name: 'Service' })
+  await service.click()
+  await page.keyboard.type('8443')
+  await save.click()
+  await expect(page.getByText('“8443” is not one of the choices.')).toBeVisible()
+  await expect(service).toHaveValue('8443')
+  await service.press('Control+Enter')
+  await expect(page.getByText('“8443” is not one of the choices.')).toBeVisible()
+  await expectAccessible(page)
+  expect((await stored()).some(({ name }) => name === 'Typed by hand')).toBe(false)
+
+  await service.fill('any service')
+  await save.click()
+  await expect(page.getByText('The change is live.')).toBeVisible()
+  expect((await stored()).find(({ name }) => name === 'Typed by hand')).toMatchObject({
+    src_zone: 'lan',
+    dst_zone: 'wan',
+    service_object_id: null,
+    service_group_id: null,
+  })
+})
+
+test('a rule opens nothing by default, and asks before it opens the inside', async ({ page }) => {
+  const stored = () => byAPI((api) => list(api, '/firewall/rules'))
+  await page.goto('/firewall/rules/new')
+  const name = page.getByLabel('Name')
+  await name.fill('Wide open')
+  await name.press('Control+Enter')
+  await expect(page.getByText('This field is required.')).toHaveCount(3)
+
+  await choose(page, 'From zone', 'wan')
+  await choose(page, 'To zone', 'lan')
+  await choose(page, 'Service', 'any service')
+  await page.getByRole('button', { name: 'Save', exact: true }).click()
+  await expect(page.getByText('This lets the whole internet reach lan.')).toBeVisible()
+  expect((await stored()).some(({ name }) => name === 'Wide open')).toBe(false)
+  await expectAccessible(page)
+
+  await page.getByRole('button', { name: 'Save anyway' }).click()
+  const row = page.getByRole('row').filter({ hasText: 'Wide open' })
+  await expect(row).toContainText('open to the internet')
+  await page.getByText('1 open to the internet').click()
+  await expect(page.getByRole('listitem').filter({ hasText: 'Wide open' })).toBeVisible()
+  await expectAccessible(page)
+
+  await test.step('the switch asks too', async () => {
+    const dialog = page.getByRole('dialog', { name: 'Make this change anyway?' })
+    await row.getByRole('switch').click()
+    await expect(page.getByText('Wide open is off')).toBeVisible()
+    await expect(row).not.toContainText('open to the internet')
+    await row.getByRole('switch').click()
+    await expect(dialog).toContainText('This lets the whole internet reach lan.')
+    await dialog.getByRole('button', { name: 'Cancel' }).click()
+    await expect(row.getByRole('switch')).not.toBeChecked()
+  })
+})
+
+test('one rule is moved at a time, however many there are', async ({ page }) => {
+  const made = await byAPI(async (api) => {
+    const operations = Array.from({ length: 1200 }, (_, number) => ({
+      kind: 'firewall.rule',
+      verb: 'create',
+      body: { name: `Many ${number}`, src_zone: 'lan', dst_zone: 'wan', action: 'accept', enabled: false },
+    }))
+    for (let start = 0; start < operations.length; start += 400) {
+      const part = operations.slice(start, start + 400)
+      const answer = await api.post('/api/v1/change-sets', { data: { operations: part, preview: false, reason: '' } })
+      expect(answer.ok(), await answer.text()).toBe(true)
+    }
+    return (await list(api, '/firewall/rules')).filter(({ name }) => name.startsWith('Many '))
+  })
+  const order = async () => (await byAPI((api) => list(api, '/firewall/rules'))).map(({ name }) => name)
+  const act = async (name: string, item: string) => {
+    await page.goto(`/firewall/rules?q=${encodeURIComponent(name)}`)
+    await settled(page)
+    await page.getByRole('button', { name: `More for ${name}`, exact: true }).click()
+    await page.getByRole('menuitem', { name: item }).click()
+  }
+  await act('Many 1199', 'Move to the top')
+  await expect.poll(async () => (await order())[0]).toBe('Many 1199')
+  await act('Many 1198', 'Move to position…')
+  await page.getByLabel(/^Position/).fill('3')
+  await page.getByRole('button', { name: 'Move', exact: true }).click()
+  await expect.poll(async () => (await order())[2]).toBe('Many 1198')
+  await act('Many 1199', 'Move to the bottom')
+  await expect.poll(async () => (await order()).at(-1)).toBe('Many 1199')
+
+  await byAPI(async (api) => {
+    const operations = made.map(({ id }) => ({ kind: 'firewall.rule', verb: 'delete', id }))
+    for (let start = 0; start < operations.length; start += 400) {
+      const part = operations.slice(start, start + 400)
+      const answer = await api.post('/api/v1/change-sets', { data: { operations: part, preview: false, reason: '' } })
+      expect(answer.ok(), await answer.text()).toBe(true)
+    }
   })
 })
 

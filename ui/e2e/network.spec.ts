@@ -112,7 +112,7 @@ test('an interface in use names its users', async ({ page }) => {
   await page.getByRole('table', { name: 'Interfaces' }).getByRole('link', { name: 'br7' }).click()
   await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click()
   const question = page.getByRole('dialog', { name: 'Delete br7?' })
-  await question.getByRole('button', { name: 'Delete' }).click()
+  await expect(question.getByRole('button', { name: 'Delete' })).toBeDisabled()
   await expect(question.getByRole('alert')).toContainText('10.77.0.1/24')
   await expect(question.getByRole('alert')).toContainText('10.88.0.0/16')
   await expectAccessible(page)

@@ -100,8 +100,8 @@ test.describe('a backend', () => {
 
     await form(page).getByRole('button', { name: 'Delete' }).click()
     const question = page.getByRole('dialog', { name: `Delete ${site}?` })
-    await question.getByRole('button', { name: 'Delete', exact: true }).click()
     await expect(question.getByRole('link', { name: site })).toBeVisible()
+    await expect(question.getByRole('button', { name: 'Delete', exact: true })).toBeDisabled()
   })
 })
 
@@ -154,13 +154,20 @@ test('the statistics say what the proxy does, or why nobody knows', async ({ pag
 })
 
 test('all sites are closed at once, and opened again', async ({ page }) => {
+  await test.step('not without a question', async () => {
+    await page.goto('/system/settings')
+    await page.getByLabel('Maintenance').click({ force: true })
+    await expect(form(page)).toContainText('Visitors of 1 site')
+    await form(page).getByRole('button', { name: 'Cancel' }).click()
+    await expect(page.getByLabel('Maintenance')).not.toBeChecked()
+  })
   await page.goto('/proxy/domains')
-  await page.getByRole('button', { name: 'Close all sites' }).click()
+  await page.getByRole('button', { name: 'Maintenance mode' }).click()
   await expect(form(page)).toContainText('Visitors of 1 site')
-  await form(page).getByRole('button', { name: 'Close them' }).click()
+  await form(page).getByRole('button', { name: 'Turn on' }).click()
   await expect(page.getByText('Every site shows the maintenance page')).toBeVisible()
-  await page.getByRole('button', { name: 'Open the sites' }).click()
-  await form(page).getByRole('button', { name: 'Open the sites' }).click()
+  await page.getByRole('button', { name: 'Turn off' }).click()
+  await form(page).getByRole('button', { name: 'Turn off' }).click()
   await expect(page.getByText('Every site shows the maintenance page')).toHaveCount(0)
 })
 

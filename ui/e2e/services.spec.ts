@@ -12,7 +12,7 @@ const save = (where: Page | Locator) => where.getByRole('button', { name: 'Save'
 
 /** A service that is off leads to its switch; what is saved is live. */
 async function switchOn(page: Page, label: string) {
-  await page.getByRole('link', { name: 'Switch it on' }).click()
+  await page.getByRole('link', { name: 'Go to settings' }).click()
   await page.getByLabel(label).check({ force: true })
   await save(page)
   await expect(page.getByRole('button', { name: 'Save', exact: true })).toBeDisabled()

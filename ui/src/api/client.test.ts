@@ -59,6 +59,22 @@ describe('the envelope', () => {
     expect(await faultOf(unwrap(http.GET('/ntp/status')))).toMatchObject({ code: 'unreachable', status: 0 })
   })
 
+  it('does not wait for ever, and does not claim that a change was not stored', async () => {
+    const limits: number[] = []
+    vi.spyOn(AbortSignal, 'timeout').mockImplementation((limit) => {
+      limits.push(limit)
+      return AbortSignal.abort()
+    })
+    vi.stubGlobal('fetch', (_: Request, { signal }: RequestInit) =>
+      signal?.aborted ? Promise.reject(signal.reason) : new Promise(() => {}),
+    )
+    const read = await faultOf(unwrap(http.GET('/ntp/status')))
+    expect(read).toMatchObject({ code: 'timeout', status: 0, message: 'The gateway has not answered for 10 s.' })
+    const change = await faultOf(unwrap(http.POST('/auth/logout')))
+    expect(change.message).toContain('It may still do what you asked')
+    expect(limits).toEqual([10_000, 60_000])
+  })
+
   it('survives an answer that is not the envelope', async () => {
     reply(502, 'Bad gateway')
     expect(await faultOf(unwrap(http.GET('/ntp/status')))).toMatchObject({ code: 'unexpected', status: 502 })

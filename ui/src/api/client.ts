@@ -1,4 +1,5 @@
 import createClient from 'openapi-fetch'
+import i18n from '../i18n/i18n'
 import { Fault } from './fault'
 import type { paths } from './schema'
 
@@ -16,12 +17,32 @@ export interface Answer<T> {
   applied: Applied[]
 }
 
+/** Seconds until a request counts as lost. A change waits for the daemons that it concerns, so it is given longer. */
+const patience = { read: 10, change: 60 }
+const patienceFor = ({ method }: Request) => (method === 'GET' ? patience.read : patience.change)
+
 // The function looks fetch up at the call, so that tests can replace it.
 export const http = createClient<paths>({
   baseUrl: `${location.origin}/api/v1`,
   credentials: 'same-origin',
-  fetch: (request) => globalThis.fetch(request),
+  fetch: async (request) => {
+    const seconds = patienceFor(request)
+    const timeout = AbortSignal.timeout(seconds * 1000)
+    try {
+      return await globalThis.fetch(request, { signal: AbortSignal.any([request.signal, timeout]) })
+    } catch (cause) {
+      throw timeout.aborted ? timedOut(request, seconds) : cause
+    }
+  },
 })
+
+/** Silence does not say whether a change was stored. */
+const timedOut = ({ method }: Request, seconds: number) =>
+  new Fault({
+    code: 'timeout',
+    message: i18n.t(method === 'GET' ? 'timedOut' : 'timedOutChange', { seconds }),
+    status: 0,
+  })
 
 /** Answers whether the page is being left because of this fault. */
 type FaultListener = (fault: Fault) => boolean
@@ -41,7 +62,8 @@ async function settle<B>(call: RawCall<B>): Promise<{ body: B; response: Respons
   try {
     result = await call
   } catch (cause) {
-    return fail(new Fault({ code: 'unreachable', message: String((cause as Error).message), status: 0 }))
+    if (cause instanceof Fault) return fail(cause)
+    return fail(new Fault({ code: 'unreachable', message: i18n.t('unreachable'), status: 0 }))
   }
   const { data, error, response } = result
   return response.ok && data !== undefined ? { body: data, response } : fail(faultOf(error, response))

@@ -12,7 +12,7 @@ export type Data<P extends keyof paths, M extends 'get' | 'put' | 'post' = 'get'
   : never
 
 type CollectionPath = { [P in keyof paths]: `${P}/{id}` extends keyof paths ? P : never }[keyof paths]
-type OrderedPath = { [P in CollectionPath]: `${P}/reorder` extends keyof paths ? P : never }[CollectionPath]
+type OrderedPath = { [P in CollectionPath]: `${P}/{id}/move` extends keyof paths ? P : never }[CollectionPath]
 type SingletonPath = {
   [P in keyof paths]: paths[P] extends { get: object; put: object } | { get: object; post: object } ? P : never
 }[keyof paths]
@@ -30,9 +30,10 @@ export interface Resource<T> {
   remove: (id: string, etag?: string | null) => Promise<Answer<{ id: string }>>
 }
 
-/** A resource whose rows stand in an order, and whose notes can be changed without an apply. */
+/** A resource whose rows have an order, and whose notes can be changed without an apply. */
 export interface OrderedResource<T> extends Resource<T> {
-  reorder: (ids: string[]) => Promise<Answer<T[]>>
+  /** Puts one row right behind another, or before all of them. */
+  move: (id: string, after: string | null) => Promise<Answer<T>>
 }
 
 export interface Singleton<T> {
@@ -76,7 +77,7 @@ export function orderedResource<P extends OrderedPath>(kind: string, path: P): O
       const noted = Object.fromEntries(Object.entries(body).filter(([name]) => changed.includes(name)))
       return answer(call('patch', `${path}/{id}`, { params: { path: { id } }, body: noted, headers: ifMatch(etag) }))
     },
-    reorder: (ids) => answer(call('post', `${path}/reorder`, { body: { ids } })),
+    move: (id, after) => answer(call('post', `${path}/{id}/move`, { params: { path: { id } }, body: { after } })),
   }
 }
 

@@ -82,6 +82,51 @@ describe('a stream', () => {
     expect(ids()).toEqual(['b', 'c'])
   })
 
+  it('asks for heartbeats, which are not items', () => {
+    const { ids } = connect()
+    expect(latest().url.search).toBe('?heartbeat=5')
+    latest().send({ id: 'a' }, { heartbeat: '2026-01-01T00:00:00Z' })
+    expect(ids()).toEqual(['a'])
+  })
+
+  it('stays live while it hears something, and is lost when the connection is open and silent', () => {
+    const { stream, ids } = connect()
+    latest().send({ id: 'a' })
+    for (let beat = 0; beat < 10; beat++) {
+      vi.advanceTimersByTime(5000)
+      latest().send({ heartbeat: 'now' })
+      expect(stream.snapshot().status).toBe('live')
+    }
+    const heard = Date.now() - 50
+    const silent = latest()
+    vi.advanceTimersByTime(12_000)
+    expect(stream.snapshot()).toMatchObject({ status: 'lost', since: heard })
+    expect(silent.closed).toBe(true)
+    expect(ids()).toEqual(['a'])
+
+    vi.advanceTimersByTime(1000)
+    expect(latest()).not.toBe(silent)
+    silent.send({ id: 'late' })
+    expect(stream.snapshot().status).toBe('lost')
+    latest().onopen()
+    latest().send({ id: 'b' })
+    expect(stream.snapshot().status).toBe('live')
+    expect(ids()).toEqual(['b'])
+  })
+
+  it('does not wait for ever for a connection to open', () => {
+    const stream = new Stream<{ id: string }>('/audit/live', { key: (item) => item.id })
+    stream.subscribe(() => {})
+    const began = Date.now()
+    vi.advanceTimersByTime(12_000)
+    expect(stream.snapshot()).toMatchObject({ status: 'lost', since: began })
+    vi.advanceTimersByTime(1000)
+    expect(FakeSocket.all).toHaveLength(2)
+    vi.advanceTimersByTime(30_000)
+    expect(FakeSocket.all.length).toBeGreaterThan(2)
+    expect(stream.snapshot().since).toBe(began)
+  })
+
   it('waits longer after each failure, but never longer than 20 seconds', () => {
     connect()
     const waits: number[] = []

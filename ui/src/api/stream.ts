@@ -20,10 +20,15 @@ interface Options<T> {
 
 type Timer = ReturnType<typeof setTimeout>
 
+/** The gateway sends a heartbeat after so many seconds, whether anything has happened or not. */
+const heartbeat = 5
+/** A connection that is silent for longer is lost, whatever the browser believes. */
+const silence = 12_000
+
 /**
- * One WebSocket that several views share. It opens with its first subscriber and closes after its last,
- * connects again by itself, and says since when it is without a connection. The server sends a snapshot
- * after every connect: the first frame of a connection therefore replaces what was kept.
+ * One WebSocket that several views share. It opens with its first subscriber, closes after its last, connects again
+ * after a loss, and says since when it has heard nothing. The server sends a snapshot after every connect: the first
+ * frame of a connection therefore replaces what was kept.
  */
 export class Stream<T> {
   private state: StreamState<T> = { items: [], status: 'connecting', dropped: 0, since: Date.now() }
@@ -39,6 +44,7 @@ export class Stream<T> {
   private retryTimer: Timer | undefined
   private flushTimer: Timer | undefined
   private closeTimer: Timer | undefined
+  private watchdog: Timer | undefined
 
   constructor(
     private readonly path: string,
@@ -70,7 +76,7 @@ export class Stream<T> {
     return () => this.lossListeners.delete(listener)
   }
 
-  /** Connects now instead of after the back-off: the network is back, or somebody looks again. */
+  /** Connects now instead of after the back-off: the network is back, or the page is looked at again. */
   readonly hurry = () => {
     if (this.state.status !== 'lost' || this.subscribers.size === 0) return
     clearTimeout(this.retryTimer)
@@ -80,36 +86,56 @@ export class Stream<T> {
   private open() {
     const url = new URL(`/api/v1${this.path}`, location.href)
     url.protocol = url.protocol.replace('http', 'ws')
+    url.searchParams.set('heartbeat', String(heartbeat))
     const socket = new WebSocket(url)
     this.socket = socket
     this.replace = true
     this.buffer = []
     this.dropped = 0
+    this.watch(socket, this.state.since)
     socket.onopen = () => {
+      if (this.socket !== socket) return
+      this.watch(socket)
       this.openedAt ||= Date.now()
       this.attempts = 0
       this.become('live')
     }
     socket.onmessage = (event) => {
+      if (this.socket !== socket) return
+      this.watch(socket)
       const frame = JSON.parse(String(event.data))
+      if ('heartbeat' in frame) return
       const { items, dropped } = this.options.unpack?.(frame as never) ?? { items: [frame as T], dropped: 0 }
       this.buffer.push(...items)
       this.dropped = dropped
       // A snapshot arrives as many frames: they are shown together.
       this.flushTimer ??= setTimeout(this.flush, 40)
     }
-    socket.onclose = () => {
-      if (this.socket !== socket) return
-      this.socket = null
-      this.become('lost')
-      for (const listener of this.lossListeners) listener()
-      const wait = Math.min(15_000, 500 * 2 ** this.attempts++)
-      this.retryTimer = setTimeout(() => this.open(), wait * (0.75 + Math.random() / 2))
-    }
+    socket.onclose = () => this.lose(socket)
+  }
+
+  /** Gives the connection until the watchdog to say something; `heard` is when it did so last. */
+  private watch(socket: WebSocket, heard = Date.now()) {
+    clearTimeout(this.watchdog)
+    this.watchdog = setTimeout(() => {
+      this.lose(socket, heard)
+      socket.close()
+    }, silence)
+  }
+
+  private lose(socket: WebSocket, since = Date.now()) {
+    if (this.socket !== socket) return
+    clearTimeout(this.watchdog)
+    this.socket = null
+    this.become('lost', since)
+    for (const listener of this.lossListeners) listener()
+    const wait = Math.min(15_000, 500 * 2 ** this.attempts++)
+    this.retryTimer = setTimeout(() => this.open(), wait * (0.75 + Math.random() / 2))
   }
 
   private readonly close = () => {
     clearTimeout(this.retryTimer)
+    clearTimeout(this.watchdog)
     const socket = this.socket
     this.socket = null
     socket?.close()
@@ -132,9 +158,9 @@ export class Stream<T> {
     for (const item of news) for (const listener of this.newsListeners) listener(item)
   }
 
-  private become(status: StreamStatus) {
+  private become(status: StreamStatus, since = Date.now()) {
     if (this.state.status === status) return
-    this.state = { ...this.state, status, since: Date.now() }
+    this.state = { ...this.state, status, since }
     this.notify()
   }
 

@@ -20,8 +20,11 @@ const queryClient = new QueryClient({
       // The gateway may be reachable where the internet is not.
       networkMode: 'always',
       staleTime: 5000,
-      // A refusal stays a refusal; a gateway that does not answer may be restarting.
-      retry: (count, error) => count < 2 && [0, 502, 504].includes(toFault(error).status),
+      // A refusal stays a refusal; a gateway that is away may be restarting. Silence has taken its time already.
+      retry: (count, error) => {
+        const { code, status } = toFault(error)
+        return count < 2 && [0, 502, 504].includes(status) && code !== 'timeout'
+      },
     },
     mutations: { networkMode: 'always' },
   },

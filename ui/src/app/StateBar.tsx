@@ -1,10 +1,12 @@
 import { Button } from '@mantine/core'
 import { useMutation, useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
+import { useEffect } from 'react'
 import { useTranslation } from 'react-i18next'
 import { componentStream } from '../api/streams'
+import { conditionOf, isTrouble, reasonOf } from '../kit/condition'
 import { clockTime } from '../kit/format'
-import { Badge, StateBadge } from '../kit/StateBadge'
+import { Badge, conditionTone, StateBadge } from '../kit/StateBadge'
 import { useStream } from '../kit/useStream'
 import { reapply } from './actions'
 import { paths } from './paths'
@@ -20,9 +22,15 @@ export function StateBar() {
   const health = useQuery(healthQuery)
   const closed = useQuery({ queryKey: [maintenance.kind], queryFn: maintenance.read })
   const again = useMutation({ mutationFn: reapply })
-  const troubled = items.filter((component) => component.state !== 'live')
+  const troubled = items.filter(isTrouble)
+  const off = items.filter((component) => conditionOf(component) === 'off').length
   const databaseAway = health.data?.database === 'away'
   const inMaintenance = closed.data?.value.enabled === true
+
+  // Without news nothing on the page is green any more: see the palette.
+  useEffect(() => {
+    document.documentElement.dataset.connection = status
+  }, [status])
 
   if (status === 'lost') {
     return (
@@ -35,14 +43,17 @@ export function StateBar() {
     return (
       <div className={classes.bar} role="status" aria-label={t('bar.label')}>
         {items.length > 0 ? (
-          <Badge tone="live">{t('bar.allLive', { count: items.length })}</Badge>
+          <Badge tone="live">
+            {t('bar.allLive', { count: items.length - off })}
+            {off > 0 && t('bar.alsoOff', { count: off })}
+          </Badge>
         ) : (
           <Badge tone="off">{t('bar.waiting')}</Badge>
         )}
       </div>
     )
   }
-  const broken = databaseAway || troubled.some(({ state }) => state === 'degraded')
+  const broken = databaseAway || troubled.some((one) => conditionTone[conditionOf(one)] === 'bad')
   return (
     <div className={classes.bar} data-tone={broken ? 'bad' : 'warn'} role="status" aria-label={t('bar.label')}>
       <ul>
@@ -52,12 +63,12 @@ export function StateBar() {
             <span className={classes.reason}>{t('bar.databaseText')}</span>
           </li>
         )}
-        {troubled.map(({ name, state, last_error }) => (
-          <li key={name}>
-            <Link to={paths.component(name)}>{name}</Link>
-            <StateBadge state={state} />
-            <span className={classes.reason} title={last_error}>
-              {last_error || t(`bar.${state}`)}
+        {troubled.map((component) => (
+          <li key={component.name}>
+            <Link to={paths.component(component.name)}>{component.name}</Link>
+            <StateBadge component={component} />
+            <span className={classes.reason} title={reasonOf(component)}>
+              {reasonOf(component)}
             </span>
           </li>
         ))}

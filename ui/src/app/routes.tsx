@@ -14,6 +14,7 @@ import i18n from '../i18n/i18n'
 import { FaultNotice } from '../kit/Loaded'
 import { listSearch } from '../kit/list-logic'
 import { Page } from '../kit/Page'
+import { Waiting } from '../kit/Waiting'
 import { paths } from './paths'
 import { Shell } from './Shell'
 import { meQuery } from './session'
@@ -244,6 +245,8 @@ export function createAppRouter(queries: QueryClient) {
       return text && `?${text}`
     },
     defaultErrorComponent: Broken,
+    // A page whose code has not come yet.
+    defaultPendingComponent: () => <Waiting height={240} />,
   })
 }
 

@@ -49,9 +49,7 @@ export function Login() {
       setProblem(
         fault.status === 429
           ? t('login.throttled', { count: minutes })
-          : fault.code === 'unreachable'
-            ? t('unreachable')
-            : placeFault(fault, ['email', 'password'], form.setError),
+          : placeFault(fault, ['email', 'password'], form.setError),
       )
     }
   })

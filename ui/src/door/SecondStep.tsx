@@ -63,11 +63,9 @@ export function SecondStep({ challenge, methods, onOver }: SecondStepProps) {
     setProblem(
       fault.status === 429
         ? t('login.throttled', { count: minutes })
-        : fault.code === 'unreachable'
-          ? t('unreachable')
-          : fault.fields.credential
-            ? `${t('second.refused')} ${tries}`
-            : fault.message,
+        : fault.fields.credential
+          ? `${t('second.refused')} ${tries}`
+          : fault.message,
     )
   }
 

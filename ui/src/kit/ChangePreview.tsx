@@ -1,4 +1,3 @@
-import { Skeleton } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { Fragment } from 'react'
 import { useTranslation } from 'react-i18next'
@@ -10,6 +9,7 @@ import { Diff } from './Diff'
 import { FieldChanges } from './FieldChanges'
 import { FaultNotice } from './Loaded'
 import { type Model, modelChanges } from './model-changes'
+import { Waiting } from './Waiting'
 
 const intoView = (element: HTMLElement | null) => element?.scrollIntoView({ block: 'nearest' })
 
@@ -23,7 +23,7 @@ export default function ChangePreview({ operations }: { operations: Operation[] 
     retry: false,
   })
   if (query.isError) return <FaultNotice fault={query.error} />
-  if (!query.data) return <Skeleton height={120} />
+  if (!query.data) return <Waiting height={120} />
   return (
     <section ref={intoView} className={classes.preview} aria-label={t('preview.title')}>
       <h3>{t('preview.model')}</h3>

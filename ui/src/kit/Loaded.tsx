@@ -1,12 +1,12 @@
-import { Button, Skeleton } from '@mantine/core'
+import { Button } from '@mantine/core'
 import type { UseQueryResult } from '@tanstack/react-query'
-import type { TFunction } from 'i18next'
 import type { ReactNode } from 'react'
 import { useTranslation } from 'react-i18next'
 import { toFault } from '../api/fault'
 import { clockTime } from './format'
 import classes from './Loaded.module.css'
 import { Notice } from './Notice'
+import { Waiting } from './Waiting'
 
 interface LoadedProps<T> {
   query: UseQueryResult<T>
@@ -24,7 +24,7 @@ export function Loaded<T>({ query, children, height = 120 }: LoadedProps<T>) {
     </Button>
   )
   if (query.data === undefined) {
-    if (!query.isError) return <Skeleton height={height} aria-label={t('loading')} />
+    if (!query.isError) return <Waiting height={height} />
     return <FaultNotice fault={query.error} action={retry} />
   }
   return (
@@ -32,7 +32,7 @@ export function Loaded<T>({ query, children, height = 120 }: LoadedProps<T>) {
       {query.isError && (
         <div className={classes.stale}>
           <Notice tone="warn" title={t('stale', { time: clockTime(query.dataUpdatedAt) })} action={retry}>
-            {sentence(query.error, t)}
+            {toFault(query.error).message}
           </Notice>
         </div>
       )}
@@ -41,17 +41,11 @@ export function Loaded<T>({ query, children, height = 120 }: LoadedProps<T>) {
   )
 }
 
-/** A gateway that does not answer cannot say so itself. */
-function sentence(cause: unknown, t: TFunction): string {
-  const fault = toFault(cause)
-  return fault.code === 'unreachable' ? t('unreachable') : fault.message
-}
-
 export function FaultNotice({ fault: cause, action }: { fault: unknown; action?: ReactNode }) {
   const { t } = useTranslation()
   const fault = toFault(cause)
   return (
-    <Notice tone="bad" title={sentence(fault, t)} action={action}>
+    <Notice tone="bad" title={fault.message} action={action}>
       {Object.entries(fault.fields).map(([field, complaint]) => (
         <div key={field}>
           {field}: {complaint}

@@ -8,7 +8,7 @@ import {
   Outlet,
   RouterProvider,
 } from '@tanstack/react-router'
-import { cleanup, fireEvent, render, screen, waitFor } from '@testing-library/react'
+import { act, cleanup, fireEvent, render, screen, waitFor } from '@testing-library/react'
 import type { ReactNode } from 'react'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { Fault } from '../api/fault'
@@ -126,7 +126,7 @@ describe('a form', () => {
     const { input } = await open()
     type(input, '')
     fireEvent.click(save())
-    expect(await screen.findByText('This is needed.')).toBeTruthy()
+    expect(await screen.findByText('This field is required.')).toBeTruthy()
     expect(things.update).not.toHaveBeenCalled()
   })
 
@@ -199,4 +199,32 @@ describe('a field that follows another', () => {
     await waitFor(() => expect(network.value).toBe('10.2'))
     expect(gateway.value).toBe('10.1.254')
   })
+})
+
+it('is not saved while a field shows what is not one of its choices', async () => {
+  addTexts('test', { rule: { zone: { label: 'Zone' } } })
+  show(
+    <CreateForm
+      resource={things}
+      text="test:rule"
+      fields={[{ name: 'zone', type: 'select', choices: ['any', 'lan'], required: true }]}
+      defaults={{ zone: 'any' }}
+    />,
+  )
+  const input = (await screen.findByRole('combobox', { name: /Zone/ })) as HTMLInputElement
+  act(() => input.focus())
+  fireEvent.input(input, { target: { value: 'guests' } })
+  fireEvent.keyDown(input, { key: 'Enter', ctrlKey: true })
+  expect(await screen.findByText(/“guests” is not one of the choices/)).toBeTruthy()
+  act(() => input.blur())
+  fireEvent.click(save())
+  await waitFor(() => expect(save().disabled).toBe(false))
+  expect(things.create).not.toHaveBeenCalled()
+  expect(input.value).toBe('guests')
+
+  vi.mocked(things.create).mockResolvedValue(stored)
+  act(() => input.focus())
+  fireEvent.input(input, { target: { value: 'lan' } })
+  fireEvent.keyDown(input, { key: 'Enter', ctrlKey: true })
+  await waitFor(() => expect(things.create).toHaveBeenCalledWith({ zone: 'lan' }, expect.anything()))
 })

@@ -27,6 +27,8 @@ interface FormProps {
   onDone?: () => void
   /** False for what has no rendered files, such as accounts. */
   preview?: boolean
+  /** What the button says, where that is not Save. */
+  verb?: string
   /** What belongs to the caller, whom a viewer's role does not keep from changing it. */
   own?: boolean
   /** What stands under the form and depends on what it holds. */
@@ -233,6 +235,7 @@ function FormBody({
   keep,
   fixed = [],
   preview = true,
+  verb,
   own = false,
   below,
   shape,
@@ -353,7 +356,7 @@ function FormBody({
       {canEdit && (
         <div className={classes.actions}>
           <Button type="submit" loading={isSubmitting} disabled={!isDirty && !fresh} title={t('form.saveHint')}>
-            {t('form.save')}
+            {verb ?? t('form.save')}
           </Button>
           {preview && (
             <Button

@@ -1,4 +1,4 @@
-import { Button, Chip, CloseButton, Select, TextInput } from '@mantine/core'
+import { Button, Chip, CloseButton, TextInput } from '@mantine/core'
 import { useHotkeys } from '@mantine/hooks'
 import { IconPlus, IconSearch } from '@tabler/icons-react'
 import { type UseQueryResult, useQuery } from '@tanstack/react-query'
@@ -7,13 +7,14 @@ import { Fragment, lazy, type ReactNode, Suspense, useRef } from 'react'
 import { useTranslation } from 'react-i18next'
 import type { Resource } from '../api/resource'
 import { useCanEdit } from '../app/session'
+import { Choice } from './Choice'
 import { type Column, DataTable } from './DataTable'
 import { Empty } from './Empty'
 import { Loaded } from './Loaded'
 import { type Filter, grouped, type ListSearch, narrowed, nextSort, selectRows } from './list-logic'
 import { Panel } from './Page'
 import classes from './ResourceList.module.css'
-import { within } from './useReorder'
+import { rowBefore } from './useMove'
 
 // The types of the rows are lost on the way through lazy.
 const SortableTable = lazy(() => import('./SortableTable')) as unknown as typeof import('./SortableTable').default
@@ -35,8 +36,8 @@ interface RowListProps<Q, R> {
   createLink?: string
   /** What else makes one, beside the button that does. */
   beside?: ReactNode
-  /** For rows that stand in an order: how a new one is stored, and what people call a row. */
-  order?: { save: (ids: string[]) => void; name: (row: R) => string }
+  /** For rows that have an order: how one is moved behind another, and what people call a row. */
+  order?: { move: (id: string, after: string | null) => void; name: (row: R) => string }
   /** For rows that belong together: a table for each key, with its name and what stands over it. */
   group?: { of: (row: R) => string; name: (key: string) => string; title?: (key: string) => ReactNode }
   /** What stands under the last row. */
@@ -137,7 +138,7 @@ export function RowList<Q, R extends { id: string }>(props: RowListProps<Q, R>) 
               />
               {filters.map((filter) =>
                 filter.many ? (
-                  <Select
+                  <Choice
                     key={filter.key}
                     size="xs"
                     className={classes.select}
@@ -146,10 +147,7 @@ export function RowList<Q, R extends { id: string }>(props: RowListProps<Q, R>) 
                     data={filter.options}
                     value={search[filter.key] ?? null}
                     onChange={(value) => change({ [filter.key]: value ?? undefined })}
-                    searchable
                     clearable
-                    clearButtonProps={{ 'aria-label': t('choice.clear') }}
-                    limit={100}
                   />
                 ) : (
                   <fieldset key={filter.key} className={classes.filter}>
@@ -190,7 +188,10 @@ export function RowList<Q, R extends { id: string }>(props: RowListProps<Q, R>) 
                       <Suspense fallback={<DataTable {...part} />}>
                         <SortableTable
                           {...part}
-                          onOrder={(own) => order.save(within(ids, own))}
+                          onPlace={(id, place) => {
+                            const own = members.map((row) => row.id)
+                            order.move(id, rowBefore(ids, own, id, place))
+                          }}
                           rowName={order.name}
                           off={off}
                         />

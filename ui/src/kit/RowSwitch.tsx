@@ -3,7 +3,8 @@ import { useQueryClient } from '@tanstack/react-query'
 import { useTranslation } from 'react-i18next'
 import type { Resource } from '../api/resource'
 import { useCanEdit } from '../app/session'
-import { agreedTo } from './own-connection'
+import { agreedTo, ownConnection } from './own-connection'
+import type { Guard } from './remove'
 import { renew } from './renew'
 import { toastApplied, toastFault } from './toast'
 
@@ -13,19 +14,22 @@ interface RowSwitchProps<F extends string> {
   /** The field that says whether the row counts. */
   field: F
   name: string
-  /** It cannot cut the connection of the console: nobody is asked. */
+  /** It cannot cut the connection of the console: nothing is asked. */
   harmless?: boolean
+  /** What objects to the change, where that is more than a cut connection. */
+  guard?: Guard
 }
 
 /** Switches a row on or off where it stands. */
-export function RowSwitch<F extends string>({ resource, row, field, name, harmless }: RowSwitchProps<F>) {
+export function RowSwitch<F extends string>(props: RowSwitchProps<F>) {
+  const { resource, row, field, name, harmless, guard = ownConnection } = props
   const { t } = useTranslation()
   const queries = useQueryClient()
   const canEdit = useCanEdit()
   const { kind } = resource
   const set = async (on: boolean) => {
     const body = { [field]: on }
-    if (!harmless && !(await agreedTo({ kind, verb: 'update', id: row.id, body }))) return
+    if (!harmless && !(await agreedTo({ kind, verb: 'update', id: row.id, body }, guard))) return
     const put = (value: boolean) =>
       queries.setQueryData<(typeof row)[]>([kind], (all) =>
         all?.map((one) => (one.id === row.id ? { ...one, [field]: value } : one)),

@@ -10,7 +10,7 @@ import { useCanEdit } from '../app/session'
 import { Empty } from './Empty'
 import { Notice } from './Notice'
 import { Page } from './Page'
-import { Badge, StateBadge } from './StateBadge'
+import { StateBadge } from './StateBadge'
 import { type Tab, Tabs, tabOf } from './Tabs'
 import { useStream } from './useStream'
 
@@ -38,7 +38,7 @@ export function ServicePage({ text, component, tabs = [], power, actions }: Serv
       lead={t('lead')}
       actions={
         <>
-          <ServiceState component={component} off={off} />
+          <ServiceState component={component} />
           {actions}
         </>
       }
@@ -60,12 +60,12 @@ function usePower(settings: Singleton<{ enabled: boolean }> | undefined) {
   return { off: query.data?.value.enabled === false, known: !settings || !query.isPending }
 }
 
-function ServiceState({ component, off }: { component: string; off: boolean }) {
+function ServiceState({ component }: { component: string }) {
   const { t } = useTranslation()
-  const state = useStream(componentStream).items.find(({ name }) => name === component)?.state
+  const found = useStream(componentStream).items.find(({ name }) => name === component)
   return (
     <>
-      {state && (off && state === 'live' ? <Badge tone="off">{t('off')}</Badge> : <StateBadge state={state} />)}
+      {found && <StateBadge component={found} />}
       <Link to={paths.component(component)}>{t('service.files')}</Link>
     </>
   )
@@ -81,7 +81,7 @@ function Off({ text, settings, large }: { text: string; settings: string; large?
       variant={large ? undefined : 'default'}
       size={large ? undefined : 'compact-sm'}
     >
-      {t('common:service.switchOn')}
+      {t('common:service.toSettings')}
     </Button>
   )
   return large ? (

@@ -18,10 +18,10 @@ import { useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import { DataTable, type DataTableProps, type RowShellProps } from './DataTable'
 import classes from './DataTable.module.css'
-import { moved } from './useReorder'
 
 interface SortableTableProps<T> extends DataTableProps<T> {
-  onOrder: (ids: string[]) => void
+  /** Told which row has been put at which place, from 0. */
+  onPlace: (id: string, place: number) => void
   /** What people call a row. */
   rowName: (row: T) => string
   /** Rows cannot be moved now. */
@@ -34,7 +34,7 @@ const upAndDown = ({ transform }: { transform: { x: number; y: number; scaleX: n
 })
 
 /** A table whose rows are put into order by their handles: with the pointer, or with space and the arrow keys. */
-export default function SortableTable<T>({ onOrder, rowName, off, ...table }: SortableTableProps<T>) {
+export default function SortableTable<T>({ onPlace, rowName, off, ...table }: SortableTableProps<T>) {
   const { t } = useTranslation()
   const [held, setHeld] = useState<number>()
   const ids = table.rows.map(table.rowKey)
@@ -49,7 +49,7 @@ export default function SortableTable<T>({ onOrder, rowName, off, ...table }: So
   const placeOf = (id: string | number) => ids.indexOf(String(id)) + 1
   const drop = ({ active, over }: DragEndEvent) => {
     setHeld(undefined)
-    if (over && over.id !== active.id) onOrder(moved(ids, placeOf(active.id) - 1, placeOf(over.id) - 1))
+    if (over && over.id !== active.id) onPlace(String(active.id), placeOf(over.id) - 1)
   }
   return (
     <DndContext

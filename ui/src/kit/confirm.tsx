@@ -1,16 +1,18 @@
 import { Button, Group, Modal } from '@mantine/core'
-import { type ReactNode, useState, useSyncExternalStore } from 'react'
+import { type ReactNode, useEffect, useState, useSyncExternalStore } from 'react'
 import { useTranslation } from 'react-i18next'
 import { type Fault, toFault } from '../api/fault'
 import { Notice } from './Notice'
-import { ThingLink } from './ThingLink'
+import { Things } from './Things'
 
 interface Question {
   title: string
   text: ReactNode
   verb: string
   danger?: boolean
-  /** Runs while the dialog is open: a refusal is shown in it, with what stands in the way. */
+  /** Asked when the dialog opens: why it cannot be done, or null. */
+  obstacle?: () => Promise<Fault | null>
+  /** Runs while the dialog is open: a refusal is shown in it, with what is in the way. */
   act?: () => Promise<unknown>
 }
 
@@ -51,7 +53,22 @@ export function ConfirmHost() {
 function ConfirmDialog({ question }: { question: Asked }) {
   const { t } = useTranslation()
   const [busy, setBusy] = useState(false)
+  const [asking, setAsking] = useState(Boolean(question.obstacle))
   const [fault, setFault] = useState<Fault | null>(null)
+
+  useEffect(() => {
+    let open = true
+    const done = (found: Fault | null) => {
+      if (!open) return
+      setFault(found)
+      setAsking(false)
+    }
+    // What cannot be foreseen does not keep anyone from trying.
+    question.obstacle?.().then(done, () => done(null))
+    return () => {
+      open = false
+    }
+  }, [question])
 
   const agree = async () => {
     setBusy(true)
@@ -76,22 +93,19 @@ function ConfirmDialog({ question }: { question: Asked }) {
       {question.text}
       {fault && (
         <Notice tone="bad" title={fault.message}>
-          {fault.usedBy.length > 0 && (
-            <ul>
-              {fault.usedBy.map((thing) => (
-                <li key={thing.id}>
-                  <ThingLink thing={thing} onGo={() => question.answer(false)} />
-                </li>
-              ))}
-            </ul>
-          )}
+          {fault.usedBy.length > 0 && <Things things={fault.usedBy} onGo={() => question.answer(false)} />}
         </Notice>
       )}
       <Group justify="flex-end" mt="lg" gap="xs">
         <Button variant="default" onClick={() => question.answer(false)} data-autofocus>
           {t('cancel')}
         </Button>
-        <Button color={question.danger ? 'red.8' : undefined} onClick={agree} loading={busy}>
+        <Button
+          color={question.danger ? 'red.8' : undefined}
+          onClick={agree}
+          loading={busy}
+          disabled={asking || fault?.code === 'conflict'}
+        >
           {question.verb}
         </Button>
       </Group>

@@ -2,20 +2,19 @@ import {
   Autocomplete,
   type ComboboxData,
   Input,
-  MultiSelect,
   NumberInput,
   Radio,
   SegmentedControl,
-  Select,
   Switch,
   TagsInput,
   Textarea,
   TextInput,
 } from '@mantine/core'
-import type { ReactNode } from 'react'
+import { type ReactNode, useRef } from 'react'
 import { type Control, Controller } from 'react-hook-form'
 import { useTranslation } from 'react-i18next'
 import { optionalText } from '../i18n/i18n'
+import { Choice, Choices } from './Choice'
 import { Password, SecretToMake } from './Password'
 import { PemText } from './PemText'
 import { Quantity } from './Quantity'
@@ -68,9 +67,6 @@ export interface FieldSpec {
 /** What is never shown, and kept when its field stays empty. */
 export const isSecret = ({ type }: FieldSpec) => type === 'password' || type === 'pem-key'
 
-/** More than this nobody reads: the search finds the rest. */
-const shownChoices = 100
-
 interface FieldProps {
   spec: FieldSpec
   text: string
@@ -87,11 +83,19 @@ interface FieldProps {
 export function Field({ spec, text, control, values, autoFocus, disabled, kept }: FieldProps) {
   const { t } = useTranslation()
   const key = `${text}.${spec.name}`
+  /** What was typed into a field with choices and is none of them: it is not saved, and not thrown away either. */
+  const typed = useRef<string | null>(null)
+  const onTyped = (next: string | null) => {
+    typed.current = next
+  }
   return (
     <Controller
       name={spec.name}
       control={control}
-      rules={spec.required ? { required: t('required') } : undefined}
+      rules={{
+        required: spec.required && t('required'),
+        validate: () => typed.current === null || t('choice.not', { text: typed.current }),
+      }}
       render={({ field: { value, ...field }, fieldState }) => {
         const common = {
           ...field,
@@ -172,17 +176,12 @@ export function Field({ spec, text, control, values, autoFocus, disabled, kept }
             )
           case 'select':
             return (
-              <Select
+              <Choice
                 {...common}
                 value={(value as string | null | undefined) ?? null}
                 data={spec.choices}
-                searchable
-                limit={shownChoices}
-                nothingFoundMessage={t('choice.none')}
-                allowDeselect={!spec.required}
                 clearable={!spec.required}
-                clearButtonProps={{ 'aria-label': t('choice.clear') }}
-                comboboxProps={{ shadow: 'md' }}
+                onTyped={onTyped}
               />
             )
           case 'suggest':
@@ -193,7 +192,7 @@ export function Field({ spec, text, control, values, autoFocus, disabled, kept }
                 data={spec.choices as string[]}
                 openOnFocus={false}
                 classNames={{ input: 'mono', option: 'mono' }}
-                limit={shownChoices}
+                limit={100}
                 autoComplete="off"
                 spellCheck={false}
                 comboboxProps={{ shadow: 'md' }}
@@ -201,15 +200,11 @@ export function Field({ spec, text, control, values, autoFocus, disabled, kept }
             )
           case 'members':
             return (
-              <MultiSelect
+              <Choices
                 {...common}
                 value={(value as string[] | undefined) ?? []}
                 data={spec.choices}
-                searchable
-                hidePickedOptions
-                limit={shownChoices}
-                nothingFoundMessage={t('choice.none')}
-                comboboxProps={{ shadow: 'md' }}
+                onTyped={onTyped}
               />
             )
           case 'note':

@@ -32,9 +32,9 @@ function CutNotice({ answer: { decided_by, path, nat } }: { answer: Explanation 
   )
 }
 
-/** For a change without a form: true when it cuts nothing, or when that is wanted. */
-export async function agreedTo(operation: Operation): Promise<boolean> {
-  const objection = await objectionTo([operation], ownConnection)
+/** For a change without a form: true when nothing speaks against it, or when it is wanted all the same. */
+export async function agreedTo(operation: Operation, guard: Guard = ownConnection): Promise<boolean> {
+  const objection = await objectionTo([operation], guard)
   if (!objection) return true
   return confirm({
     title: i18n.t('cut.ask'),

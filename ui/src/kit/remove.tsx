@@ -1,5 +1,7 @@
 import type { QueryClient } from '@tanstack/react-query'
 import type { ReactNode } from 'react'
+import { http, unwrap } from '../api/client'
+import { type Fault, toFault } from '../api/fault'
 import type { Operation, Resource } from '../api/resource'
 import i18n from '../i18n/i18n'
 import { confirm } from './confirm'
@@ -9,9 +11,20 @@ import { toastApplied } from './toast'
 /** Asked before something is stored: what it would break, or null. */
 export type Guard = (operations: Operation[]) => Promise<ReactNode>
 
-/** What a guard objects to. What cannot be foreseen does not keep anybody from trying. */
+/** What a guard objects to. What cannot be foreseen does not keep anyone from trying. */
 export async function objectionTo(operations: Operation[], guard: Guard | undefined): Promise<ReactNode> {
   return guard ? guard(operations).catch(() => null) : null
+}
+
+/** What keeps a row from being deleted, such as what uses it: the gateway says so without deleting anything. */
+async function obstacleTo(operations: Operation[]): Promise<Fault | null> {
+  try {
+    await unwrap(http.POST('/change-sets', { body: { operations, preview: true, reason: '' } }))
+    return null
+  } catch (cause) {
+    const fault = toFault(cause)
+    return fault.code === 'conflict' ? fault : null
+  }
 }
 
 interface Removal<T> {
@@ -26,10 +39,11 @@ interface Removal<T> {
   onBusy?: (busy: boolean) => void
 }
 
-/** Asks, deletes, says so. A refusal is shown in the question, with what stands in the way. */
+/** Asks, deletes, says so. What is in the way is shown in the question. */
 export async function askToRemove<T>(removal: Removal<T>): Promise<boolean> {
   const { resource, id, etag, name, text, guard, queries, onBusy } = removal
-  const objection = await objectionTo([{ kind: resource.kind, verb: 'delete', id }], guard)
+  const operations: Operation[] = [{ kind: resource.kind, verb: 'delete', id }]
+  const objection = await objectionTo(operations, guard)
   return confirm({
     title: i18n.t('delete.title', { name }),
     text: (
@@ -40,6 +54,7 @@ export async function askToRemove<T>(removal: Removal<T>): Promise<boolean> {
     ),
     verb: i18n.t(objection ? 'delete.anyway' : 'delete.verb'),
     danger: true,
+    obstacle: () => obstacleTo(operations),
     act: async () => {
       onBusy?.(true)
       try {

@@ -1,17 +1,16 @@
 import { Button } from '@mantine/core'
 import { IconUpload } from '@tabler/icons-react'
-import { useQuery } from '@tanstack/react-query'
 import { Link, Outlet } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
 import type { Certificate } from '../../api/types'
 import { paths } from '../../app/paths'
 import type { Column } from '../../kit/DataTable'
-import { Notice } from '../../kit/Notice'
 import { ResourceList } from '../../kit/ResourceList'
 import { Time } from '../../kit/Time'
+import { AcmeOff } from './AcmeOff'
 import classes from './Certificates.module.css'
 import { CertificateBadge, Timeline } from './marks'
-import { acme, certificates } from './resources'
+import { certificates } from './resources'
 import { type Standing, standingOf } from './standing'
 import type { ErrorKind } from './words'
 
@@ -115,26 +114,6 @@ export default function Certificates() {
       />
       <Outlet />
     </>
-  )
-}
-
-/** Without ACME nothing is ordered or renewed: that is said where certificates are. */
-function AcmeOff() {
-  const { t } = useTranslation('certificates')
-  const { data } = useQuery({ queryKey: [acme.kind], queryFn: acme.read })
-  if (data?.value.enabled !== false) return null
-  return (
-    <Notice
-      tone="warn"
-      title={t('acme.off.title')}
-      action={
-        <Button component={Link} to={paths.acme} size="compact-sm" variant="default">
-          {t('acme.off.verb')}
-        </Button>
-      }
-    >
-      {t('acme.off.text')}
-    </Notice>
   )
 }
 

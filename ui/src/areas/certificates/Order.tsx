@@ -3,6 +3,7 @@ import { useTranslation } from 'react-i18next'
 import { paths } from '../../app/paths'
 import type { FieldSpec, Values } from '../../kit/fields'
 import { CreateDrawer } from '../../kit/ResourceDrawers'
+import { AcmeOff } from './AcmeOff'
 import { Preflight } from './Preflight'
 import { certificates, dnsProviders } from './resources'
 import { needsDns } from './words'
@@ -54,9 +55,11 @@ export function Create() {
       defaults={defaults}
       shape={{ ...orderShape, write }}
       preview={false}
+      verb={t('certificate.order')}
       below={(values) => (
         <>
           <Preflight values={values} />
+          <AcmeOff />
           <p className="soft">{t('certificate.then')}</p>
         </>
       )}

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import type { Certificate } from '../../api/types'
-import { certificateOf, covers, daysLeft, lifeOf, standingOf } from './standing'
+import type { Certificate, Domain } from '../../api/types'
+import { certificateOf, covers, daysLeft, lifeOf, standingOf, withoutCertificate } from './standing'
 
 const certificate = (part: Partial<Certificate>) =>
   ({
@@ -75,4 +75,14 @@ it('places now and the renewal in the life of a certificate', () => {
   expect(lifeOf(life, Date.parse('2027-01-06T00:00:00Z'))?.spent).toBe(1)
   expect(lifeOf({ ...life, not_before: null }, 0)).toBeNull()
   expect(lifeOf({ ...life, status: 'pending' }, 0)).toBeNull()
+})
+
+it('is missing where a domain that is on has none', () => {
+  const domains = [
+    { ...domain, active: true },
+    { ...domain, name: 'bare.example.com', active: true },
+    { ...domain, name: 'off.example.com', active: false },
+  ] as unknown as Domain[]
+  const all = [certificate({ names: ['*.example.net'] })]
+  expect(withoutCertificate(domains, all).map(({ name }) => name)).toEqual(['bare.example.com'])
 })

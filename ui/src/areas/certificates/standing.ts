@@ -60,6 +60,10 @@ export function certificateOf(domain: Coverable, all: readonly Certificate[]): C
   )
 }
 
+/** Domains that are on and have no certificate at all: their visitors are warned by the browser. */
+export const withoutCertificate = (domains: readonly Domain[], all: readonly Certificate[]) =>
+  domains.filter((domain) => domain.active && standingOf(certificateOf(domain, all)) === 'none')
+
 type Lived = Dated & Pick<Certificate, 'not_before' | 'renew_at'>
 
 /** How far a certificate is through its life, from 0 to 1, with the place of its renewal; null before it is issued. */

@@ -3,16 +3,18 @@ import { useMutation, useQuery } from '@tanstack/react-query'
 import { useParams } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
 import { http, unwrap } from '../../api/client'
+import { toFault } from '../../api/fault'
 import type { paths as ApiPaths } from '../../api/schema'
 import { componentStream } from '../../api/streams'
 import { paths } from '../../app/paths'
 import { useCanEdit } from '../../app/session'
+import { conditionOf, isTrouble, reasonOf } from '../../kit/condition'
 import { confirm } from '../../kit/confirm'
 import { DetailDrawer } from '../../kit/DetailDrawer'
 import { Code, Diff } from '../../kit/Diff'
 import { Loaded } from '../../kit/Loaded'
 import { Notice } from '../../kit/Notice'
-import { StateBadge, stateTone } from '../../kit/StateBadge'
+import { conditionTone, StateBadge } from '../../kit/StateBadge'
 import { toast } from '../../kit/toast'
 import { useStream } from '../../kit/useStream'
 import classes from './Components.module.css'
@@ -35,14 +37,23 @@ export default function ComponentDetail() {
     mutationFn: () =>
       confirm({
         title: t('restart.title', { name }),
-        text: t('restart.text'),
+        text: t(`restart.costs.${name}`),
         verb: t('restart.verb'),
+        danger: true,
         act: async () => {
-          const { error } = await unwrap(http.POST('/system/service-restart', { body: { kind: name as Restartable } }))
-          if (error) throw new Error(error)
+          try {
+            const { error } = await unwrap(
+              http.POST('/system/service-restart', { body: { kind: name as Restartable } }),
+            )
+            if (error) throw new Error(error)
+            toast('live', t('restart.done', { name }))
+          } catch (cause) {
+            // The console reaches the gateway through the reverse proxy: its restart cuts the answer off.
+            if (name !== 'reverse-proxy' || toFault(cause).code !== 'unreachable') throw cause
+            toast('warn', t('restart.cut'))
+          }
         },
       }),
-    onSuccess: (yes) => yes && toast('live', t('restart.done', { name })),
   })
 
   return (
@@ -50,7 +61,7 @@ export default function ComponentDetail() {
       <div className={classes.detail}>
         {component && (
           <Group gap="md">
-            <StateBadge state={component.state} />
+            <StateBadge component={component} />
             {canEdit && component.state !== 'not_installed' && restartable.includes(name) && (
               <Button size="compact-sm" variant="default" onClick={() => restart.mutate()}>
                 {t('restart.verb')}
@@ -58,12 +69,21 @@ export default function ComponentDetail() {
             )}
           </Group>
         )}
-        {component?.last_error && <Notice tone={stateTone[component.state]}>{component.last_error}</Notice>}
+        {component && isTrouble(component) && (
+          <Notice tone={conditionTone[conditionOf(component)]} title={reasonOf(component)}>
+            {component.detail && (
+              <details>
+                <summary>{t('details')}</summary>
+                <pre className={classes.words}>{component.detail}</pre>
+              </details>
+            )}
+          </Notice>
+        )}
         <Loaded query={preview} height={240}>
           {({ files, diff }) => (
             <>
               <h3>{t('diff')}</h3>
-              {diff ? <Diff text={diff} /> : <Notice tone="live">{t('same')}</Notice>}
+              {diff ? <Diff text={diff} /> : <p className="soft">{t('same')}</p>}
               {files.map((file) => (
                 <section key={file.path} className={classes.file}>
                   <h3 className="mono">{file.path}</h3>

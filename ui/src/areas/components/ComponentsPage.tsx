@@ -8,6 +8,7 @@ import { reapply } from '../../app/actions'
 import { paths } from '../../app/paths'
 import { useCanEdit } from '../../app/session'
 import { addTexts } from '../../i18n/i18n'
+import { isTrouble, reasonOf } from '../../kit/condition'
 import { LiveTable } from '../../kit/LiveTable'
 import { Page } from '../../kit/Page'
 import { StateBadge } from '../../kit/StateBadge'
@@ -47,7 +48,7 @@ export default function ComponentsPage() {
         rowLink={(row) => paths.component(row.name)}
         columns={[
           { key: 'name', header: t('name'), cell: (row) => row.name },
-          { key: 'state', header: t('state'), width: '130px', cell: (row) => <StateBadge state={row.state} /> },
+          { key: 'state', header: t('state'), width: '130px', cell: (row) => <StateBadge component={row} /> },
           {
             key: 'revision',
             header: t('revision'),
@@ -63,7 +64,12 @@ export default function ComponentsPage() {
             cell: (row) => <Time at={row.last_applied_at} />,
           },
           { key: 'took', header: t('took'), width: '90px', align: 'right', cell: (row) => `${row.duration_ms} ms` },
-          { key: 'error', header: t('error'), width: 'minmax(0, 2fr)', cell: (row) => row.last_error || '–' },
+          {
+            key: 'error',
+            header: t('error'),
+            width: 'minmax(0, 2fr)',
+            cell: (row) => (isTrouble(row) ? reasonOf(row) : '–'),
+          },
         ]}
       />
       <Outlet />

@@ -6,6 +6,7 @@ import { type FormEvent, useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import { http, unwrap } from '../../api/client'
 import { live } from '../../api/live'
+import { Choice } from '../../kit/Choice'
 import type { ListSearch } from '../../kit/list-logic'
 import { useBook } from './book'
 import classes from './Firewall.module.css'
@@ -71,12 +72,11 @@ export function ExplainForm({ search, faults, busy }: ExplainFormProps) {
   return (
     <form onSubmit={submit}>
       <div className={classes.question}>
-        <Select
+        <Choice
           label={t('explain.in')}
           data={choices}
           value={values.in ?? null}
           onChange={put('in')}
-          searchable
           error={faults.in_interface ?? faults.in_zone}
         />
         {text('source', '10.10.0.2')}

@@ -1,4 +1,9 @@
+import { Button } from '@mantine/core'
+import { useQueryClient } from '@tanstack/react-query'
 import { useTranslation } from 'react-i18next'
+import { http, unwrap } from '../../api/client'
+import { useCanEdit } from '../../app/session'
+import { confirm } from '../../kit/confirm'
 import { bytes, count } from '../../kit/format'
 import { Sparkline } from '../../kit/Sparkline'
 import { slots, useCounters, useHits } from './counters'
@@ -19,12 +24,38 @@ export function HitsCell({ id }: { id: string }) {
   if (!hits) return <span className="soft">–</span>
   const rate = hits.rates.at(-1) ?? 0
   return (
-    <span className={classes.hits} title={t('hits.title', { packets: count(hits.packets), bytes: bytes(hits.bytes) })}>
+    <span
+      className={classes.hits}
+      title={t('hits.title', { packets: count(hits.packets), bytes: bytes(hits.bytes), recent: count(hits.recent) })}
+    >
       <span>
         {count(hits.packets)}
         {rate > 0 && <small className={classes.rate}>{t('hits.rate', { rate: rateText(rate) })}</small>}
       </span>
       <Sparkline values={hits.rates} slots={slots} />
     </span>
+  )
+}
+
+/** Lets the totals of all rules start again. */
+export function ResetHits() {
+  const { t } = useTranslation('firewall')
+  const canEdit = useCanEdit()
+  const queries = useQueryClient()
+  if (!canEdit) return null
+  const ask = () =>
+    void confirm({
+      title: t('hits.reset.title'),
+      text: t('hits.reset.text'),
+      verb: t('hits.reset.verb'),
+      act: async () => {
+        await unwrap(http.POST('/firewall/counters/reset', { body: {} }))
+        await queries.invalidateQueries({ queryKey: ['firewall', 'counters'] })
+      },
+    })
+  return (
+    <Button variant="default" onClick={ask}>
+      {t('hits.reset.button')}
+    </Button>
   )
 }

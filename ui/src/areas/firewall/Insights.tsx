@@ -17,11 +17,11 @@ export const useInsights = () =>
     refetchInterval: 60_000,
   })
 
-const groups = ['shadowed', 'skipped', 'empty', 'duplicates', 'unused'] as const
+const groups = ['wide_open', 'shadowed', 'skipped', 'empty', 'duplicates', 'unused'] as const
 type Group = (typeof groups)[number]
 type Ref = { id: string; name: string }
 
-/** Rules that deserve a look. Nothing is shown while there is none. */
+/** Rules to review. Nothing is shown while there is none. */
 export function InsightsPanel({ rules }: { rules: readonly Rule[] }) {
   const { t } = useTranslation('firewall')
   const { data } = useInsights()
@@ -54,6 +54,8 @@ export function InsightsPanel({ rules }: { rules: readonly Rule[] }) {
 
 function lines(group: Group, data: Insights, link: (ref: Ref) => ReactNode): [key: string, line: ReactNode][] {
   switch (group) {
+    case 'wide_open':
+      return data.wide_open.map((one) => [one.id, link(one)])
     case 'unused':
       return data.unused.map((one) => [one.id, <Unused key={one.id} {...one} link={link(one)} />])
     case 'shadowed':

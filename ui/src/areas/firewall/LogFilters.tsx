@@ -1,8 +1,9 @@
-import { Select, TextInput } from '@mantine/core'
+import { TextInput } from '@mantine/core'
 import { useDebouncedCallback } from '@mantine/hooks'
 import { useQuery } from '@tanstack/react-query'
 import { useNavigate, useSearch } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
+import { Choice } from '../../kit/Choice'
 import type { ListSearch } from '../../kit/list-logic'
 import classes from './Firewall.module.css'
 import { rules } from './resources'
@@ -20,17 +21,15 @@ export function LogFilters({ faults }: { faults: Record<string, string> }) {
     void navigate({ to: '.', search: (old: ListSearch) => ({ ...old, ...part }), replace: true } as never)
   const typed = useDebouncedCallback(change, 400)
   const select = (name: string, label: string, options: { value: string; label: string }[]) => (
-    <Select
+    <Choice
       size="xs"
       label={label}
       data={options}
       value={search[name] ?? null}
       onChange={(value) => change({ [name]: value ?? undefined })}
       placeholder={t('any')}
-      searchable
       clearable
       clearButtonProps={{ 'aria-label': t('log.clear', { filter: label }) }}
-      limit={100}
       error={faults[name]}
     />
   )

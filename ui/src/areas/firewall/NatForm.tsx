@@ -14,11 +14,14 @@ import { labelsOf } from './rule-text'
 export const natKinds = ['dnat', 'snat', 'masquerade'] as const
 const protocols = ['any', 'tcp', 'udp', 'tcp+udp'] as const
 
+/** A port forward takes what comes from the internet; the other kinds rewrite what goes there. */
+const zonesFor = ({ kind }: Values): Values =>
+  kind === 'dnat' ? { in_zone: 'wan', out_zone: 'any' } : { in_zone: 'any', out_zone: 'wan' }
+
 const blank: Values = {
   name: '',
   kind: 'dnat',
-  in_zone: 'any',
-  out_zone: 'any',
+  ...zonesFor({ kind: 'dnat' }),
   protocol: 'tcp',
   takes_management_ports: false,
   enabled: true,
@@ -67,7 +70,14 @@ export function Create() {
   const form = useNatForm()
   const draft = useDraft<NatRule>()
   const write = (values: Values) => ({ ...natShape.write(values), ...(draft && { priority: draft.priority }) })
-  return <CreateDrawer {...form} defaults={{ ...blank, ...draft }} shape={{ ...natShape, write }} />
+  return (
+    <CreateDrawer
+      {...form}
+      defaults={{ ...blank, ...draft }}
+      shape={{ ...natShape, write }}
+      follow={draft ? undefined : zonesFor}
+    />
+  )
 }
 
 export function Edit() {

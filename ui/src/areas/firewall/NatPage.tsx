@@ -10,9 +10,9 @@ import { Page } from '../../kit/Page'
 import { ResourceList } from '../../kit/ResourceList'
 import { RowSwitch } from '../../kit/RowSwitch'
 import { Badge } from '../../kit/StateBadge'
-import { useReorder } from '../../kit/useReorder'
+import { useMove } from '../../kit/useMove'
 import classes from './Firewall.module.css'
-import { CounterFeed, HitsCell } from './Hits'
+import { CounterFeed, HitsCell, ResetHits } from './Hits'
 import { useInsights } from './Insights'
 import { RuleName } from './marks'
 import { natKinds } from './NatForm'
@@ -26,7 +26,7 @@ export { Create, Edit } from './NatForm'
 export default function NatPage() {
   const { t } = useTranslation('firewall')
   const canEdit = useCanEdit()
-  const reorder = useReorder(natRules)
+  const move = useMove(natRules)
   const { data = [] } = useQuery({ queryKey: [natRules.kind], queryFn: natRules.list })
   const insights = useInsights().data
   const idle = new Map([...(insights?.skipped ?? []), ...(insights?.empty ?? [])].map((one) => [one.id, one.reason]))
@@ -84,7 +84,7 @@ export default function NatPage() {
     ...(canEdit ? [menu] : []),
   ]
   return (
-    <Page title={t('nat.title')} lead={t('nat.lead')}>
+    <Page title={t('nat.title')} lead={t('nat.lead')} actions={<ResetHits />}>
       <CounterFeed />
       <ResourceList
         resource={natRules}
@@ -104,7 +104,7 @@ export default function NatPage() {
         }
         rowLink={(row) => paths.natRule(row.id)}
         createLink={paths.natRuleNew}
-        order={{ save: reorder, name: (row) => row.name }}
+        order={{ move, name: (row) => row.name }}
       />
       <Outlet />
     </Page>

@@ -1,12 +1,21 @@
-import { IconCopy, IconPencil, IconRowInsertBottom, IconRowInsertTop, IconTrash } from '@tabler/icons-react'
+import { NumberInput } from '@mantine/core'
+import {
+  IconArrowsSort,
+  IconCopy,
+  IconPencil,
+  IconRowInsertBottom,
+  IconRowInsertTop,
+  IconTrash,
+} from '@tabler/icons-react'
 import { useQueryClient } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
 import type { OrderedResource } from '../../api/resource'
+import { confirm } from '../../kit/confirm'
 import { ownConnection } from '../../kit/own-connection'
 import { RowMenu } from '../../kit/RowMenu'
 import { askToRemove } from '../../kit/remove'
-import { moved, useReorder } from '../../kit/useReorder'
+import { rowBefore, useMove } from '../../kit/useMove'
 
 interface OrderedMenuProps<T> {
   resource: OrderedResource<T>
@@ -16,17 +25,39 @@ interface OrderedMenuProps<T> {
   createLink: string
 }
 
-/** What can be done with a rule in its list. A copy stands right behind it: of equal priorities the older comes first. */
+/** What can be done with a rule in its list. A copy comes right after it: of equal priorities the older is first. */
 export function OrderedMenu<T extends { id: string; name: string }>(props: OrderedMenuProps<T>) {
   const { resource, row, text, link, createLink } = props
   const { t } = useTranslation('firewall')
   const navigate = useNavigate()
   const queries = useQueryClient()
-  const reorder = useReorder(resource)
+  const move = useMove(resource)
   const go = (to: string, draft?: object) => void navigate({ to, search: true, state: { draft } } as never)
-  const moveTo = (place: 'first' | 'last') => {
-    const ids = (queries.getQueryData<T[]>([resource.kind]) ?? []).map(({ id }) => id)
-    void reorder(moved(ids, ids.indexOf(row.id), place === 'first' ? 0 : ids.length - 1))
+  const order = () => (queries.getQueryData<T[]>([resource.kind]) ?? []).map(({ id }) => id)
+  const moveTo = (place: number) => {
+    const ids = order()
+    return move(row.id, rowBefore(ids, ids, row.id, place))
+  }
+  const askWhere = () => {
+    const ids = order()
+    let place = ids.indexOf(row.id)
+    void confirm({
+      title: t('menu.placeTitle', { name: row.name }),
+      text: (
+        <NumberInput
+          label={t('menu.placeLabel', { count: ids.length })}
+          defaultValue={place + 1}
+          onChange={(value) => {
+            place = Math.min(Math.max(Number(value) || 1, 1), ids.length) - 1
+          }}
+          min={1}
+          max={ids.length}
+          allowDecimal={false}
+        />
+      ),
+      verb: t('menu.placeVerb'),
+      act: () => moveTo(place),
+    })
   }
   const remove = () =>
     void askToRemove({
@@ -44,8 +75,9 @@ export function OrderedMenu<T extends { id: string; name: string }>(props: Order
       items={() => [
         { label: t('menu.edit'), icon: IconPencil, act: () => go(link) },
         { label: t('menu.duplicate'), icon: IconCopy, act: () => go(createLink, copy) },
-        { label: t('menu.top'), icon: IconRowInsertTop, act: () => moveTo('first') },
-        { label: t('menu.bottom'), icon: IconRowInsertBottom, act: () => moveTo('last') },
+        { label: t('menu.top'), icon: IconRowInsertTop, act: () => void moveTo(0) },
+        { label: t('menu.bottom'), icon: IconRowInsertBottom, act: () => void moveTo(order().length - 1) },
+        { label: t('menu.place'), icon: IconArrowsSort, act: askWhere },
         { label: t('menu.delete'), icon: IconTrash, act: remove, danger: true },
       ]}
     />

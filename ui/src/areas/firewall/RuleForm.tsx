@@ -2,12 +2,12 @@ import { useQuery } from '@tanstack/react-query'
 import { useTranslation } from 'react-i18next'
 import { paths } from '../../app/paths'
 import type { Values } from '../../kit/fields'
-import { ownConnection } from '../../kit/own-connection'
 import { CreateDrawer, EditDrawer } from '../../kit/ResourceDrawers'
 import { useDraft } from '../../kit/useDraft'
 import { useBook } from './book'
 import { rules } from './resources'
 import { type Draft, ruleFields, ruleShape, startOf } from './rule-form'
+import { ruleGuard } from './rule-guard'
 import { labelsOf } from './rule-text'
 
 function useRuleForm() {
@@ -20,7 +20,7 @@ function useRuleForm() {
     list: paths.rules,
     fields: ruleFields(book, labelsOf(data), t),
     shape: { read: ruleShape.read, write: ruleShape.write(book) },
-    guard: ownConnection,
+    guard: ruleGuard(data),
   }
 }
 

@@ -11,28 +11,31 @@ import type { Column } from '../../kit/DataTable'
 import { Page } from '../../kit/Page'
 import { ResourceList } from '../../kit/ResourceList'
 import { RowSwitch } from '../../kit/RowSwitch'
-import { useReorder } from '../../kit/useReorder'
+import { Badge } from '../../kit/StateBadge'
+import { useMove } from '../../kit/useMove'
 import { type Book, serviceOf, sideOf, useBook } from './book'
 import classes from './Firewall.module.css'
-import { CounterFeed, HitsCell } from './Hits'
+import { CounterFeed, HitsCell, ResetHits } from './Hits'
 import { InsightsPanel } from './Insights'
 import { ActionBadge, RuleName, ZoneName } from './marks'
 import { OrderedMenu } from './OrderedMenu'
 import { rules } from './resources'
 import { actions } from './rule-form'
+import { ruleGuard } from './rule-guard'
 import { labelFilter, labelsOf, ruleText } from './rule-text'
+import { opensInside } from './wide-open'
 
 export { Create, Edit } from './RuleForm'
 
 export default function RulesPage() {
   const { t } = useTranslation('firewall')
   const book = useBook()
-  const reorder = useReorder(rules)
+  const move = useMove(rules)
   const { data = [] } = useQuery({ queryKey: [rules.kind], queryFn: rules.list })
   const labels = useMemo(() => labelsOf(data), [data])
-  const columns = useColumns(book)
+  const columns = useColumns(book, data)
   return (
-    <Page title={t('rule.title')} lead={t('rule.lead')}>
+    <Page title={t('rule.title')} lead={t('rule.lead')} actions={<ResetHits />}>
       <CounterFeed />
       <InsightsPanel rules={data} />
       <ResourceList
@@ -61,14 +64,14 @@ export default function RulesPage() {
         searchText={(row) => ruleText(row, book)}
         rowLink={(row) => paths.rule(row.id)}
         createLink={paths.ruleNew}
-        order={{ save: reorder, name: (row) => row.name }}
+        order={{ move, name: (row) => row.name }}
       />
       <Outlet />
     </Page>
   )
 }
 
-function useColumns(book: Book): Column<Rule>[] {
+function useColumns(book: Book, all: readonly Rule[]): Column<Rule>[] {
   const { t } = useTranslation('firewall')
   const canEdit = useCanEdit()
   const side = (row: Rule, which: 'src' | 'dst') => (
@@ -92,14 +95,18 @@ function useColumns(book: Book): Column<Rule>[] {
       key: 'enabled',
       header: t('rule.on'),
       width: '34px',
-      cell: (row) => <RowSwitch resource={rules} row={row} field="enabled" name={row.name} />,
+      cell: (row) => <RowSwitch resource={rules} row={row} field="enabled" name={row.name} guard={ruleGuard(all)} />,
     },
     {
       key: 'name',
       header: t('rule.name.label'),
       width: 'minmax(0, 1.5fr)',
       main: true,
-      cell: (row) => <RuleName row={row} />,
+      cell: (row) => (
+        <>
+          <RuleName row={row} /> {opensInside(row) && <Badge tone="warn">{t('wide.mark')}</Badge>}
+        </>
+      ),
       sortBy: (row) => row.name,
     },
     { key: 'source', header: t('rule.sections.src'), cell: (row) => side(row, 'src') },

@@ -1,25 +1,34 @@
 import { expect, it } from 'vitest'
 import { HitHistory, slots } from './counters'
 
-const count = (packets: number) => [{ rule_id: 'r', packets, bytes: packets * 100 }]
+const count = (total: number, recent = total) => [
+  { rule_id: 'r', packets: recent, bytes: recent * 100, total_packets: total, total_bytes: total * 100, error: '' },
+]
 
 it('makes rates of counters', () => {
   const history = new HitHistory()
   history.push(count(100), 100_000)
-  expect(history.of('r')).toEqual({ packets: 100, bytes: 10_000, rates: [] })
+  expect(history.of('r')).toEqual({ packets: 100, bytes: 10_000, recent: 100, rates: [] })
   history.push(count(110), 102_000)
   history.push(count(110), 104_000)
   expect(history.of('r')?.rates).toEqual([5, 0])
 })
 
-it('counts from zero after an apply', () => {
+it('keeps its totals over a change of the rules', () => {
+  const history = new HitHistory()
+  history.push(count(100), 100_000)
+  history.push(count(106, 6), 102_000)
+  expect(history.of('r')).toEqual({ packets: 106, bytes: 10_600, recent: 6, rates: [3] })
+})
+
+it('counts from zero after a reset', () => {
   const history = new HitHistory()
   history.push(count(100), 100_000)
   history.push(count(6), 102_000)
   expect(history.of('r')?.rates).toEqual([3])
 })
 
-it('keeps a minute, and begins anew after a pause', () => {
+it('keeps a minute, and starts again after a pause', () => {
   const history = new HitHistory()
   for (let step = 0; step < 2 * slots; step++) history.push(count(step), 100_000 + step * 2000)
   expect(history.of('r')?.rates).toHaveLength(slots)

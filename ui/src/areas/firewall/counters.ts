@@ -8,16 +8,16 @@ const every = 2000
 export const slots = 30
 
 export interface Hits {
+  /** In total, over all changes of the rules. */
   packets: number
   bytes: number
+  /** Packets since the rules were last changed. */
+  recent: number
   /** Packets per second, oldest first. */
   rates: readonly number[]
 }
 
-/**
- * What the counters of the rules did in the last minute. They begin again at zero with every apply, so that a
- * smaller figure than before counts from there.
- */
+/** What the counters of the rules did in the last minute. After a reset they count from zero. */
 export class HitHistory {
   private hits = new Map<string, Hits>()
   private at = 0
@@ -30,17 +30,17 @@ export class HitHistory {
 
   readonly of = (id: string) => this.hits.get(id)
 
-  push(counters: readonly Pick<Counter, 'rule_id' | 'packets' | 'bytes'>[], at: number) {
+  push(counters: readonly Counter[], at: number) {
     if (at <= this.at) return
     const seconds = (at - this.at) / 1000
-    // After a longer pause the figures between are unknown: the line begins anew.
+    // After a longer pause the figures between are unknown: the line starts again.
     const first = seconds > 15
     const next = new Map<string, Hits>()
-    for (const { rule_id, packets, bytes } of counters) {
+    for (const { rule_id, packets: recent, total_packets: packets, total_bytes: bytes } of counters) {
       const before = this.hits.get(rule_id)
       const grown = packets - (before && packets >= before.packets ? before.packets : 0)
       const rates = first || !before ? [] : [...before.rates, grown / seconds].slice(-slots)
-      next.set(rule_id, { packets, bytes, rates })
+      next.set(rule_id, { packets, bytes, recent, rates })
     }
     this.hits = next
     this.at = at

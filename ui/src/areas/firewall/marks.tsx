@@ -3,10 +3,11 @@ import { IconBan, IconCheck, IconCornerUpLeft } from '@tabler/icons-react'
 import { Fragment } from 'react'
 import { useTranslation } from 'react-i18next'
 import type { Thing } from '../../api/fault'
+import { paths } from '../../app/paths'
 import { count } from '../../kit/format'
 import type { Tone } from '../../kit/Notice'
 import { Badge } from '../../kit/StateBadge'
-import { ThingLink } from '../../kit/ThingLink'
+import { Things } from '../../kit/Things'
 import classes from './Firewall.module.css'
 
 const looks: Record<string, { tone: Tone; icon: typeof IconBan }> = {
@@ -83,13 +84,7 @@ export function UsedBy({ users, name }: { users: Thing[] | undefined; name: stri
         </UnstyledButton>
       </Popover.Target>
       <Popover.Dropdown>
-        <ul className={classes.users}>
-          {users.map((user) => (
-            <li key={user.id}>
-              <ThingLink thing={user} />
-            </li>
-          ))}
-        </ul>
+        <Things things={users} className={classes.users} all={{ to: paths.rules, q: name }} />
       </Popover.Dropdown>
     </Popover>
   )

@@ -9,10 +9,11 @@ const selectors = ['any', 'object', 'group', 'cidr'] as const
 /** A rule that is not stored yet: what it would be, and where it would stand. */
 export type Draft = Partial<Omit<Rule, 'id' | 'created_at' | 'updated_at'>>
 
+/** Zones and service are chosen by the operator: a rule for everything is never a default. */
 const blank = {
-  src_zone: 'any',
+  src_zone: null,
   src_kind: 'any',
-  dst_zone: 'any',
+  dst_zone: null,
   dst_kind: 'any',
   action: 'accept',
   log: false,
@@ -31,7 +32,11 @@ export const startOf = (draft: Draft | undefined): Values => ({
 
 /** The form has one field for the service; the API has one for each kind. What a selector does not name must be empty. */
 export const ruleShape = {
-  read: (rule: Values): Values => ({ ...rule, service: rule.service_object_id ?? rule.service_group_id ?? 'any' }),
+  read: (rule: Values): Values => ({
+    ...rule,
+    // A stored rule without a service is for all of them; a new one has none chosen yet.
+    service: rule.service_object_id ?? rule.service_group_id ?? (rule.service_object_id === null ? 'any' : null),
+  }),
   write:
     (book: Book) =>
     (values: Values): Values => {

@@ -1,9 +1,11 @@
-import { expect, it } from 'vitest'
+import { expect, it, vi } from 'vitest'
 import type { Rule } from '../../api/types'
 import { selectRows } from '../../kit/list-logic'
 import { Book, type Lists, portsOf, serviceOf, sideOf } from './book'
-import { ruleShape, startOf } from './rule-form'
+import { ruleFields, ruleShape, startOf } from './rule-form'
+import { ruleGuard } from './rule-guard'
 import { labelsOf, ruleText } from './rule-text'
+import { opensInside } from './wide-open'
 
 const made = { created_at: '', updated_at: '', description: '' }
 const lists: Lists = {
@@ -20,7 +22,7 @@ const lists: Lists = {
   serviceGroups: [{ ...made, id: 'sg1', name: 'Web', members: ['s1'], builtin: true }],
 }
 const book = new Book(lists)
-const rule = (part: Partial<Rule>): Rule => ({ ...(startOf({}) as unknown as Rule), id: 'r1', ...part })
+const rule = (part: Partial<Rule>): Rule => ({ ...(startOf(undefined) as unknown as Rule), id: 'r1', ...part })
 
 const found = (one: Rule, q: string) =>
   selectRows([one], { columns: [], filters: [], text: (row) => ruleText(row, book), search: { q } }).length === 1
@@ -80,4 +82,47 @@ it('sends what the form means, and empties what it does not', () => {
   expect(write({ ...start, service: 'any' })).toMatchObject({ service_object_id: null, service_group_id: null })
   expect(ruleShape.read({ service_object_id: null, service_group_id: 'sg1' }).service).toBe('sg1')
   expect(ruleShape.read({ service_object_id: null, service_group_id: null }).service).toBe('any')
+})
+
+it('accepts nothing until zones and service are chosen', () => {
+  const start = ruleShape.read(startOf(undefined))
+  const needed = ruleFields(book, [], ((key: string) => key) as never).filter(({ required }) => required)
+  for (const name of ['src_zone', 'dst_zone', 'service']) {
+    expect(start[name], name).toBeNull()
+    expect(needed.map((field) => field.name)).toContain(name)
+  }
+})
+
+it('opens the inside when it lets everyone on the internet reach a part of it', () => {
+  const open = {
+    action: 'accept',
+    enabled: true,
+    src_zone: 'wan',
+    src_kind: 'any',
+    dst_zone: 'lan',
+  } as const
+  expect(opensInside(open)).toBe(true)
+  expect(opensInside({ ...open, src_zone: 'any', dst_zone: 'any' })).toBe(true)
+  const narrower: Partial<Rule>[] = [
+    { action: 'drop' },
+    { enabled: false },
+    { src_zone: 'lan' },
+    { dst_zone: 'self' },
+    { dst_zone: 'wan' },
+    { src_kind: 'cidr' },
+  ]
+  for (const part of narrower) expect(opensInside({ ...open, ...part }), JSON.stringify(part)).toBe(false)
+})
+
+it('asks before it opens the inside, and not again after that', async () => {
+  const open = { src_zone: 'wan', dst_zone: 'lan', enabled: true, action: 'accept' } as const
+  const asked = async (before: Rule | undefined, body: Partial<Rule>) =>
+    (await ruleGuard(before ? [before] : [])([
+      { kind: 'firewall.rule', verb: before ? 'update' : 'create', id: before?.id, body },
+    ])) !== null
+  vi.stubGlobal('fetch', () => Promise.reject(new TypeError('no network')))
+  expect(await asked(undefined, rule(open))).toBe(true)
+  expect(await asked(undefined, rule({ ...open, dst_zone: 'wan' }))).toBe(false)
+  expect(await asked(rule({ ...open, enabled: false }), { enabled: true })).toBe(true)
+  expect(await asked(rule(open), { comment: 'as before' })).toBe(false)
 })

@@ -9,14 +9,14 @@ import { CreateDrawer, EditDrawer } from '../../kit/ResourceDrawers'
 import { ResourceList } from '../../kit/ResourceList'
 import { RowSwitch } from '../../kit/RowSwitch'
 import { Badge } from '../../kit/StateBadge'
-import { useReorder } from '../../kit/useReorder'
+import { useMove } from '../../kit/useMove'
 import { aclActions, aclTypes } from './acl'
 import classes from './ForwardProxy.module.css'
 import { forwardProxyAcls } from './resources'
 
 export default function AccessList() {
   const { t } = useTranslation('forward-proxy')
-  const reorder = useReorder(forwardProxyAcls)
+  const move = useMove(forwardProxyAcls)
   const columns: Column<ForwardProxyAcl>[] = [
     {
       key: 'active',
@@ -74,7 +74,7 @@ export default function AccessList() {
         searchText={(row) => [row.name, row.type, t(`acl.types.${row.type}`), row.value, row.id].join(' ')}
         rowLink={(row) => paths.forwardProxyAcl(row.id)}
         createLink={paths.forwardProxyAclNew}
-        order={{ save: reorder, name: (row) => row.name }}
+        order={{ move, name: (row) => row.name }}
         end={<End />}
       />
       <Outlet />

@@ -12,7 +12,7 @@ import { addressRows } from './address-rows'
 import { ipAddresses } from './resources'
 import { useLinks } from './useLinks'
 
-const kinds = ['managed', 'vip', 'manual'] as const
+const kinds = ['managed', 'manual'] as const
 
 export default function AddressesPage() {
   const { t } = useTranslation('network')
@@ -87,6 +87,8 @@ export default function AddressesPage() {
   )
 }
 
+const virtual: FieldSpec['when'] = ({ is_vip }) => is_vip === true
+
 function useForm() {
   const { queries } = useLinks()
   const declared = queries.declared.data ?? []
@@ -99,8 +101,9 @@ function useForm() {
     },
     { name: 'address', type: 'mono', required: true },
     { name: 'prefix', type: 'number', min: 1, max: 128, required: true },
-    { name: 'is_vip', type: 'switch' },
-    { name: 'vip_priority', type: 'number', min: 1, max: 254, when: ({ is_vip }) => is_vip === true },
+    // There is no cluster in which an address could move: it is shown where the API has made one, and can be turned off.
+    { name: 'is_vip', type: 'switch', when: virtual },
+    { name: 'vip_priority', type: 'number', min: 1, max: 254, when: virtual },
     { name: 'description', type: 'text' },
   ]
   return { resource: ipAddresses, text: 'network:address', list: paths.ipAddresses, fields, guard: ownConnection }

@@ -65,7 +65,7 @@ export default function OverviewPage() {
           rowLink={(row) => paths.component(row.name)}
           columns={[
             { key: 'name', header: t('components.name'), cell: (row) => row.name },
-            { key: 'state', header: t('components.state'), cell: (row) => <StateBadge state={row.state} /> },
+            { key: 'state', header: t('components.state'), cell: (row) => <StateBadge component={row} /> },
             {
               key: 'applied',
               header: t('components.applied'),

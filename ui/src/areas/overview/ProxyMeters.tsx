@@ -10,10 +10,11 @@ import { rate, windowOf } from '../../kit/history'
 import { Notice } from '../../kit/Notice'
 import { CertificateBadge, DaysLeft } from '../certificates/marks'
 import { certificates } from '../certificates/resources'
+import { withoutCertificate } from '../certificates/standing'
 import { useLive } from '../proxy/health'
 import { HealthBadge } from '../proxy/marks'
 import { historyQuery, linesOf } from '../proxy/traffic'
-import { useBackends } from '../proxy/useSites'
+import { useBackends, useDomains } from '../proxy/useSites'
 import { Meter } from './Meter'
 import classes from './Overview.module.css'
 
@@ -100,21 +101,38 @@ function Backends() {
 
 function Certificates() {
   const { t } = useTranslation('overview')
-  const { data: all = none } = useQuery({ queryKey: [certificates.kind], queryFn: certificates.list })
+  const { data, isSuccess } = useQuery({ queryKey: [certificates.kind], queryFn: certificates.list })
+  const all = data ?? none
+  const { all: domains } = useDomains()
+  const bare = isSuccess ? withoutCertificate(domains, all) : []
   const having = (status: Certificate['status']) => all.filter((one) => one.status === status)
   const expiring = having('expiring')
   const expired = having('expired')
   const failed = all.filter((one) => one.last_error)
   const troubled = [...new Set([...expired, ...failed, ...expiring])]
+  const count = bare.length + troubled.length
   return (
     <Meter
       title={<Link to={paths.certificates}>{t('proxy.certificates')}</Link>}
       value={String(all.length)}
-      note={t('proxy.standing', { expiring: expiring.length, expired: expired.length, errors: failed.length })}
-      alarm={troubled.length > 0 && t('proxy.seeTo')}
+      note={t('proxy.standing', {
+        expiring: expiring.length,
+        expired: expired.length,
+        errors: failed.length,
+        missing: bare.length,
+      })}
+      alarm={count > 0 && t('proxy.seeTo')}
     >
       <ul className={classes.troubled}>
-        {troubled.slice(0, shown).map((one) => (
+        {bare.slice(0, shown).map((one) => (
+          <li key={one.id}>
+            <Link to={paths.domain(one.id)} className="mono">
+              {one.name}
+            </Link>
+            <CertificateBadge certificate={undefined} />
+          </li>
+        ))}
+        {troubled.slice(0, Math.max(0, shown - bare.length)).map((one) => (
           <li key={one.id}>
             <Link to={paths.certificate(one.id)} className="mono">
               {one.names[0] ?? one.id}
@@ -125,7 +143,7 @@ function Certificates() {
             </span>
           </li>
         ))}
-        {troubled.length === 0 && <li className="soft">{t('proxy.fine')}</li>}
+        {isSuccess && count === 0 && <li className="soft">{t('proxy.fine')}</li>}
       </ul>
     </Meter>
   )

@@ -1,4 +1,3 @@
-import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import { changeSet } from '../../api/resource'
@@ -7,10 +6,11 @@ import { paths } from '../../app/paths'
 import type { FieldSpec, Values } from '../../kit/fields'
 import { Facts } from '../../kit/Page'
 import { CreateDrawer, EditDrawer } from '../../kit/ResourceDrawers'
+import { Things } from '../../kit/Things'
 import { useLive } from './health'
 import { HealthBadge } from './marks'
 import classes from './Proxy.module.css'
-import { backends } from './resources'
+import { backends, domains as domainList, routingRules } from './resources'
 import { Servers } from './Servers'
 import { backendOperations, newIds } from './site'
 import { useBackends, useBackendUsers } from './useSites'
@@ -85,34 +85,27 @@ function Now({ backend }: { backend: Backend }) {
   const { domains, rules } = useBackendUsers()
   const sites = domains.get(backend.id) ?? []
   const routes = rules.get(backend.id) ?? []
+  const users = [
+    ...sites.map(({ id, name }) => ({ kind: domainList.kind, id, name })),
+    ...routes.map(({ id, path_prefix }) => ({ kind: routingRules.kind, id, name: path_prefix })),
+  ]
   return (
     <Facts
       facts={[
         [t('backend.health'), <HealthBadge key="h" health={live.healthOf(backend, serversOf(backend.id))} />],
         [
           t('backend.users'),
-          sites.length + routes.length === 0 ? (
+          users.length === 0 ? (
             <span key="u" className="soft">
               {t('backend.unused')}
             </span>
           ) : (
-            <ul key="u" className={classes.servers}>
-              {sites.map(({ id, name }) => (
-                <li key={id}>
-                  <Link to={paths.domain(id)} className="mono">
-                    {name}
-                  </Link>
-                </li>
-              ))}
-              {routes.map(({ id, path_prefix }) => (
-                <li key={id}>
-                  <Link to={paths.routingRule(id)} className="mono">
-                    {path_prefix}
-                  </Link>
-                  <span className="soft">{t('common:kinds.proxy.routing-rule')}</span>
-                </li>
-              ))}
-            </ul>
+            <Things
+              key="u"
+              things={users}
+              className={classes.servers}
+              all={{ to: sites.length > 0 ? paths.domains : paths.routing, q: backend.name }}
+            />
           ),
         ],
       ]}

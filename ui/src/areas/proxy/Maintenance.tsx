@@ -9,7 +9,8 @@ import { Notice } from '../../kit/Notice'
 import { toastApplied } from '../../kit/toast'
 import { useDomains } from './useSites'
 
-function useMaintenance() {
+/** How all sites are closed and opened: never without a question that says how many. */
+export function useMaintenance() {
   const { t } = useTranslation('proxy')
   const queries = useQueryClient()
   const { all } = useDomains()
@@ -32,7 +33,7 @@ function useMaintenance() {
   return { closed: data?.value.enabled, ask, sites: all.length }
 }
 
-/** Closes all sites at once. Nobody does that by the way: it asks, and names how many. */
+/** Closes all sites at once. */
 export function MaintenanceButton() {
   const { t } = useTranslation('proxy')
   const canEdit = useCanEdit()

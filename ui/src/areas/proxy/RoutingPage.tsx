@@ -15,7 +15,7 @@ import { ResourceList } from '../../kit/ResourceList'
 import { RowMenu } from '../../kit/RowMenu'
 import { RowSwitch } from '../../kit/RowSwitch'
 import { askToRemove } from '../../kit/remove'
-import { useReorder } from '../../kit/useReorder'
+import { useMove } from '../../kit/useMove'
 import { useLive } from './health'
 import { BackendCell, Mark, Prefix } from './marks'
 import classes from './Proxy.module.css'
@@ -29,7 +29,7 @@ export default function RoutingPage() {
   const domains = useDomains()
   const { byId, serversOf } = useBackends()
   const live = useLive()
-  const reorder = useReorder(routingRules)
+  const move = useMove(routingRules)
   const { data = [] } = useQuery({ queryKey: [routingRules.kind], queryFn: routingRules.list })
   const hidden = useMemo(() => shadowed(data), [data])
   const domainName = (id: string) => domains.byId.get(id)?.name ?? id
@@ -86,7 +86,7 @@ export default function RoutingPage() {
         }
         rowLink={(row) => paths.routingRule(row.id)}
         createLink={paths.routingRuleNew}
-        order={{ save: reorder, name: (row) => row.path_prefix }}
+        order={{ move, name: (row) => row.path_prefix }}
         group={{
           of: (row) => row.domain_id,
           name: domainName,

@@ -10,31 +10,26 @@ import { Loaded } from '../../kit/Loaded'
 import { Page, Panel } from '../../kit/Page'
 import { SettingsForm } from '../../kit/ResourceForm'
 import { toastApplied, toastFault } from '../../kit/toast'
+import '../proxy/texts'
+import { useMaintenance } from '../proxy/Maintenance'
 import en from './en.json'
 import classes from './Settings.module.css'
 
 addTexts('settings', en)
 
-const flags = {
-  ipv6: singleton('system.ipv6', '/system/ipv6', 'post'),
-  maintenance,
-  autoUpdate: singleton('system.auto-update', '/system/auto-update', 'post'),
-}
+const ipv6 = singleton('system.ipv6', '/system/ipv6', 'post')
 const retention = singleton('system.retention', '/system/retention', 'put')
-const retentionFields: FieldSpec[] = [
-  { name: 'audit_days', type: 'number', min: 0, max: 3650 },
-  { name: 'backup_keep', type: 'number', min: 1, max: 1000 },
-]
+const retentionFields: FieldSpec[] = [{ name: 'audit_days', type: 'number', min: 0, max: 3650 }]
 
 export default function SettingsPage() {
   const { t } = useTranslation('settings')
+  const { ask } = useMaintenance()
   return (
     <Page title={t('title')} lead={t('lead')}>
       <Panel title={t('general')}>
         <div className={classes.flags}>
-          <Flag name="ipv6" flag={flags.ipv6} />
-          <Flag name="maintenance" flag={flags.maintenance} />
-          <Flag name="autoUpdate" flag={flags.autoUpdate} />
+          <Flag name="ipv6" flag={ipv6} />
+          <Flag name="maintenance" flag={maintenance} ask={ask} />
         </div>
       </Panel>
       <Panel title={t('retention.title')}>
@@ -44,8 +39,15 @@ export default function SettingsPage() {
   )
 }
 
+interface FlagProps {
+  name: 'ipv6' | 'maintenance'
+  flag: Singleton<{ enabled: boolean }>
+  /** Asks first, and changes it then. */
+  ask?: (enabled: boolean) => Promise<unknown>
+}
+
 /** A switch that is the setting itself: it changes when the gateway has stored it. */
-function Flag({ name, flag }: { name: keyof typeof flags; flag: Singleton<{ enabled: boolean }> }) {
+function Flag({ name, flag, ask }: FlagProps) {
   const { t } = useTranslation('settings')
   const canEdit = useCanEdit()
   const queries = useQueryClient()
@@ -64,7 +66,7 @@ function Flag({ name, flag }: { name: keyof typeof flags; flag: Singleton<{ enab
           description={t(`${name}.help`)}
           checked={value.enabled}
           disabled={!canEdit || change.isPending}
-          onChange={(event) => change.mutate(event.currentTarget.checked)}
+          onChange={({ currentTarget: { checked } }) => (ask ? void ask(checked) : change.mutate(checked))}
         />
       )}
     </Loaded>

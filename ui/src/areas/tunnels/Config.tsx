@@ -1,4 +1,4 @@
-import { Button, Skeleton } from '@mantine/core'
+import { Button } from '@mantine/core'
 import { IconDownload } from '@tabler/icons-react'
 import { useQuery } from '@tanstack/react-query'
 import { useParams } from '@tanstack/react-router'
@@ -10,6 +10,7 @@ import { CopyButton, CopyText } from '../../kit/CopyText'
 import { DetailDrawer } from '../../kit/DetailDrawer'
 import { FaultNotice, Loaded } from '../../kit/Loaded'
 import { Notice } from '../../kit/Notice'
+import { Waiting } from '../../kit/Waiting'
 import { Advice } from './Advice'
 import { NewPeerPair } from './NewPair'
 import { configQuery, peersQuery, qrQuery } from './resources'
@@ -62,7 +63,7 @@ function Known({ peer: { id, name } }: { peer: TunnelPeer }) {
     <>
       {qr.data && <img className={classes.qr} src={qr.data} alt={t('config.qr', { name })} />}
       {qr.isError ? <FaultNotice fault={qr.error} /> : <p className="soft">{t('config.scan')}</p>}
-      {qr.isPending && <Skeleton height={320} />}
+      {qr.isPending && <Waiting height={320} />}
       <div className={classes.buttons}>
         <Button
           component="a"

@@ -1,4 +1,4 @@
-import { Button, Skeleton } from '@mantine/core'
+import { Button } from '@mantine/core'
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useRef, useState } from 'react'
@@ -11,6 +11,7 @@ import type { FieldSpec } from '../../kit/fields'
 import { FaultNotice } from '../../kit/Loaded'
 import { Notice } from '../../kit/Notice'
 import { CreateForm } from '../../kit/ResourceForm'
+import { Waiting } from '../../kit/Waiting'
 import { PeerConfig } from './Config'
 import { further } from './PeerForm'
 import { nextAddressQuery, peers, peersQuery } from './resources'
@@ -79,7 +80,7 @@ function NewPeer({ tunnel, onMade }: { tunnel: Tunnel; onMade: (peer: TunnelPeer
       return answer
     },
   }
-  if (next.isPending) return <Skeleton height={320} />
+  if (next.isPending) return <Waiting height={320} />
   const address = next.data?.address ?? ''
   return (
     <div className={classes.step}>

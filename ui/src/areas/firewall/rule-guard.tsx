@@ -1,0 +1,35 @@
+import { useTranslation } from 'react-i18next'
+import type { Rule } from '../../api/types'
+import { Notice } from '../../kit/Notice'
+import { ownConnection } from '../../kit/own-connection'
+import type { Guard } from '../../kit/remove'
+import { opensInside } from './wide-open'
+
+/** Asks before a rule opens the inside to the internet, and before it cuts the console off. */
+export const ruleGuard =
+  (stored: readonly Rule[]): Guard =>
+  async (operations) => {
+    const opening = operations
+      .map(({ id, body }) => ({ before: stored.find((rule) => rule.id === id), body }))
+      .map(({ before, body }) => ({ before, after: { ...before, ...(body as Partial<Rule>) } }))
+      .find(({ before, after }) => opensInside(after) && !(before && opensInside(before)))
+    // What cannot be asked does not keep the rest from being said.
+    const cut = await ownConnection(operations).catch(() => null)
+    if (!opening) return cut
+    return (
+      <>
+        <OpeningNotice rule={opening.after} />
+        {cut}
+      </>
+    )
+  }
+
+function OpeningNotice({ rule: { dst_zone: zone, dst_kind: kind } }: { rule: Partial<Rule> }) {
+  const { t } = useTranslation('firewall')
+  const reach = kind !== 'any' ? 'part' : zone === 'any' ? 'anywhere' : 'zone'
+  return (
+    <Notice tone="bad" title={t(`wide.${reach}`, { zone })}>
+      {t('wide.instead')}
+    </Notice>
+  )
+}

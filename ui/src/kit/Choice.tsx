@@ -1,0 +1,127 @@
+import {
+  type ComboboxData,
+  getOptionsLockup,
+  getParsedComboboxData,
+  MultiSelect,
+  type MultiSelectProps,
+  Select,
+  type SelectProps,
+} from '@mantine/core'
+import { type FocusEvent, type FormEvent, type ReactNode, useMemo, useState } from 'react'
+import { useTranslation } from 'react-i18next'
+
+/** More than this is not read: the search finds the rest. */
+const shownChoices = 100
+
+interface Typing {
+  /** Told what is typed and is not a choice; null when there is nothing like that. */
+  onTyped?: (text: string | null) => void
+}
+
+/**
+ * What is typed into a field with choices. It stays there until it is a choice or is removed, and the field complains
+ * about it: a field never shows one thing and saves another.
+ */
+function useTyped(data: ComboboxData | undefined, error: ReactNode, onTyped: Typing['onTyped']) {
+  const { t } = useTranslation()
+  const [text, setText] = useState<string | null>(null)
+  const [left, setLeft] = useState(false)
+  const choices = useMemo(() => getOptionsLockup(getParsedComboboxData(data ?? [])), [data])
+  const named = (label: string) =>
+    Object.values(choices).find((choice) => choice?.label.toLowerCase() === label.trim().toLowerCase())?.value as
+      | string
+      | undefined
+  const put = (next: string | null) => {
+    setText(next)
+    onTyped?.(next !== null && named(next) === undefined ? next : null)
+  }
+  // While it is being typed a text need not be a choice yet.
+  const wrong = text?.trim() && named(text) === undefined && (left || error) ? t('choice.not', { text }) : undefined
+  return {
+    text,
+    named,
+    put,
+    labelOf: (value: string | null | undefined) => (value ? choices[value]?.label : undefined) ?? '',
+    field: {
+      data,
+      searchable: true,
+      // A list that opens where the cursor is put would cover the complaint that put it there.
+      openOnFocus: false,
+      limit: shownChoices,
+      nothingFoundMessage: t('choice.none'),
+      comboboxProps: { shadow: 'md' },
+      error: wrong ?? error,
+    } as const,
+    setLeft,
+  }
+}
+
+const selectText = ({ currentTarget }: { currentTarget: HTMLInputElement }) => currentTarget.select()
+
+/** One of many, found by typing: typing replaces what the field shows. */
+export function Choice({ data, value, onChange, onBlur, onTyped, error, ...props }: SelectProps & Typing) {
+  const { t } = useTranslation()
+  const { text, named, put, labelOf, field, setLeft } = useTyped(data, error, onTyped)
+  const settle = (next: string | null) => {
+    put(null)
+    // Also when it is what it was: the complaint about what was typed goes with it.
+    onChange?.(next, { value: next ?? '', label: labelOf(next) })
+  }
+  return (
+    <Select
+      clearButtonProps={{ 'aria-label': t('choice.clear') }}
+      {...props}
+      {...field}
+      value={value ?? null}
+      searchValue={text ?? labelOf(value)}
+      allowDeselect={false}
+      onOptionSubmit={settle}
+      onClear={() => settle(null)}
+      onFocus={(event) => {
+        setLeft(false)
+        selectText(event)
+      }}
+      onClick={(event) => text === null && selectText(event as never)}
+      onInput={(event: FormEvent<HTMLInputElement>) => {
+        const typed = event.currentTarget.value
+        put(typed)
+        const choice = named(typed)
+        if (choice !== undefined) onChange?.(choice, { value: choice, label: labelOf(choice) })
+      }}
+      onBlur={(event: FocusEvent<HTMLInputElement>) => {
+        setLeft(true)
+        if (text !== null && (text.trim() === '' || named(text) !== undefined)) settle(named(text) ?? value ?? null)
+        onBlur?.(event)
+      }}
+    />
+  )
+}
+
+/** Several of many, found by typing. */
+export function Choices({ data, value = [], onChange, onBlur, onTyped, error, ...props }: MultiSelectProps & Typing) {
+  const { text, named, put, field, setLeft } = useTyped(data, error, onTyped)
+  return (
+    <MultiSelect
+      hidePickedOptions
+      {...props}
+      {...field}
+      value={value}
+      searchValue={text ?? ''}
+      onChange={(next) => {
+        put(null)
+        onChange?.(next)
+      }}
+      onFocus={() => setLeft(false)}
+      onInput={(event: FormEvent<HTMLInputElement>) => put(event.currentTarget.value || null)}
+      onBlur={(event: FocusEvent<HTMLInputElement>) => {
+        setLeft(true)
+        const choice = text === null ? undefined : named(text)
+        if (choice !== undefined) {
+          put(null)
+          onChange?.([...new Set([...(value as string[]), choice])])
+        }
+        onBlur?.(event)
+      }}
+    />
+  )
+}
