@@ -78,7 +78,7 @@ faults: run-packages build ## kill -9 at every failpoint, and race for what is g
 	@GATEWAY_ROUNDS=$(or $(CYCLES),1000) go test -count=1 -timeout 1h -v -run Rounds ./internal/account
 	@GATEWAY_FAULT_CYCLES=$(or $(CYCLES),1000) go test -count=1 -timeout 4h -v ./test/faults
 
-screenshots: test-packages build ## a picture of each page, in both themes, into docs/screenshots
+screenshots: test-packages build ## a picture of each page, in both themes, into .cache/screenshots
 	@GATEWAY_PLAYWRIGHT=screenshots go test -count=1 -timeout 20m ./test/e2e
 
 clean: ## remove what was built

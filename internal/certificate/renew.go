@@ -327,8 +327,8 @@ func (r *Room) renew(ctx context.Context, id uuid.UUID) {
 	}
 }
 
-// fail writes down why an order failed. What is shown stays. A row that was stored while the order ran is due as it says: whoever
-// stored it waits for an order that begins after that.
+// fail writes down why an order failed. What is shown stays. A row that was stored while the order ran is due as it says: the
+// operator who stored it waits for an order that begins after that.
 func (r *Room) fail(ctx context.Context, row *Certificate, f *failure) {
 	r.Log.Warn("a certificate could not be ordered", "certificate", row.Label(), "kind", f.kind, "err", f.sentence)
 	err := r.store(ctx, row.ID, "certificate.failed", nil, func(c *Certificate) error {
@@ -382,7 +382,7 @@ func (r *Room) askWhen(ctx context.Context, asked map[uuid.UUID]time.Time) error
 		if window := info.SuggestedWindow; row.RenewAt == nil || row.RenewAt.Before(window.Start) || row.RenewAt.After(window.End) {
 			at := r.due(ctx, client, certs.leaf())
 			err = r.DB.Write(ctx, func(tx *db.Tx) error {
-				// Not over what was stored since: somebody may have asked for a renewal now.
+				// Not over what was stored since: an operator may have asked for a renewal now.
 				tx.Queue("UPDATE certificate_certificates SET renew_at = $3 WHERE id = $1 AND updated_at = $2", row.ID, row.UpdatedAt, at)
 				return nil
 			})

@@ -46,7 +46,7 @@ func notify(c chan struct{}) {
 	}
 }
 
-// run looks after every change of the packet filter, the gateway's own and those of others.
+// run handles every change of the packet filter, the gateway's own and those of others.
 func (g *guard) run(ctx context.Context) {
 	for {
 		select {

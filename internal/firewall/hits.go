@@ -29,10 +29,10 @@ const (
 // hits adds up what the kernel counted for each rule and NAT rule, across the tables that come and go.
 type hits struct {
 	room *Room
-	// storing is held by whoever writes totals.
+	// storing is held while totals are written.
 	storing sync.Mutex
 
-	// turn has room for one: whoever reads the counters, or what is below.
+	// turn has room for one reader of the counters, and of what is below.
 	turn chan struct{}
 	// totals are those of the rules that the kernel has or that are stored; nil until what is stored was read.
 	totals map[uuid.UUID]*total

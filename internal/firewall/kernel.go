@@ -19,7 +19,7 @@ import (
 
 // kernel remembers the table as this process has left it, to notice when it changes.
 type kernel struct {
-	// loading is held by whoever loads a table.
+	// loading is held while a table is loaded.
 	loading sync.Mutex
 	loaded
 
@@ -32,7 +32,7 @@ type kernel struct {
 // is all that guards it.
 type loaded struct {
 	ours bool
-	// generation is the kernel's count of changes when nobody but this process had touched the table. It counts the changes of
+	// generation is the kernel's count of changes when only this process had touched the table. It counts the changes of
 	// all tables: a higher one is a reason to look.
 	generation uint32
 	at         time.Time
@@ -139,7 +139,7 @@ func (r *Room) compare(ctx context.Context, generation uint32, file host.File) e
 	return nil
 }
 
-// expected is the digest that the table should have: that which it has, while nobody has touched any table since the load, or else
+// expected is the digest that the table should have: that which it has, while no table was touched since the load, or else
 // that of the file.
 func (r *Room) expected(ctx context.Context, generation uint32, digest string, file host.File) (string, error) {
 	after, err := r.Host.FilterState(ctx)

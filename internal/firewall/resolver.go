@@ -34,7 +34,7 @@ const (
 type resolver struct {
 	room   *Room
 	signal chan struct{}
-	// failed has a 1 for each name that nobody answered for the last time.
+	// failed has a 1 for each name that had no answer the last time.
 	failed map[string]int
 }
 
@@ -62,7 +62,7 @@ func (v *resolver) run(ctx context.Context) {
 	}
 }
 
-// pass resolves every name once, and stores the answers that differ. Names that nobody answered for the last time come last, and
+// pass resolves every name once, and stores the answers that differ. Names that had no answer the last time come last, and
 // answers do not wait for them.
 func (v *resolver) pass(ctx context.Context) error {
 	objects, err := v.room.addresses.All(ctx, v.room.DB)

@@ -91,7 +91,7 @@ func (r *Room) mountComponents() {
 		})
 }
 
-// shown is what whoever asks may see of a component's status: the words of daemons are for administrators.
+// shown is what the caller may see of a component's status: the words of daemons are for administrators.
 func shown(ctx context.Context, s apply.Status) apply.Status {
 	if actor.From(ctx).Role != actor.Admin {
 		s.Detail = ""

@@ -24,7 +24,7 @@ export const launch = {
   ],
 }
 export const sessionFile = 'test-results/session.json'
-export const screenshots = '../docs/screenshots'
+export const screenshots = '../.cache/screenshots'
 export const schemes = ['light', 'dark'] as const
 
 /** Every page behind the door, by the name of its screenshot. */

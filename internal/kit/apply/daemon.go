@@ -42,7 +42,7 @@ func (d *daemon) does() Daemon {
 
 func alive(s host.UnitState) bool { return s.Active == "active" || s.Active == "reloading" }
 
-// watch hears of daemons that end, and of those that somebody else has started, and has their lanes look at once.
+// watch hears of daemons that end, and of those that were started by hand, and has their lanes look at once.
 func (e *Engine) watch(ctx context.Context) {
 	for ctx.Err() == nil {
 		err := e.host.Watch(ctx, func(u host.Unit) {

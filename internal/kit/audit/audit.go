@@ -41,7 +41,7 @@ type Log struct {
 	outbox    outbox
 	adminOnly []string
 	mu        sync.Mutex
-	heard     *hearing // nil while nobody follows
+	heard     *hearing // nil without a follower
 }
 
 // New makes the log of the node with the machine id. In the folder it keeps what the database does not have yet.
@@ -52,7 +52,7 @@ func New(d *db.DB, c clock.Clock, nodeID, folder string) *Log {
 // AdminOnly keeps the details of a kind's entries from viewers. Rooms say so when they are mounted.
 func (l *Log) AdminOnly(kind string) { l.adminOnly = append(l.adminOnly, kind) }
 
-// Shown is an entry as somebody may see it.
+// Shown is an entry as its reader may see it.
 func (l *Log) Shown(to actor.Actor, e Entry) Entry {
 	hidden := func(kind string) bool { return strings.HasPrefix(e.Action, kind+".") }
 	if to.Role != actor.Admin && slices.ContainsFunc(l.adminOnly, hidden) {

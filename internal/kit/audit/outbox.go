@@ -64,7 +64,7 @@ func (o *outbox) kept() ([]Entry, error) {
 	for _, f := range files {
 		id, err := uuid.Parse(f.Name()[:len(f.Name())-len(filepath.Ext(f.Name()))])
 		if err != nil || o.open[id] {
-			continue // staged by somebody who was killed, or under way
+			continue // staged by a process that was killed, or under way
 		}
 		b, err := os.ReadFile(o.path(id))
 		if errors.Is(err, fs.ErrNotExist) {

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// supposedAtOnce is how many suppositions run at a time: what they cost is the gateway's, and whoever may read may ask.
+	// supposedAtOnce is how many suppositions run at a time: they cost the gateway's time, and every reader may ask for one.
 	supposedAtOnce = 2
 	// supposeWithin bounds one of them.
 	supposeWithin = 10 * time.Second

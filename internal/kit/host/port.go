@@ -66,7 +66,7 @@ func holders(sockets map[string]PortUser) (list []PortUser, err error) {
 			continue // it has ended
 		}
 		for _, d := range descriptors {
-			link, _ := os.Readlink(filepath.Join(dir, "fd", d.Name())) // one that was closed is nobody's
+			link, _ := os.Readlink(filepath.Join(dir, "fd", d.Name())) // it may have been closed
 			user, ok := sockets[link]
 			if !ok {
 				continue

@@ -15,7 +15,7 @@ import (
 const (
 	// sessionEvery is how soon a stream notices that its session has ended.
 	sessionEvery = 3 * time.Second
-	// unjudgedFor is how long the streams of a session go on while nobody can tell whether it has ended.
+	// unjudgedFor is how long the streams of a session go on while it cannot be told whether it has ended.
 	unjudgedFor = time.Minute
 	// How many streams one user, and all together, may have.
 	streamsPerUser = 20

@@ -80,7 +80,7 @@ func Stream[In, E any](r *Router, path string, p Policy, d Doc, follow func(ctx 
 	})
 }
 
-// sendFrame sends one event. Frames are whole, whoever else sends meanwhile.
+// sendFrame sends one event. Frames stay whole when others send at the same time.
 func sendFrame(ctx context.Context, conn *websocket.Conn, event any) error {
 	b, err := wire.Encode(event)
 	if err != nil {

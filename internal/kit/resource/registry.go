@@ -174,7 +174,7 @@ func (r *Registry) Suppose(ctx context.Context, set Set, look func(tx *db.Tx) er
 	}, func(context.Context) error { return nil })
 }
 
-// feeds lists the components that a change set feeds, and complains about operations that nobody could run.
+// feeds lists the components that a change set feeds, and complains about operations that cannot run.
 func (r *Registry) feeds(set Set) ([]apply.ID, error) {
 	var feeds []apply.ID
 	var c check.List
@@ -231,8 +231,8 @@ var errAdmin = fault.New(fault.Forbidden, "only an admin may do this")
 // viewerOperations is how many operations a viewer may suppose at once.
 const viewerOperations = 100
 
-// MaySuppose refuses to tell a viewer what a set would do to rows that are secret to viewers, and what a secret does: whoever
-// may try one could find the stored one by trying.
+// MaySuppose refuses to tell a viewer what a set would do to rows that are secret to viewers, and what a secret does: the
+// stored one could be found by trying.
 func (r *Registry) MaySuppose(a actor.Actor, set Set) error {
 	if a.Role == actor.Admin {
 		return nil

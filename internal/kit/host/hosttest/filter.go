@@ -17,7 +17,7 @@ type filter struct {
 	err      error
 	logErr   error
 	sink     func([]host.LoggedPacket, uint64) // of who reads the log; nil when nobody does
-	changed  func()                            // of who hears of changes; nil when nobody does
+	changed  func()                            // hears of changes; may be nil
 	asked    map[FilterVerb]int
 }
 

@@ -1,0 +1,130 @@
+package apply
+
+import (
+	"context"
+	"time"
+
+	"edge.internal/gateway/internal/kit/rescue"
+)
+
+// proceed takes the steps that lead on from what the daemon has. It says false when a whole pass is wanted.
+func (l *lane) proceed(ctx context.Context) bool {
+	l.work.Lock()
+	defer l.work.Unlock()
+	for {
+		l.mu.Lock()
+		full, step := l.full, l.steps[l.at+1]
+		l.mu.Unlock()
+		if full || step == nil {
+			return !full // a step whose predecessor is not decided yet waits for its signal
+		}
+		if !l.take(ctx, step) {
+			return false
+		}
+	}
+}
+
+// take takes the next step. The full way follows when that fails.
+func (l *lane) take(ctx context.Context, step Step) bool {
+	start := l.engine.clock.Now()
+	ctx, cancel := context.WithTimeout(ctx, stepWithin)
+	defer cancel()
+	err := l.try(ctx, step)
+	l.mu.Lock()
+	revision := l.at + 1
+	delete(l.steps, revision)
+	l.running = nil
+	if err != nil {
+		l.engine.log.Warn("a change at run time failed; the full way is taken", "component", l.id, "rev", revision, "err", err)
+		l.full, l.at = true, 0
+		l.mu.Unlock()
+		return false
+	}
+	l.at = revision
+	if l.behind.IsZero() {
+		l.behind = time.Now()
+	}
+	l.mu.Unlock()
+	l.report(start, 0, revision, true, nil)
+	return true
+}
+
+func (l *lane) try(ctx context.Context, step Step) (err error) {
+	defer rescue.Into(&err, l.engine.log, string(l.id))
+	return step(ctx)
+}
+
+// leads says whether the daemon has a revision, or waiting steps lead there. The caller holds mu.
+func (l *lane) leads(to int64) bool {
+	if l.at == 0 {
+		return false
+	}
+	for revision := l.at + 1; revision <= to; revision++ {
+		if l.steps[revision] == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// reach says whether the daemon has a revision that its files have not, and takes the steps that lead there.
+func (l *lane) reach(ctx context.Context, to int64) bool {
+	for {
+		l.mu.Lock()
+		possible, there, step := l.leads(to) && l.filesAt < to, l.at == to, l.steps[l.at+1]
+		l.mu.Unlock()
+		if !possible || there {
+			return possible
+		}
+		if !l.take(ctx, step) {
+			return false
+		}
+	}
+}
+
+// settle brings the files to where the daemon is already, while changes go on.
+func (l *lane) settle(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, applyWithin)
+	defer cancel()
+	followed, err := l.follow(ctx)
+	if err == nil && followed != nil {
+		err = l.keep(followed)
+	}
+	l.mu.Lock()
+	l.settling = false
+	l.mu.Unlock()
+	if err != nil {
+		l.engine.log.Warn("the files are behind; the full way is taken", "component", l.id, "err", err)
+		l.kick(0, false)
+		return
+	}
+	l.wake() // what was changed meanwhile is to follow, too
+}
+
+// follow writes the files of what is stored, unless a pass has written newer ones.
+func (l *lane) follow(ctx context.Context) (followed *imagined, err error) {
+	defer rescue.Into(&err, l.engine.log, string(l.id))
+	now, err := l.stored(ctx, true)
+	if err != nil {
+		return nil, err
+	}
+	l.work.Lock()
+	defer l.work.Unlock()
+	l.mu.Lock()
+	late := l.at == 0 || now.revision > l.at || now.revision <= l.filesAt
+	l.mu.Unlock()
+	if late {
+		return nil, nil
+	}
+	good, _ := l.lastGood()
+	if err := l.install(good, now.files); err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.filesAt = now.revision
+	if l.at == now.revision {
+		l.running = now.config
+	}
+	return now, nil
+}
