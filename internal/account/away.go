@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"edge.internal/gateway/internal/kit/actor"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/httpd"
@@ -219,6 +220,11 @@ func (r *Room) beginAway(c *httpd.Call, who *candidate, method string) (session,
 		r.offline.end(s.id)
 		return session{}, errCredentials
 	}
+	details := map[string]any{"role": actor.Admin, "remote_ip": c.Client(), "method": method, "database_away": true}
+	if err := r.Audit.RecordAs(c, who.Email, "auth.login.success", who.Email, details); err != nil {
+		r.offline.end(s.id)
+		return session{}, err
+	}
 	r.Log.Info("the setup's admin has logged in while the database is away", "actor", who.Email)
 	return s, nil
 }
@@ -250,9 +256,7 @@ func (r *Room) resume(ctx context.Context, s offlineSession) error {
 			return err
 		}
 		r.mirrorAfter(ctx, tx, s.email, who.ID)
-		return r.Audit.WriteAs(ctx, tx, s.email, "auth.login.success", s.email, map[string]any{
-			"role": who.Role, "remote_ip": s.address, "method": s.method, "at": s.from, "database_away": true,
-		})
+		return nil
 	})
 	if err == nil || fault.Is(err, fault.Unauthenticated) {
 		r.offline.end(s.id)

@@ -167,7 +167,7 @@ func (r *Room) challengeExpired(c *httpd.Call, id []byte) {
 		if err != nil {
 			return err
 		}
-		return r.writeFailure(c, tx, email, "challenge_expired")
+		return r.Audit.WriteAs(c, tx, email, loginFailure, email, failureDetails(c, "challenge_expired"))
 	})
 	if err != nil {
 		r.Log.Warn("failed login is not in the audit log", "err", err)

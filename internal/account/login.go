@@ -280,13 +280,16 @@ var reasons = map[error]string{
 func (r *Room) loginFailed(c *httpd.Call, email, reason string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c), 5*time.Second)
 	defer cancel()
-	if err := r.DB.Write(ctx, func(tx *db.Tx) error { return r.writeFailure(c, tx, email, reason) }); err != nil {
+	if err := r.Audit.RecordAs(ctx, email, loginFailure, email, failureDetails(c, reason)); err != nil {
 		r.Log.Warn("failed login is not in the audit log", "err", err)
 	}
 }
 
-func (r *Room) writeFailure(c *httpd.Call, tx *db.Tx, email, reason string) error {
-	return r.Audit.WriteAs(c, tx, email, "auth.login.failed", email, map[string]any{"reason": reason, "remote_ip": c.Client()})
+// loginFailure is the action of an attempt that was refused.
+const loginFailure = "auth.login.failed"
+
+func failureDetails(c *httpd.Call, reason string) map[string]any {
+	return map[string]any{"reason": reason, "remote_ip": c.Client()}
 }
 
 func (r *Room) logout(c *httpd.Call, _ struct{}) (resource.Deleted, error) {

@@ -189,8 +189,8 @@ func (r *Room) teach(ctx context.Context, tx *db.Tx, a *StoreAdmin) error {
 				return err
 			}
 		}
-		details := map[string]any{"remote_ip": a.ResetFrom, "at": a.ResetAt, "ended": ended, "database_away": true}
-		if err := r.Audit.WriteAs(ctx, tx, a.Email.String(), "auth.password.reset", a.Email.String(), details); err != nil {
+		details := map[string]any{"remote_ip": a.ResetFrom, "ended": ended, "database_away": true}
+		if err := r.Audit.WriteAt(ctx, tx, a.ResetAt, a.Email.String(), "auth.password.reset", a.Email.String(), details); err != nil {
 			return err
 		}
 	}

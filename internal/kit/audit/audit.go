@@ -66,12 +66,18 @@ func (l *Log) Write(ctx context.Context, tx *db.Tx, action, subject string, deta
 	return l.WriteAs(ctx, tx, actor.From(ctx).Name, action, subject, details)
 }
 
-// WriteAs is Write for somebody who is not (yet) the context's actor, as at a login.
+// WriteAs is Write for one who is not (yet) the context's actor, as at a login.
 func (l *Log) WriteAs(ctx context.Context, tx *db.Tx, who, action, subject string, details any) error {
+	return l.WriteAt(ctx, tx, l.clock.Now(), who, action, subject, details)
+}
+
+// WriteAt is WriteAs for what happened earlier, while the database was away.
+func (l *Log) WriteAt(ctx context.Context, tx *db.Tx, at time.Time, who, action, subject string, details any) error {
 	e, err := l.entry(ctx, who, action, subject, details)
 	if err != nil {
 		return err
 	}
+	e.CreatedAt = at
 	insert(tx, e)
 	return nil
 }
@@ -104,7 +110,12 @@ func insert(tx *db.Tx, e Entry) {
 // Record writes an entry in a transaction of its own, for an action that changes no row. While the database is away, the
 // entry is kept.
 func (l *Log) Record(ctx context.Context, action, subject string, details any) error {
-	e, err := l.entry(ctx, actor.From(ctx).Name, action, subject, details)
+	return l.RecordAs(ctx, actor.From(ctx).Name, action, subject, details)
+}
+
+// RecordAs is Record for one who is not logged in.
+func (l *Log) RecordAs(ctx context.Context, who, action, subject string, details any) error {
+	e, err := l.entry(ctx, who, action, subject, details)
 	if err != nil {
 		return err
 	}
