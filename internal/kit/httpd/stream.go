@@ -60,7 +60,7 @@ func Stream[In, E any](r *Router, path string, p Policy, d Doc, follow func(ctx 
 		ctx, cancel := context.WithCancelCause(conn.CloseRead(c.Context))
 		defer cancel(nil)
 		defer r.streams.watch(r, c.Request, p, cancel)()
-		go ping(ctx, cancel, conn)
+		go ping(ctx, cancel, conn, pingEvery)
 		if alive.Seconds != nil {
 			go alive.run(ctx, conn)
 		}
@@ -124,15 +124,15 @@ func (h *heartbeat) run(ctx context.Context, conn *websocket.Conn) {
 }
 
 // ping ends the stream when the reader is gone.
-func ping(ctx context.Context, cancel context.CancelCauseFunc, conn *websocket.Conn) {
-	every := time.NewTicker(pingEvery)
+func ping(ctx context.Context, cancel context.CancelCauseFunc, conn *websocket.Conn, interval time.Duration) {
+	every := time.NewTicker(interval)
 	defer every.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-every.C:
-			pinging, done := context.WithTimeout(ctx, pingEvery)
+			pinging, done := context.WithTimeout(ctx, interval)
 			err := conn.Ping(pinging)
 			done()
 			if err != nil {

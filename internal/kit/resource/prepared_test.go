@@ -141,7 +141,7 @@ func TestViewersSupposeNoSecrets(t *testing.T) {
 		preview("viewer", 2, body).Want(t, 403)
 		preview("admin", 1, body).Want(t, 200)
 	}
-	preview("viewer", 1, `{"name":"a","note":"secret"}`).WantField(t, "note")
+	preview("viewer", 1, `{"name":"a","note":"secret"}`).WantField(t, "operations.0.body.note")
 	preview("viewer", 1, `{"name":"secret"}`).Want(t, 200)
 	preview("viewer", 1, `{"name":`).Want(t, 400)
 	preview("viewer", 101, `{"name":"a"}`).WantField(t, "operations")
