@@ -104,7 +104,13 @@ function useColumns(book: Book, all: readonly Rule[]): Column<Rule>[] {
       main: true,
       cell: (row) => (
         <>
-          <RuleName row={row} /> {opensInside(row) && <Badge tone="warn">{t('wide.mark')}</Badge>}
+          <RuleName row={row} />
+          {opensInside(row) && (
+            <>
+              {' '}
+              <Badge tone="warn">{t('wide.mark')}</Badge>
+            </>
+          )}
         </>
       ),
       sortBy: (row) => row.name,
