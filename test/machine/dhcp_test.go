@@ -268,11 +268,14 @@ func dhcpReserves(t *testing.T, r *dhcpRig) {
 }
 
 func dhcpRefused(t *testing.T, r *dhcpRig) {
-	for _, x := range []struct{ field, mac, ip string }{
-		{"mac", "52-54-00-00-00-02", "10.10.0.10"}, {"mac", "525400000002", "10.10.0.10"}, {"mac", "52:54:00:00:00:02:00:01", "10.10.0.10"},
-		{"ip", "52:54:00:00:00:03", "10.10.0.9"}, {"ip", "52:54:00:00:00:03", "10.11.0.9"}, {"ip", "52:54:00:00:00:03", "10.10.0.1"},
+	for _, x := range []struct {
+		field, mac, ip string
+		status         int
+	}{
+		{"mac", "52-54-00-00-00-02", "10.10.0.10", 409}, {"mac", "525400000002", "10.10.0.10", 409}, {"mac", "52:54:00:00:00:02:00:01", "10.10.0.10", 400},
+		{"ip", "52:54:00:00:00:03", "10.10.0.9", 409}, {"ip", "52:54:00:00:00:03", "10.11.0.9", 400}, {"ip", "52:54:00:00:00:03", "10.10.0.1", 400},
 	} {
-		a := r.Must(t, http.MethodPost, "/dhcp/reservations", map[string]any{"subnet_id": r.subnet, "mac": x.mac, "ip": x.ip}, 400, nil)
+		a := r.Must(t, http.MethodPost, "/dhcp/reservations", map[string]any{"subnet_id": r.subnet, "mac": x.mac, "ip": x.ip}, x.status, nil)
 		if !strings.Contains(string(a.Body), `"`+x.field+`"`) {
 			t.Errorf("%+v: %s", x, a.Body)
 		}

@@ -431,7 +431,7 @@ func rateLimit(t *testing.T, p *proxyRig) {
 	third, _ := p.site(t, "a", fields{"rate_limit_enabled": true, "rate_limit_requests": 2, "rate_limit_period_seconds": 600})
 	for n, status := range []int{200, 200, 429, 429} {
 		address := fmt.Sprintf("2001:db8:1::f%d", n)
-		p.Run(t, lab.Wan, "ip", "address", "add", address+"/64", "dev", "eth0", "nodad")
+		p.Run(t, lab.Wan, "ip", "address", "add", address+"/64", "dev", "eth0", "nodad", "preferred_lft", "0") // no one's own choice
 		p.send(t, ask{url: "https://" + third, v6: true, from: address}).want(t, status)
 	}
 }

@@ -461,7 +461,9 @@ func (l *lane) bring(ctx context.Context, now *imagined, force bool) (installed 
 	l.mu.Unlock()
 	done := now.applied || stepped || !same && !force && l.can(was, config) && l.do(ctx, was, config) == nil
 	told := done
-	if err = l.install(good, files); err == nil && !done {
+	err = l.install(good, files)
+	written := err == nil // what fails from here on, fails at the daemon
+	if written && !done {
 		err = l.reload(ctx, now)
 		told = !l.atomic || !refused(err)
 	}
@@ -479,7 +481,7 @@ func (l *lane) bring(ctx context.Context, now *imagined, force bool) (installed 
 	}
 	if err != nil {
 		back, reported := l.fallBack(ctx, now, told, err)
-		if back && told {
+		if back && told && written {
 			l.setFailed(&failure{imagined: now, cause: err, when: l.engine.clock.Now(), links: l.links(ctx)})
 		}
 		return false, reported
