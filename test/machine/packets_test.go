@@ -495,45 +495,73 @@ var pings atomic.Uint32
 
 // ping sends an echo request and waits for the reply. It blocks its thread.
 func ping(to netip.Addr, wait time.Duration) (string, error) {
-	family, protocol, request, reply, skip := unix.AF_INET6, unix.IPPROTO_ICMPV6, byte(128), byte(129), 0
-	var address unix.Sockaddr = &unix.SockaddrInet6{Addr: to.As16()}
-	if to.Is4() {
-		family, protocol, request, reply, skip = unix.AF_INET, unix.IPPROTO_ICMP, 8, 0, 20 // an IP header comes with it
-		address = &unix.SockaddrInet4{Addr: to.As4()}
-	}
-	fd, err := unix.Socket(family, unix.SOCK_RAW, protocol)
+	e, err := newEchoes(to, wait)
 	if err != nil {
 		return "", err
 	}
-	defer unix.Close(fd)
-	timeout := unix.NsecToTimeval(int64(wait))
-	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &timeout); err != nil {
-		return "", err
+	defer e.close()
+	return "", e.ask()
+}
+
+// echoes are echo requests of one flow to one address.
+type echoes struct {
+	fd             int
+	wait           time.Duration
+	address        unix.Sockaddr
+	request, reply byte
+	skip           int // bytes of the IP header that comes with a reply
+	id, sequence   uint16
+	needsChecksum  bool
+}
+
+func newEchoes(to netip.Addr, wait time.Duration) (*echoes, error) {
+	e := &echoes{wait: wait, address: &unix.SockaddrInet6{Addr: to.As16()}, request: 128, reply: 129, id: uint16(pings.Add(1))}
+	family, protocol := unix.AF_INET6, unix.IPPROTO_ICMPV6
+	if to.Is4() {
+		family, protocol = unix.AF_INET, unix.IPPROTO_ICMP
+		e.address, e.request, e.reply, e.skip, e.needsChecksum = &unix.SockaddrInet4{Addr: to.As4()}, 8, 0, 20, true
 	}
-	id := uint16(pings.Add(1))
-	packet := binary.BigEndian.AppendUint16([]byte{request, 0, 0, 0}, id)
-	packet = append(packet, 0, 1)
-	if to.Is4() { // the kernel fills in that of IPv6
-		sum := uint32(request)<<8 + uint32(id) + 1
+	var err error
+	if e.fd, err = unix.Socket(family, unix.SOCK_RAW, protocol); err != nil {
+		return nil, err
+	}
+	timeout := unix.NsecToTimeval(int64(wait))
+	if err := unix.SetsockoptTimeval(e.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &timeout); err != nil {
+		e.close()
+		return nil, err
+	}
+	return e, nil
+}
+
+func (e *echoes) close() { _ = unix.Close(e.fd) }
+
+// ask sends the next request and waits for its reply.
+func (e *echoes) ask() error {
+	e.sequence++
+	packet := binary.BigEndian.AppendUint16([]byte{e.request, 0, 0, 0}, e.id)
+	packet = binary.BigEndian.AppendUint16(packet, e.sequence)
+	if e.needsChecksum { // the kernel fills in that of IPv6
+		sum := uint32(e.request)<<8 + uint32(e.id) + uint32(e.sequence)
+		sum = sum>>16 + sum&0xffff
 		binary.BigEndian.PutUint16(packet[2:], ^uint16(sum+sum>>16))
 	}
-	if err := unix.Sendto(fd, packet, 0, address); err != nil {
-		return "", err
+	if err := unix.Sendto(e.fd, packet, 0, e.address); err != nil {
+		return err
 	}
-	deadline := time.Now().Add(wait)
+	deadline := time.Now().Add(e.wait)
 	for buf := make([]byte, 1500); time.Now().Before(deadline); {
-		n, _, err := unix.Recvfrom(fd, buf, 0)
+		n, _, err := unix.Recvfrom(e.fd, buf, 0)
 		if errors.Is(err, unix.EINTR) {
 			continue
 		}
 		if err != nil {
-			return "", err
+			return err
 		}
-		if p := buf[min(skip, n):n]; len(p) >= 8 && p[0] == reply && binary.BigEndian.Uint16(p[4:]) == id {
-			return "", nil
+		if p := buf[min(e.skip, n):n]; len(p) >= 8 && p[0] == e.reply && binary.BigEndian.Uint16(p[4:]) == e.id && binary.BigEndian.Uint16(p[6:]) == e.sequence {
+			return nil
 		}
 	}
-	return "", os.ErrDeadlineExceeded
+	return os.ErrDeadlineExceeded
 }
 
 // hold opens a connection that stays open until the test ends.
