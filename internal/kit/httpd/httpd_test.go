@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -155,11 +156,24 @@ func TestGA02HostileBodies(t *testing.T) {
 	h := r.Handler(r.App(app))
 	for _, body := range []string{"", "null", "[]", "1", `"x"`, "{", `{"text":{}}`, `{"text":[]}`, `{"text":"a","x":1}`, `{"TEXT":"a"}`, strings.Repeat(`{"text":`, 10000), strings.Repeat("[", 100000), `{"text":"a"}{}`} {
 		start := time.Now()
-		a := kittest.Call(t, h, "POST", "/echo", body, "Authorization", "Bearer admin")
-		if a.Status != 400 || time.Since(start) > 10*time.Second {
-			t.Errorf("%.40q: %d after %s", body, a.Status, time.Since(start))
+		status, allocated := hostile(t, h, body)
+		if status != 400 || time.Since(start) > 10*time.Second || allocated > 10<<20 {
+			t.Errorf("%.40q: %d after %s with %d bytes of memory", body, status, time.Since(start), allocated)
 		}
 	}
+	if status, allocated := hostile(t, h, `{"text":"`+strings.Repeat("x", 2<<20)+`"}`); status != 413 || allocated > 10<<20 {
+		t.Errorf("2 MiB: %d with %d bytes of memory", status, allocated)
+	}
+}
+
+// hostile sends a body, and tells how it is answered and how much memory that took.
+func hostile(t *testing.T, h http.Handler, body string) (status int, allocated uint64) {
+	t.Helper()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	a := kittest.Call(t, h, "POST", "/echo", body, "Authorization", "Bearer admin")
+	runtime.ReadMemStats(&after)
+	return a.Status, after.TotalAlloc - before.TotalAlloc
 }
 
 func TestGA03SinglePageApp(t *testing.T) {
