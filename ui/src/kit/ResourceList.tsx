@@ -3,7 +3,7 @@ import { useHotkeys } from '@mantine/hooks'
 import { IconPlus, IconSearch } from '@tabler/icons-react'
 import { type UseQueryResult, useQuery } from '@tanstack/react-query'
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
-import { Fragment, lazy, type ReactNode, Suspense, useRef } from 'react'
+import { Fragment, type ReactNode, useRef } from 'react'
 import { useTranslation } from 'react-i18next'
 import type { Resource } from '../api/resource'
 import { useCanEdit } from '../app/session'
@@ -14,10 +14,8 @@ import { Loaded } from './Loaded'
 import { type Filter, grouped, type ListSearch, narrowed, nextSort, selectRows } from './list-logic'
 import { Panel } from './Page'
 import classes from './ResourceList.module.css'
+import type SortableTable from './SortableTable'
 import { rowBefore } from './useMove'
-
-// The types of the rows are lost on the way through lazy.
-const SortableTable = lazy(() => import('./SortableTable')) as unknown as typeof import('./SortableTable').default
 
 interface RowListProps<Q, R> {
   query: UseQueryResult<Q>
@@ -36,8 +34,11 @@ interface RowListProps<Q, R> {
   createLink?: string
   /** What else makes one, beside the button that does. */
   beside?: ReactNode
-  /** For rows that have an order: how one is moved behind another, and what people call a row. */
-  order?: { move: (id: string, after: string | null) => void; name: (row: R) => string }
+  /**
+   * For rows that have an order: how one is moved behind another, and what people call a row. The page brings the table along with
+   * its own code: one that came later would take the place of another under the operator's hand.
+   */
+  order?: { move: (id: string, after: string | null) => void; name: (row: R) => string; Table: typeof SortableTable }
   /** For rows that belong together: a table for each key, with its name and what stands over it. */
   group?: { of: (row: R) => string; name: (key: string) => string; title?: (key: string) => ReactNode }
   /** What stands under the last row. */
@@ -185,17 +186,15 @@ export function RowList<Q, R extends { id: string }>(props: RowListProps<Q, R>) 
                   <Fragment key={key}>
                     {group && <h2 className={classes.group}>{group.title?.(key) ?? group.name(key)}</h2>}
                     {order && canEdit ? (
-                      <Suspense fallback={<DataTable {...part} />}>
-                        <SortableTable
-                          {...part}
-                          onPlace={(id, place) => {
-                            const own = members.map((row) => row.id)
-                            order.move(id, rowBefore(ids, own, id, place))
-                          }}
-                          rowName={order.name}
-                          off={off}
-                        />
-                      </Suspense>
+                      <order.Table
+                        {...part}
+                        onPlace={(id, place) => {
+                          const own = members.map((row) => row.id)
+                          order.move(id, rowBefore(ids, own, id, place))
+                        }}
+                        rowName={order.name}
+                        off={off}
+                      />
                     ) : (
                       <DataTable {...part} />
                     )}

@@ -9,6 +9,7 @@ import type { Column } from '../../kit/DataTable'
 import { Page } from '../../kit/Page'
 import { ResourceList } from '../../kit/ResourceList'
 import { RowSwitch } from '../../kit/RowSwitch'
+import SortableTable from '../../kit/SortableTable'
 import { Badge } from '../../kit/StateBadge'
 import { useMove } from '../../kit/useMove'
 import classes from './Firewall.module.css'
@@ -104,7 +105,7 @@ export default function NatPage() {
         }
         rowLink={(row) => paths.natRule(row.id)}
         createLink={paths.natRuleNew}
-        order={{ move, name: (row) => row.name }}
+        order={{ move, name: (row) => row.name, Table: SortableTable }}
       />
       <Outlet />
     </Page>

@@ -11,6 +11,7 @@ import type { Column } from '../../kit/DataTable'
 import { Page } from '../../kit/Page'
 import { ResourceList } from '../../kit/ResourceList'
 import { RowSwitch } from '../../kit/RowSwitch'
+import SortableTable from '../../kit/SortableTable'
 import { Badge } from '../../kit/StateBadge'
 import { useMove } from '../../kit/useMove'
 import { type Book, serviceOf, sideOf, useBook } from './book'
@@ -64,7 +65,7 @@ export default function RulesPage() {
         searchText={(row) => ruleText(row, book)}
         rowLink={(row) => paths.rule(row.id)}
         createLink={paths.ruleNew}
-        order={{ move, name: (row) => row.name }}
+        order={{ move, name: (row) => row.name, Table: SortableTable }}
       />
       <Outlet />
     </Page>

@@ -8,6 +8,7 @@ import type { FieldSpec } from '../../kit/fields'
 import { CreateDrawer, EditDrawer } from '../../kit/ResourceDrawers'
 import { ResourceList } from '../../kit/ResourceList'
 import { RowSwitch } from '../../kit/RowSwitch'
+import SortableTable from '../../kit/SortableTable'
 import { Badge } from '../../kit/StateBadge'
 import { useMove } from '../../kit/useMove'
 import { aclActions, aclTypes } from './acl'
@@ -74,7 +75,7 @@ export default function AccessList() {
         searchText={(row) => [row.name, row.type, t(`acl.types.${row.type}`), row.value, row.id].join(' ')}
         rowLink={(row) => paths.forwardProxyAcl(row.id)}
         createLink={paths.forwardProxyAclNew}
-        order={{ move, name: (row) => row.name }}
+        order={{ move, name: (row) => row.name, Table: SortableTable }}
         end={<End />}
       />
       <Outlet />

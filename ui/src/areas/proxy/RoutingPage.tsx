@@ -15,6 +15,7 @@ import { ResourceList } from '../../kit/ResourceList'
 import { RowMenu } from '../../kit/RowMenu'
 import { RowSwitch } from '../../kit/RowSwitch'
 import { askToRemove } from '../../kit/remove'
+import SortableTable from '../../kit/SortableTable'
 import { useMove } from '../../kit/useMove'
 import { useLive } from './health'
 import { BackendCell, Mark, Prefix } from './marks'
@@ -86,7 +87,7 @@ export default function RoutingPage() {
         }
         rowLink={(row) => paths.routingRule(row.id)}
         createLink={paths.routingRuleNew}
-        order={{ move, name: (row) => row.path_prefix }}
+        order={{ move, name: (row) => row.path_prefix, Table: SortableTable }}
         group={{
           of: (row) => row.domain_id,
           name: domainName,
