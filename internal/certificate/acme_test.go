@@ -650,7 +650,7 @@ func TestHostedProvidersOutOfReach(t *testing.T) {
 		var found certificate.Findings
 		w.Do(t, "admin", "POST", "/certificates/preflight", map[string]any{"names": []string{"*.example.net"}, "challenge": "dns-01", "dns_provider_id": p.ID}).Want(t, 200).Into(t, &found)
 		last := found.Findings[len(found.Findings)-1]
-		if found.OK || last.Check != "provider" || !strings.Contains(last.Detail, "the DNS provider at "+kind+" did not set the record for example.net") || strings.Contains(last.Detail, "token-of") {
+		if found.OK || last.Check != "provider" || !strings.Contains(last.Detail, "The DNS provider at "+kind+" did not set the record for example.net") || strings.Contains(last.Detail, "token-of") {
 			t.Errorf("%+v", found)
 		}
 	}

@@ -305,10 +305,11 @@ func daemonGoesAndReturns(t *testing.T, l *labtest.Lab) {
 func daemonThatRefusesToStart(t *testing.T, l *labtest.Lab) {
 	// chronyd refuses a command socket in a folder that others can write, and a pid file that it cannot.
 	const pidFile = "/run/chrony/chronyd.pid"
+	// The gateway starts a daemon that has ended at once, so that the obstacle comes first.
+	l.Run(t, lab.Gateway, "sh", "-c", "rm -f "+pidFile+" && mkdir -p "+pidFile+"/x")
 	if err := l.Units().Stop(t.Context(), host.Chrony); err != nil {
 		t.Fatal(err)
 	}
-	l.Run(t, lab.Gateway, "mkdir", "-p", pidFile+"/x")
 	a := l.Must(t, http.MethodPost, "/ntp/pools", map[string]any{"kind": "server", "address": "10.8.8.8"}, 201, nil)
 	if got := a.Header.Get("Gateway-Apply"); got != "ntp=degraded" {
 		t.Fatalf("Gateway-Apply: %s", got)

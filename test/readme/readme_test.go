@@ -26,7 +26,7 @@ var promises = []struct{ begins, want string }{
 	{"bin/gateway-lab status", `gateway-api +active`},
 	{"bin/gateway-lab exec gateway -- chronyc", `^$|[.^=#]`},
 	{"bin/gateway-lab exec lan -- ip route", `default via 10\.10\.0\.1`},
-	{"bin/gateway-lab logs gateway-api", `gateway-api is ready`},
+	{"bin/gateway-lab logs gateway-api", `level=INFO`},
 	{"API=", `^$`},
 	{"curl -sk $API/setup/complete", `"error":null`},
 	{"curl -sk -c $JAR $API/auth/login", `"email":"admin@example.net"`},

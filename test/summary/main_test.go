@@ -38,6 +38,7 @@ func TestSummary(t *testing.T) {
 		{"it does not compile", `{"ImportPath":"x","Action":"build-output","Output":"undefined: y\n"}` + "\n" + lines(`"Action":"output","Output":"FAIL x [build failed]\n"`, `"Action":"fail"`),
 			false, []string{"undefined: y\n", "FAIL x [build failed]\n", "0 passed, 1 failed, 0 skipped"}, nil},
 		{"it is ended", passes + lines(`"Action":"run","Test":"TestB"`), false, []string{"1 passed, 1 failed, 0 skipped"}, nil},
+		{"what a test prints hides its end", passes + lines(`"Action":"run","Test":"TestB"`) + done, true, []string{"2 passed, 0 failed, 0 skipped"}, nil},
 		{"go complains", "go: no such folder\n", false, []string{"go: no such folder\n", "0 passed, 0 failed, 0 skipped"}, nil},
 		{"packages without tests", passes + done + `{"Package":"edge.internal/gateway/cmd/x","Action":"skip"}` + "\n", true, []string{"1 passed, 0 failed, 0 skipped"}, []string{"cmd/x"}},
 	} {

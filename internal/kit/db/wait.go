@@ -84,6 +84,11 @@ func (d *DB) wait(ctx context.Context, bound time.Duration) (waiting context.Con
 			f.Cause = errors.Join(f.Cause, err)
 			err = &f
 		}
+		if _, broken := errors.AsType[*linkError](err); broken {
+			// The database was restarted, perhaps: the other connections are no better.
+			d.reads.Reset()
+			d.writes.Reset()
+		}
 		if request != nil && Stalled(err) {
 			request.spent.Store(true)
 		}

@@ -40,7 +40,7 @@ func (u PortUser) String() string {
 func (s *System) PortUsers(port int) ([]PortUser, error) {
 	sockets := map[string]PortUser{} // by the link that a process has to it
 	for _, table := range []struct{ file, protocol string }{{"tcp", "TCP"}, {"tcp6", "TCP"}, {"udp", "UDP"}, {"udp6", "UDP"}} {
-		content, err := os.ReadFile("/proc/net/" + table.file)
+		content, err := os.ReadFile("/proc/thread-self/net/" + table.file) // of the thread: another one may be in another network namespace
 		if os.IsNotExist(err) {
 			continue // no IPv6
 		}
