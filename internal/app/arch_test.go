@@ -85,6 +85,8 @@ func TestKitKnowsNoAreaAndAreasDoNotKnowEachOther(t *testing.T) {
 				t.Errorf("%s: a room imports another, %s", s.path, own)
 			case area(s.pkg) != "" && own == "internal/app" && !s.test:
 				t.Errorf("%s: a room imports the app", s.path)
+			case area(s.pkg) != "" && strings.HasPrefix(own, "internal/kit/host/machine") && !s.test:
+				t.Errorf("%s: a room reaches past the verbs of the host, to %s", s.path, own)
 			}
 		}
 	}

@@ -12,10 +12,12 @@ import (
 	"os/signal"
 	"syscall"
 
+	"edge.internal/gateway/internal/kit/host/machine"
+	"edge.internal/gateway/internal/kit/host/machine/units"
+
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/clock"
 	"edge.internal/gateway/internal/kit/db"
-	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/secret"
 )
 
@@ -57,11 +59,11 @@ func masterKey(paths kit.Paths) string { return paths.Config("master.key") }
 func newKit(cfg Config, level slog.Level, key func(path string) (*secret.Box, error)) (*kit.Kit, error) {
 	log := newLog(level)
 	paths := kit.Paths{Root: cfg.Root}
-	units, err := host.ParseUnits(cfg.Units)
+	units, err := units.Parse(cfg.Units)
 	if err != nil {
 		return nil, err
 	}
-	machine, err := host.New(host.Options{Root: cfg.Root, Units: units})
+	machine, err := machine.New(machine.Options{Root: cfg.Root, Units: units})
 	if err != nil {
 		return nil, err
 	}

@@ -16,6 +16,9 @@ import (
 	"testing"
 	"time"
 
+	"edge.internal/gateway/internal/kit/host/machine"
+	"edge.internal/gateway/internal/kit/host/machine/units"
+
 	"edge.internal/gateway/internal/app"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/proxytest"
@@ -51,7 +54,7 @@ func TestManagementPort(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(root, "etc/haproxy/haproxy.cfg"), fmt.Appendf(nil, carrier, root, address), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	machine, err := host.New(host.Options{Root: root, Units: host.NoUnits{Reason: "a test"}})
+	machine, err := machine.New(machine.Options{Root: root, Units: units.None{Reason: "a test"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +161,7 @@ func TestForeignManagementPort(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	machine, err := host.New(host.Options{Root: t.TempDir(), Units: host.NoUnits{Reason: "a test"}})
+	machine, err := machine.New(machine.Options{Root: t.TempDir(), Units: units.None{Reason: "a test"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +192,7 @@ func TestManagementPortFollowsIPv6(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	machine, err := host.New(host.Options{Root: t.TempDir(), Units: host.NoUnits{Reason: "a test"}})
+	machine, err := machine.New(machine.Options{Root: t.TempDir(), Units: units.None{Reason: "a test"}})
 	if err != nil {
 		t.Fatal(err)
 	}

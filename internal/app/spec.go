@@ -6,12 +6,14 @@ import (
 	"log/slog"
 	"os"
 
+	"edge.internal/gateway/internal/kit/host/machine"
+	"edge.internal/gateway/internal/kit/host/machine/units"
+
 	"github.com/go-json-experiment/json/jsontext"
 
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/clock"
 	"edge.internal/gateway/internal/kit/db"
-	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/password"
 	"edge.internal/gateway/internal/kit/secret"
 	"edge.internal/gateway/internal/kit/wire"
@@ -26,7 +28,7 @@ func WriteSpec(w io.Writer) error {
 	}
 	defer os.RemoveAll(dir)
 	paths := kit.Paths{Root: dir}
-	machine, err := host.New(host.Options{Root: dir, Units: host.NoUnits{}})
+	machine, err := machine.New(machine.Options{Root: dir, Units: units.None{}})
 	if err != nil {
 		return err
 	}

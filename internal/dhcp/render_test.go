@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"edge.internal/gateway/internal/kit/host/machine"
+	"edge.internal/gateway/internal/kit/host/machine/units"
+
 	"github.com/google/uuid"
 	"github.com/vishvananda/netlink"
 
@@ -34,7 +37,7 @@ func TestMain(m *testing.M) {
 // kea asks the real daemon about a file.
 func kea(t testing.TB, file []byte) error {
 	t.Helper()
-	machine, err := host.New(host.Options{Units: host.NoUnits{}})
+	machine, err := machine.New(machine.Options{Units: units.None{}})
 	if err != nil {
 		t.Fatal(err)
 	}

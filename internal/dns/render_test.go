@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"edge.internal/gateway/internal/kit/host/machine"
+	"edge.internal/gateway/internal/kit/host/machine/units"
+
 	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 	rr "github.com/miekg/dns"
@@ -19,7 +22,7 @@ import (
 // checkconf asks the real checker about files.
 func checkconf(t testing.TB, files []host.File) error {
 	t.Helper()
-	machine, err := host.New(host.Options{Units: host.NoUnits{}})
+	machine, err := machine.New(machine.Options{Units: units.None{}})
 	if err != nil {
 		t.Fatal(err)
 	}

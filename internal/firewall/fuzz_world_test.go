@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"edge.internal/gateway/internal/kit/conf/nft"
-	"edge.internal/gateway/internal/kit/host/nfnl"
+	"edge.internal/gateway/internal/kit/host/machine/filter/nfnl"
 	"edge.internal/gateway/internal/kit/value"
 )
 

@@ -21,6 +21,9 @@ import (
 	"testing"
 	"time"
 
+	"edge.internal/gateway/internal/kit/host/machine"
+	"edge.internal/gateway/internal/kit/host/machine/units"
+
 	"github.com/coder/websocket"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
@@ -672,7 +675,7 @@ func TestLiveSlowReaderLosesAndAFastOneDoesNot(t *testing.T) {
 
 // TestLogOfRealPackets goes the whole way: rules of the kernel, packets, the API.
 func TestLogOfRealPackets(t *testing.T) {
-	machine, err := host.New(host.Options{Units: host.NoUnits{Reason: "test"}})
+	machine, err := machine.New(machine.Options{Units: units.None{Reason: "test"}})
 	if err != nil {
 		t.Fatal(err)
 	}

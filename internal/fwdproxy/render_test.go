@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"edge.internal/gateway/internal/kit/host/machine"
+	"edge.internal/gateway/internal/kit/host/machine/units"
+
 	"github.com/go-json-experiment/json"
 
 	"edge.internal/gateway/internal/fwdproxy"
@@ -17,7 +20,7 @@ import (
 // squid asks the real daemon about the files.
 func squid(t testing.TB, files []host.File) error {
 	t.Helper()
-	machine, err := host.New(host.Options{Units: host.NoUnits{}})
+	machine, err := machine.New(machine.Options{Units: units.None{}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"edge.internal/gateway/internal/kit/host/machine"
+
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/proxytest"
 	"edge.internal/gateway/internal/lab"
@@ -70,7 +72,7 @@ func TestHAProxy(t *testing.T) {
 		}
 	}
 	serves()
-	machine, err := host.New(host.Options{Root: strings.TrimSuffix(l.Path("/"), "/"), Units: units})
+	machine, err := machine.New(machine.Options{Root: strings.TrimSuffix(l.Path("/"), "/"), Units: units})
 	if err != nil {
 		t.Fatal(err)
 	}

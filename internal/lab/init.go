@@ -13,9 +13,10 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"edge.internal/gateway/internal/kit/host/machine/units"
+
 	"golang.org/x/sys/unix"
 
-	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/child"
 )
 
@@ -67,12 +68,12 @@ func runInit(reports *json.Encoder) error {
 	}
 	s := newSupervisor(p)
 	defer s.stopAll()
-	socket, err := listenUnits(p.path(host.SupervisorSocket))
+	socket, err := listenUnits(p.path(units.SupervisorSocket))
 	if err != nil {
 		return err
 	}
 	served := make(chan error, 1)
-	go func() { served <- host.ServeUnits(ctx, socket, s) }()
+	go func() { served <- units.Serve(ctx, socket, s) }()
 	if err := s.startAll(ctx, func(step string) { _ = reports.Encode(report{Step: step}) }); err != nil {
 		return err
 	}

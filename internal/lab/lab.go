@@ -25,6 +25,8 @@ import (
 	"strings"
 	"time"
 
+	"edge.internal/gateway/internal/kit/host/machine/units"
+
 	"edge.internal/gateway/internal/kit/host"
 )
 
@@ -99,7 +101,9 @@ func (l *Lab) Path(inside string) string {
 func (l *Lab) Log(u host.Unit) string { return logFile(l.dir, u) }
 
 // Units starts and stops what the lab runs.
-func (l *Lab) Units() host.Supervisor { return host.Supervisor{Socket: l.Path(host.SupervisorSocket)} }
+func (l *Lab) Units() units.Supervisor {
+	return units.Supervisor{Socket: l.Path(units.SupervisorSocket)}
+}
 
 // Command returns a command that will run inside the lab, on one of its sides, where it finds the gateway's programs too.
 func (l *Lab) Command(ctx context.Context, side Side, argv ...string) (*exec.Cmd, error) {

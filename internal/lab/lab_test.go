@@ -22,6 +22,8 @@ import (
 	"testing"
 	"time"
 
+	"edge.internal/gateway/internal/kit/host/machine/units"
+
 	"go.uber.org/goleak"
 
 	"edge.internal/gateway/internal/kit/host"
@@ -662,7 +664,7 @@ func TestWithoutNamespaces(t *testing.T) {
 	if err := json.Unmarshal(body, &answer); err != nil {
 		t.Fatalf("%s: %v", body, err)
 	}
-	if answer.Data.Units != "lab:"+l.Path(host.SupervisorSocket) || answer.Data.Root != filepath.Join(dir, "root") || !strings.HasPrefix(answer.Data.Client, "127.0.0.1:") {
+	if answer.Data.Units != "lab:"+l.Path(units.SupervisorSocket) || answer.Data.Root != filepath.Join(dir, "root") || !strings.HasPrefix(answer.Data.Client, "127.0.0.1:") {
 		t.Errorf("%s", body)
 	}
 	unable, err := l.Unable(t.Context())

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	"edge.internal/gateway/internal/kit/host/machine/files"
+
 	"golang.org/x/sys/unix"
 
 	"edge.internal/gateway/internal/kit/host"
@@ -186,7 +188,7 @@ func makeFolder(path string, f host.Folder) error {
 	if err := os.Chmod(path, f.Mode); err != nil {
 		return err
 	}
-	uid, gid, err := host.LookupOwner(f.Owner, f.Group)
+	uid, gid, err := files.LookupOwner(f.Owner, f.Group)
 	if err != nil || os.Geteuid() != 0 {
 		return nil // the owner comes with the daemon's package: not there, not needed
 	}

@@ -14,19 +14,21 @@ import (
 	"syscall"
 	"time"
 
+	"edge.internal/gateway/internal/kit/host/machine/units"
+
 	"edge.internal/gateway/internal/kit/bus"
 	"edge.internal/gateway/internal/kit/db/private"
 	"edge.internal/gateway/internal/kit/host"
 )
 
-// supervisor runs the units of a lab. It is the far side of host.Supervisor.
+// supervisor runs the units of a lab. It is the far side of units.Supervisor.
 type supervisor struct {
 	plan    plan
 	units   []*unit // in the order in which they start
 	changes bus.Topic[host.Unit]
 }
 
-var _ host.Supervised = (*supervisor)(nil)
+var _ units.Supervised = (*supervisor)(nil)
 
 // database is the name of the gateway's database.
 const database = "gateway"
@@ -100,7 +102,7 @@ func (s *supervisor) programArgv(u host.Unit) []string {
 		return append(argv, "--units", "lab")
 	}
 	// The machine's ports are not ours: the forwarder reaches the API's socket.
-	return append(argv, "--units", "lab:"+s.plan.path(host.SupervisorSocket), "--root", s.plan.root(), "--listen", "", "--metrics", "")
+	return append(argv, "--units", "lab:"+s.plan.path(units.SupervisorSocket), "--root", s.plan.root(), "--listen", "", "--metrics", "")
 }
 
 func (s *supervisor) addDatabase() {

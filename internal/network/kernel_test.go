@@ -15,6 +15,9 @@ import (
 	"testing"
 	"time"
 
+	"edge.internal/gateway/internal/kit/host/machine"
+	"edge.internal/gateway/internal/kit/host/machine/units"
+
 	"github.com/google/uuid"
 
 	"edge.internal/gateway/internal/kit"
@@ -119,7 +122,7 @@ func onKernel(t *testing.T) gateway {
 	t.Helper()
 	clear(t)
 	b := kittest.New(t)
-	system, err := host.New(host.Options{Units: host.NoUnits{Reason: "a test"}})
+	system, err := machine.New(machine.Options{Units: units.None{Reason: "a test"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -511,7 +514,7 @@ func TestWays(t *testing.T) {
 // Below a root folder the machine's network is read, and not touched.
 func TestRootFolderLeavesTheNetworkAlone(t *testing.T) {
 	cable(t, "p0", "p1")
-	system, err := host.New(host.Options{Units: host.NoUnits{Reason: "a test"}, Root: t.TempDir()})
+	system, err := machine.New(machine.Options{Units: units.None{Reason: "a test"}, Root: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"edge.internal/gateway/internal/kit/host/machine"
+	"edge.internal/gateway/internal/kit/host/machine/units"
+
 	"github.com/go-json-experiment/json"
 
 	"edge.internal/gateway/internal/kit/conf/conftest"
@@ -16,7 +19,7 @@ import (
 // chronyd asks the real daemon about a drop-in.
 func chronyd(t testing.TB, file []byte) error {
 	t.Helper()
-	machine, err := host.New(host.Options{Units: host.NoUnits{}})
+	machine, err := machine.New(machine.Options{Units: units.None{}})
 	if err != nil {
 		t.Fatal(err)
 	}

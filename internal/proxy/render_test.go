@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"edge.internal/gateway/internal/kit/host/machine"
+	"edge.internal/gateway/internal/kit/host/machine/units"
+
 	"github.com/go-json-experiment/json"
 	"golang.org/x/tools/txtar"
 
@@ -20,7 +23,7 @@ import (
 // haproxy asks the real daemon about files.
 func haproxy(t testing.TB, files []host.File) error {
 	t.Helper()
-	machine, err := host.New(host.Options{Units: host.NoUnits{}})
+	machine, err := machine.New(machine.Options{Units: units.None{}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -342,7 +342,7 @@ func TestRefusalTellsNoSecret(t *testing.T) {
 
 // The real checker is held against files that it cannot read.
 func TestRealRefusalTellsNoSecret(t *testing.T) {
-	real := machine(t)
+	real := own(t)
 	for _, broken := range []string{"client x {\n secret = 'canary\n", "client x {\n ipaddr = 'canary'\n secret = 'canary'\n}\n", "canary canary canary\n", "client canary {\n secret = canary canary\n}\n"} {
 		for place := 1; place <= 2; place++ {
 			b, _ := enabled(t)

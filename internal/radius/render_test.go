@@ -16,6 +16,9 @@ import (
 	"testing"
 	"time"
 
+	"edge.internal/gateway/internal/kit/host/machine"
+	"edge.internal/gateway/internal/kit/host/machine/units"
+
 	"github.com/go-json-experiment/json"
 
 	"edge.internal/gateway/internal/kit/conf/conftest"
@@ -25,9 +28,9 @@ import (
 	"edge.internal/gateway/internal/radius"
 )
 
-func machine(t testing.TB) *host.System {
+func own(t testing.TB) *machine.Machine {
 	t.Helper()
-	m, err := host.New(host.Options{Units: host.NoUnits{}})
+	m, err := machine.New(machine.Options{Units: units.None{}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +40,7 @@ func machine(t testing.TB) *host.System {
 // freeradius asks the real daemon about files.
 func freeradius(t testing.TB, files []host.File) error {
 	t.Helper()
-	_, err := machine(t).Run(t.Context(), host.FreeRADIUSCheck, host.Input{Staged: files})
+	_, err := own(t).Run(t.Context(), host.FreeRADIUSCheck, host.Input{Staged: files})
 	return err
 }
 
@@ -260,7 +263,7 @@ func TestHostileUsers(t *testing.T) {
 
 // server is a real FreeRADIUS with files in a folder of the test.
 type server struct {
-	*host.System
+	*machine.Machine
 	radius.Config
 	dir string
 }
@@ -269,7 +272,7 @@ type server struct {
 func serve(t *testing.T, c radius.Config) *server {
 	t.Helper()
 	dir := t.TempDir()
-	s := &server{System: machine(t), Config: c, dir: dir}
+	s := &server{Machine: own(t), Config: c, dir: dir}
 	for _, port := range []*int{&s.Settings.AuthPort, &s.Settings.AcctPort} {
 		l, err := net.ListenPacket("udp", ":0")
 		if err != nil {

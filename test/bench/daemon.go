@@ -7,6 +7,8 @@ import (
 	"os"
 	"time"
 
+	"edge.internal/gateway/internal/kit/host/machine"
+
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"edge.internal/gateway/internal/kit/host"
@@ -30,7 +32,7 @@ func measureDaemon(ctx context.Context, s settings) ([]goal, error) {
 	if _, err := b.pool.Exec(ctx, `SELECT 1`); err != nil {
 		return nil, err
 	}
-	machine, err := host.New(host.Options{Units: b.lab.Units()})
+	machine, err := machine.New(machine.Options{Units: b.lab.Units()})
 	if err != nil {
 		return nil, err
 	}

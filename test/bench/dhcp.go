@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"edge.internal/gateway/internal/kit/host/machine"
+
 	"edge.internal/gateway/internal/kit/host"
 )
 
@@ -23,7 +25,7 @@ const (
 // dhcpBench is a lab whose Kea has many reservations.
 type dhcpBench struct {
 	*bench
-	machine *host.System
+	machine *machine.Machine
 	subnet  string
 }
 
@@ -37,7 +39,7 @@ func measureDHCP(ctx context.Context, s settings) ([]goal, error) {
 	}
 	defer r.close()
 	b := &dhcpBench{bench: r}
-	if b.machine, err = host.New(host.Options{Root: r.lab.Path("/"), Units: r.lab.Units()}); err != nil {
+	if b.machine, err = machine.New(machine.Options{Root: r.lab.Path("/"), Units: r.lab.Units()}); err != nil {
 		return nil, err
 	}
 	if err := b.fill(ctx, n); err != nil {

@@ -14,7 +14,8 @@ import (
 	"strings"
 	"time"
 
-	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/machine"
+	"edge.internal/gateway/internal/kit/host/machine/units"
 )
 
 // measureFirewall compares what a change of the packet filter costs with the bare load of the same table, and what reading
@@ -214,7 +215,7 @@ func (f *filterBench) notes(ctx context.Context) (goal, error) {
 // filterAgent does the bare work in the lab's network.
 func filterAgent() error {
 	const nft = "/usr/sbin/nft"
-	machine, err := host.New(host.Options{Units: host.NoUnits{Reason: "a benchmark"}})
+	machine, err := machine.New(machine.Options{Units: units.None{Reason: "a benchmark"}})
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,9 @@ import (
 	"syscall"
 	"time"
 
+	"edge.internal/gateway/internal/kit/host/machine"
+	"edge.internal/gateway/internal/kit/host/machine/units"
+
 	"github.com/google/uuid"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -114,7 +117,7 @@ func logPackets() error {
 	nettest.Enter()
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	machine, err := host.New(host.Options{Units: host.NoUnits{Reason: "the bench has no daemons"}})
+	machine, err := machine.New(machine.Options{Units: units.None{Reason: "the bench has no daemons"}})
 	if err != nil {
 		return err
 	}

@@ -14,11 +14,13 @@ import (
 	"sync"
 	"time"
 
+	"edge.internal/gateway/internal/kit/host/machine"
+	"edge.internal/gateway/internal/kit/host/machine/units"
+
 	"github.com/google/uuid"
 	"golang.zx2c4.com/wireguard/wgctrl"
 	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
 
-	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/lab"
 )
 
@@ -391,7 +393,7 @@ func (t *talk) close() {
 
 // tunnelAgent changes tunnels without the gateway.
 func tunnelAgent() error {
-	machine, err := host.New(host.Options{Units: host.NoUnits{Reason: "a benchmark"}})
+	machine, err := machine.New(machine.Options{Units: units.None{Reason: "a benchmark"}})
 	if err != nil {
 		return err
 	}

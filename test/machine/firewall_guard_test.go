@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"edge.internal/gateway/internal/kit/host"
-	"edge.internal/gateway/internal/kit/host/nfnl"
+	"edge.internal/gateway/internal/kit/host/machine/filter/nfnl"
 	"edge.internal/gateway/internal/lab"
 )
 

@@ -25,6 +25,8 @@ import (
 	"testing"
 	"time"
 
+	"edge.internal/gateway/internal/kit/host/machine"
+
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/lab"
 	"edge.internal/gateway/internal/lab/labtest"
@@ -276,7 +278,7 @@ type edgeServer struct {
 // process is HAProxy's worker, and how often it was reloaded.
 func (e *edge) process(t testing.TB) host.ProxyProcess {
 	t.Helper()
-	machine, err := host.New(host.Options{Root: strings.TrimSuffix(e.Path("/"), "/"), Units: e.Units()})
+	machine, err := machine.New(machine.Options{Root: strings.TrimSuffix(e.Path("/"), "/"), Units: e.Units()})
 	if err != nil {
 		t.Fatal(err)
 	}

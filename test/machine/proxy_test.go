@@ -20,9 +20,10 @@ import (
 	"testing"
 	"time"
 
+	"edge.internal/gateway/internal/kit/host/machine"
+
 	"github.com/coder/websocket"
 
-	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/lab"
 	"edge.internal/gateway/internal/lab/labtest"
 )
@@ -450,9 +451,9 @@ func (p *proxyRig) reloads(t *testing.T, what string, want int64, do func()) {
 }
 
 // machine is the gateway as its programs see it.
-func (p *proxyRig) machine(t *testing.T) *host.System {
+func (p *proxyRig) machine(t *testing.T) *machine.Machine {
 	t.Helper()
-	m, err := host.New(host.Options{Root: strings.TrimSuffix(p.Path("/"), "/"), Units: p.Units()})
+	m, err := machine.New(machine.Options{Root: strings.TrimSuffix(p.Path("/"), "/"), Units: p.Units()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,14 +2,9 @@ package host
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"runtime"
-	"syscall"
-	"time"
 )
 
 // Where Kea takes commands, and keeps its leases.
@@ -17,9 +12,6 @@ const (
 	keaControl = "/run/kea/kea4-ctrl-socket"
 	keaLeases  = "/var/lib/kea/kea-leases4.csv"
 )
-
-// leaseServerWithin is how long Kea may take for one answer: a reload reads all reservations and all leases.
-const leaseServerWithin = 30 * time.Second
 
 // LeaseServerPaths are the paths that Kea's own configuration names.
 type LeaseServerPaths struct {
@@ -69,51 +61,5 @@ type LeaseServerRefused struct {
 }
 
 func (e *LeaseServerRefused) Error() string {
-	return fmt.Sprintf("kea refuses %s: %s", e.Command, firstLines(e.Text))
-}
-
-// What Kea's results mean; every other one is a refusal.
-const (
-	keaDone  = 0
-	keaEmpty = 3 // done, and there is nothing
-)
-
-// LeaseServerAsk gives Kea one command. Each has a connection of its own.
-func (s *System) LeaseServerAsk(ctx context.Context, c LeaseCommand, arguments, into any) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, leaseServerWithin, fmt.Errorf("kea did not answer within %s: %w", leaseServerWithin, context.DeadlineExceeded))
-	defer cancel()
-	question, err := json.Marshal(struct {
-		Command   LeaseCommand `json:"command"`
-		Arguments any          `json:"arguments,omitempty"`
-	}{c, arguments})
-	if err != nil {
-		return fmt.Errorf("asking kea for %s: %w", c, err)
-	}
-	said, err := s.tell(ctx, keaControl, string(question))
-	switch {
-	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED):
-		return fmt.Errorf("kea: %w", ErrNotRunning)
-	case err == nil && said == "":
-		err = errors.New("it went away")
-	}
-	var answer struct {
-		Result    int             `json:"result"`
-		Text      string          `json:"text"`
-		Arguments json.RawMessage `json:"arguments"`
-	}
-	if err == nil {
-		err = json.Unmarshal([]byte(said), &answer)
-	}
-	switch {
-	case err != nil:
-		return fmt.Errorf("asking kea for %s: %w", c, err)
-	case answer.Result != keaDone && answer.Result != keaEmpty:
-		return &LeaseServerRefused{Command: c, Text: answer.Text}
-	case into == nil || answer.Arguments == nil:
-		return nil
-	}
-	if err := json.Unmarshal(answer.Arguments, into); err != nil {
-		return fmt.Errorf("reading kea's answer to %s: %w", c, err)
-	}
-	return nil
+	return fmt.Sprintf("kea refuses %s: %s", e.Command, FirstLines(e.Text))
 }

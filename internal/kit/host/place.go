@@ -84,15 +84,15 @@ const tunnelFolder = "/var/lib/gateway/tunnels/"
 // TunnelState is what a tunnel shall be, for people to read.
 func TunnelState(name value.IfName) Place { return Place(tunnelState + name.String()) }
 
-// placeSpec is all that the machine must know about a place.
-type placeSpec struct {
-	path         string
-	mode         fs.FileMode
-	owner, group string
+// PlaceSpec is all that the machine must know about a place.
+type PlaceSpec struct {
+	Path         string
+	Mode         fs.FileMode
+	Owner, Group string
 }
 
 // places is the closed list: what is not in it cannot be written.
-var places = map[Place]placeSpec{
+var places = map[Place]PlaceSpec{
 	ChronyMain:   {"/etc/chrony/chrony.conf", 0o644, "root", "root"},
 	ChronyDropIn: {"/etc/chrony/conf.d/gateway.conf", 0o644, "root", "root"},
 
@@ -129,29 +129,30 @@ var places = map[Place]placeSpec{
 
 // Path tells where the place is on a real gateway; it is empty for a place that is not in the list.
 func (p Place) Path() string {
-	spec, _ := p.spec()
-	return spec.path
+	spec, _ := p.Spec()
+	return spec.Path
 }
 
-func (p Place) spec() (placeSpec, error) {
+// Spec returns the entry of the place in the closed list.
+func (p Place) Spec() (PlaceSpec, error) {
 	if s, ok := places[p]; ok {
 		return s, nil
 	}
 	if text, ok := strings.CutPrefix(string(p), proxyCertificate); ok {
 		if id, err := uuid.Parse(text); err == nil && p == ProxyCertificate(id) {
-			return placeSpec{certificateFolder + text + ".pem", 0o600, "root", "root"}, nil
+			return PlaceSpec{certificateFolder + text + ".pem", 0o600, "root", "root"}, nil
 		}
 	}
 	if text, ok := strings.CutPrefix(string(p), tunnelState); ok {
 		if name, err := value.Parse[value.IfName](text); err == nil {
-			return placeSpec{tunnelFolder + name.String() + ".conf", 0o600, "root", "root"}, nil
+			return PlaceSpec{tunnelFolder + name.String() + ".conf", 0o600, "root", "root"}, nil
 		}
 	}
-	return placeSpec{}, fmt.Errorf("no place %q in the list", string(p))
+	return PlaceSpec{}, fmt.Errorf("no place %q in the list", string(p))
 }
 
-// isPlace tells whether a path is that of a place.
-func isPlace(path string) bool {
+// IsPlace tells whether a path is that of a place.
+func IsPlace(path string) bool {
 	if name, ok := strings.CutPrefix(path, certificateFolder); ok {
 		if id, err := uuid.Parse(strings.TrimSuffix(name, ".pem")); err == nil && ProxyCertificate(id).Path() == path {
 			return true
@@ -163,7 +164,7 @@ func isPlace(path string) bool {
 		}
 	}
 	for _, spec := range places {
-		if spec.path == path {
+		if spec.Path == path {
 			return true
 		}
 	}

@@ -88,7 +88,7 @@ var units = []UnitSpec{
 	},
 	{
 		Unit: HAProxy, Service: "haproxy.service", Binary: haproxy,
-		Argv: []string{haproxy, "-W", "-S", proxyMaster, "-p", proxyPID, "-f", "/etc/haproxy/haproxy.cfg"},
+		Argv: []string{haproxy, "-W", "-S", ProxyMasterSocket, "-p", ProxyPIDFile, "-f", "/etc/haproxy/haproxy.cfg"},
 		Folders: []Folder{
 			{"/etc/haproxy", 0o755, "root", "root"},
 			{"/etc/haproxy/maps", 0o755, "root", "root"},
@@ -98,7 +98,7 @@ var units = []UnitSpec{
 			{"/run/haproxy", 0o755, "root", "root"},
 		},
 		Ports: []int{80, 443, 3443},
-		Ready: proxyAdmin,
+		Ready: ProxyAdminSocket,
 		// The signal that ends it at once; there is another one that waits for its clients.
 		Stop: syscall.SIGTERM, Grace: 5 * time.Second,
 	},
@@ -111,7 +111,7 @@ var units = []UnitSpec{
 			{"/var/lib/unbound", 0o755, "unbound", "unbound"},
 		},
 		Ports: []int{53},
-		Ready: unboundControl,
+		Ready: ResolverSocket,
 		Stop:  syscall.SIGTERM, Grace: 5 * time.Second,
 	},
 	{
@@ -186,5 +186,5 @@ func (s UnitSpec) program() string {
 	return filepath.Base(s.Binary)
 }
 
-// notInstalled is ErrNotInstalled with the program's name.
-func (s UnitSpec) notInstalled() error { return fmt.Errorf("%s: %w", s.program(), ErrNotInstalled) }
+// NotInstalled is ErrNotInstalled with the program's name.
+func (s UnitSpec) NotInstalled() error { return fmt.Errorf("%s: %w", s.program(), ErrNotInstalled) }

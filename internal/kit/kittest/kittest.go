@@ -15,6 +15,9 @@ import (
 	"strings"
 	"testing"
 
+	"edge.internal/gateway/internal/kit/host/machine"
+	"edge.internal/gateway/internal/kit/host/machine/units"
+
 	"github.com/google/uuid"
 
 	"edge.internal/gateway/internal/kit"
@@ -58,7 +61,7 @@ func NewOn(t testing.TB, d *db.DB) *Bench {
 func NewReal(t testing.TB) *Bench {
 	t.Helper()
 	root := t.TempDir()
-	machine, err := host.New(host.Options{Root: root, OwnKernel: true, Units: host.NoUnits{Reason: "a test of the kernel"}})
+	machine, err := machine.New(machine.Options{Root: root, OwnKernel: true, Units: units.None{Reason: "a test of the kernel"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"edge.internal/gateway/internal/kit/host/machine"
+	"edge.internal/gateway/internal/kit/host/machine/units"
+
 	"github.com/google/uuid"
 	"github.com/vishvananda/netlink"
 
@@ -15,7 +18,7 @@ import (
 	"edge.internal/gateway/internal/network"
 )
 
-func system(t *testing.T) *host.System {
+func system(t *testing.T) *machine.Machine {
 	t.Helper()
 	s, err := newSystem()
 	if err != nil {
@@ -25,18 +28,18 @@ func system(t *testing.T) *host.System {
 }
 
 // router is a system with a packet filter, without which it would not forward.
-type router struct{ *host.System }
+type router struct{ *machine.Machine }
 
 func (router) FilterState(context.Context) (host.FilterState, error) {
 	return host.FilterState{Present: true}, nil
 }
 
-func newSystem() (*host.System, error) {
-	return host.New(host.Options{Units: host.NoUnits{Reason: "a test"}})
+func newSystem() (*machine.Machine, error) {
+	return machine.New(machine.Options{Units: units.None{Reason: "a test"}})
 }
 
 // apply brings the kernel to the configuration, and finds nothing left to do after that.
-func apply(t *testing.T, s *host.System, c network.Config) {
+func apply(t *testing.T, s *machine.Machine, c network.Config) {
 	t.Helper()
 	if err := network.Converge(t.Context(), router{s}, c); err != nil {
 		t.Fatal(err)
@@ -50,7 +53,7 @@ func apply(t *testing.T, s *host.System, c network.Config) {
 	}
 }
 
-func find(t *testing.T, s *host.System, name string) *host.Link {
+func find(t *testing.T, s *machine.Machine, name string) *host.Link {
 	t.Helper()
 	links, err := s.Links(t.Context())
 	if err != nil {

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"edge.internal/gateway/internal/kit/host/machine"
+
 	"github.com/google/uuid"
 
 	"edge.internal/gateway/internal/kit/host"
@@ -33,14 +35,14 @@ func pair(t *testing.T) (private, public tunnel.Key) {
 }
 
 // follow brings the kernel's tunnels to the configuration, and finds nothing left to do after that.
-func follow(t *testing.T, s *host.System, c tunnel.Config) {
+func follow(t *testing.T, s *machine.Machine, c tunnel.Config) {
 	t.Helper()
 	if err := followTo(t.Context(), s, c); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func followTo(ctx context.Context, s *host.System, c tunnel.Config) error {
+func followTo(ctx context.Context, s *machine.Machine, c tunnel.Config) error {
 	dial := func(_ *tunnel.Wanted, p *tunnel.WantedPeer) netip.AddrPort {
 		at, _ := netip.ParseAddrPort(p.Endpoint.String())
 		return at

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"syscall"
 
+	"edge.internal/gateway/internal/kit/host/machine/files"
+
 	"edge.internal/gateway/internal/kit/host"
 )
 
@@ -25,7 +27,7 @@ func serverOwner() (owner, error) {
 	if os.Geteuid() != 0 {
 		return owner{uid: os.Geteuid(), gid: os.Getegid()}, nil
 	}
-	uid, gid, err := host.LookupOwner("postgres", "postgres")
+	uid, gid, err := files.LookupOwner("postgres", "postgres")
 	if err != nil {
 		return owner{}, fmt.Errorf("postgresql needs its system user: %w", err)
 	}

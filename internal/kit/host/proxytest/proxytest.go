@@ -1,4 +1,4 @@
-// Package proxytest runs a real HAProxy below a folder, for tests: the root folder of a host.System.
+// Package proxytest runs a real HAProxy below a folder, for tests: the root folder of a machine.Machine.
 package proxytest
 
 import (

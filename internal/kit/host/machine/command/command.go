@@ -1,0 +1,151 @@
+// Package command runs the programs of the closed list.
+package command
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/machine/files"
+	"edge.internal/gateway/internal/kit/host/machine/home"
+)
+
+// environment is all that a command sees of ours.
+var environment = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C"}
+
+// Commands runs the commands of the closed list.
+type Commands struct {
+	home  home.Home
+	files *files.Files
+}
+
+// New returns the commands of a machine, which stage their files among its files.
+func New(h home.Home, f *files.Files) *Commands { return &Commands{h, f} }
+
+// Run runs one command of the closed list, in a process group of its own and without a shell.
+func (s *Commands) Run(ctx context.Context, c host.Command, in host.Input) (host.Output, error) {
+	spec, err := c.Spec()
+	if err != nil {
+		return host.Output{}, err
+	}
+	if err := takes(spec, in.Args); err != nil {
+		return host.Output{}, fmt.Errorf("command %s: %w", c, err)
+	}
+	if spec.Asks != "" {
+		if err := s.home.Here(spec.Asks); err != nil {
+			return host.Output{}, err
+		}
+	}
+	if in.Timeout > 0 {
+		spec.Timeout = in.Timeout
+	}
+	staging, err := s.files.Stage(in.Staged)
+	if err != nil {
+		return host.Output{}, fmt.Errorf("staging for %s: %w", c, err)
+	}
+	defer os.RemoveAll(staging)
+	argv, err := resolve(spec, staging, in.Staged)
+	if err != nil {
+		return host.Output{}, fmt.Errorf("command %s: %w", c, err)
+	}
+	out, err := Exec(ctx, append(argv, in.Args...), spec.Timeout)
+	// Staged files lie below the staging folder at their own path, so that without it every message names the real one.
+	out.Stdout = strings.ReplaceAll(out.Stdout, staging, "")
+	out.Stderr = strings.ReplaceAll(out.Stderr, staging, "")
+	if err == nil && out.ExitCode != 0 {
+		err = &host.ExitError{Command: c, Output: out}
+	}
+	return out, err
+}
+
+// takes complains about operands that the command does not take.
+func takes(spec host.CommandSpec, args []string) error {
+	switch {
+	case spec.Operand == nil && len(args) > 0:
+		return errors.New("takes no operands")
+	case spec.Operand != nil && len(args) != 1:
+		return errors.New("takes one operand")
+	case spec.Operand != nil:
+		return spec.Operand(args[0])
+	}
+	return nil
+}
+
+// resolve replaces the {place} arguments by the paths of the staged files.
+func resolve(spec host.CommandSpec, staging string, staged []host.File) ([]string, error) {
+	paths := map[string]string{}
+	for _, f := range staged {
+		path := filepath.Join(staging, f.Place.Path())
+		paths["{"+string(f.Place)+"}"] = path
+		paths["{"+string(f.Place)+"}/.."] = filepath.Dir(path)
+	}
+	argv := make([]string, len(spec.Argv))
+	for i, arg := range spec.Argv {
+		argv[i] = arg
+		if !strings.HasPrefix(arg, "{") {
+			continue
+		}
+		path, ok := paths[arg]
+		if !ok {
+			return nil, fmt.Errorf("no staged file for %s", arg)
+		}
+		argv[i] = path
+	}
+	return argv, nil
+}
+
+// Exec runs a program without a shell, in a process group of its own; its error is about running it, not about its exit status.
+func Exec(ctx context.Context, argv []string, timeout time.Duration) (host.Output, error) {
+	program := filepath.Base(argv[0])
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("%s took longer than %s: %w", program, timeout, context.DeadlineExceeded))
+	defer cancel()
+
+	var stdout, stderr capped
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Env, cmd.Dir = environment, "/"
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = time.Second
+
+	began := time.Now()
+	err := cmd.Run()
+	out := host.Output{Stdout: stdout.String(), Stderr: stderr.String(), Duration: time.Since(began)}
+	if cmd.ProcessState != nil {
+		out.ExitCode = cmd.ProcessState.ExitCode()
+	}
+	var exit *exec.ExitError
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return out, fmt.Errorf("%s: %w", program, host.ErrNotInstalled)
+	case ctx.Err() != nil:
+		return out, context.Cause(ctx)
+	case errors.As(err, &exit):
+		return out, nil
+	case err != nil:
+		return out, fmt.Errorf("running %s: %w", program, err)
+	}
+	return out, nil
+}
+
+// outputLimit is how much of each output stream of a command is kept.
+const outputLimit = 1 << 20
+
+// capped keeps the first outputLimit bytes and lets the rest go by, so that the command never blocks.
+type capped struct{ kept bytes.Buffer }
+
+func (c *capped) Write(p []byte) (int, error) {
+	c.kept.Write(p[:min(len(p), outputLimit-c.kept.Len())])
+	return len(p), nil
+}
+
+func (c *capped) String() string { return c.kept.String() }

@@ -1,0 +1,100 @@
+// Package facts tells who a machine is, and how loaded.
+package facts
+
+import (
+	"bufio"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/google/renameio/v2"
+	"golang.org/x/sys/unix"
+
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/machine/files"
+	"edge.internal/gateway/internal/kit/host/machine/home"
+)
+
+// Known is what is known about a machine.
+type Known struct {
+	home      home.Home
+	state     string
+	machineID func() string
+}
+
+// New returns what is known about a machine, with the gateway's own folder.
+func New(h home.Home, state string) *Known {
+	f := &Known{home: h, state: state}
+	f.machineID = sync.OnceValue(f.readMachineID)
+	return f
+}
+
+// Facts tells who the machine is. What cannot be read is empty.
+func (s *Known) Facts() host.Facts {
+	var name unix.Utsname
+	if err := unix.Uname(&name); err != nil {
+		slog.Warn("reading uname", "err", err)
+	}
+	return host.Facts{
+		Hostname:  unix.ByteSliceToString(name.Nodename[:]),
+		OS:        osName("/etc/os-release"),
+		Kernel:    unix.ByteSliceToString(name.Release[:]),
+		MachineID: s.machineID(),
+	}
+}
+
+// osName reads PRETTY_NAME of os-release.
+func osName(path string) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		value, ok := strings.CutPrefix(lines.Text(), "PRETTY_NAME=")
+		if !ok {
+			continue
+		}
+		if unquoted, err := strconv.Unquote(value); err == nil {
+			return unquoted
+		}
+		return value
+	}
+	return ""
+}
+
+var machineIDForm = regexp.MustCompile(`^[0-9a-f]{32}$`)
+
+// readMachineID returns /etc/machine-id. Where there is none, as in many containers, it makes one and keeps it in the
+// state folder.
+func (s *Known) readMachineID() string {
+	own := s.home.Path(filepath.Join(s.state, "machine-id"))
+	for _, path := range []string{"/etc/machine-id", own} {
+		content, err := os.ReadFile(path)
+		if id := strings.TrimSpace(string(content)); machineIDForm.MatchString(id) {
+			return id
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			slog.Warn("reading the machine id", "err", err)
+		}
+	}
+	id := make([]byte, 16)
+	rand.Read(id)
+	text := hex.EncodeToString(id)
+	err := files.MakeFolder(filepath.Dir(own), 0o755)
+	if err == nil {
+		err = renameio.WriteFile(own, []byte(text+"\n"), 0o644)
+	}
+	if err != nil {
+		slog.Warn("keeping the machine id", "err", err)
+	}
+	return text
+}

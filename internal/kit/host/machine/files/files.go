@@ -1,0 +1,228 @@
+// Package files reads and replaces the files of the closed list of places, stages them for a check, and reads the logs of daemons.
+package files
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/machine/home"
+
+	"github.com/google/renameio/v2"
+
+	"edge.internal/gateway/internal/kit/failpoint"
+)
+
+// Files is the files of the gateway's machine.
+type Files struct {
+	home home.Home
+
+	installing sync.Mutex
+	swept      map[string]bool // folders without leftovers; under installing
+}
+
+// New returns the files of a machine.
+func New(h home.Home) *Files { return &Files{home: h, swept: map[string]bool{}} }
+
+// Path tells where a place is, for people.
+func (s *Files) Path(p host.Place) string { return s.home.Path(p.Path()) }
+
+// Read returns the content of a place. Folders of daemons belong to their users, who could put anything there: what is not a plain
+// file that we own is not the place.
+func (s *Files) Read(p host.Place) ([]byte, error) {
+	spec, err := p.Spec()
+	if err != nil {
+		return nil, err
+	}
+	f, info, err := openPlain(s.home.Path(spec.Path), os.O_RDONLY)
+	if errors.Is(err, errNotPlain) {
+		return nil, fmt.Errorf("%s %w: %w", spec.Path, err, fs.ErrNotExist)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if int(info.Sys().(*syscall.Stat_t).Uid) != os.Geteuid() {
+		return nil, fmt.Errorf("%s belongs to another user: %w", spec.Path, fs.ErrNotExist)
+	}
+	return io.ReadAll(f)
+}
+
+var errNotPlain = errors.New("is not a plain file")
+
+// openPlain opens a file in a folder that may be a daemon's: a link that it puts there in place of a file is not followed.
+func openPlain(path string, flag int) (*os.File, fs.FileInfo, error) {
+	f, err := os.OpenFile(path, flag|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o640)
+	if errors.Is(err, syscall.ELOOP) {
+		err = errNotPlain
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = errNotPlain
+	}
+	if err != nil {
+		f.Close()
+		return nil, nil, err
+	}
+	return f, info, nil
+}
+
+// Install replaces a place atomically.
+func (s *Files) Install(p host.Place, content []byte) error {
+	spec, err := p.Spec()
+	if err != nil {
+		return err
+	}
+	s.installing.Lock()
+	defer s.installing.Unlock()
+	if err := s.install(s.home.Path(spec.Path), spec, content); err != nil {
+		return fmt.Errorf("installing %s: %w", spec.Path, err)
+	}
+	return nil
+}
+
+func (s *Files) install(path string, spec host.PlaceSpec, content []byte) error {
+	uid, gid, err := s.owner(spec.Owner, spec.Group)
+	if err != nil {
+		return err
+	}
+	dir := filepath.Dir(path)
+	// What others may not read, they may not list either.
+	if err := MakeFolder(dir, folderMode(spec.Mode)); err != nil {
+		return err
+	}
+	if err := s.sweep(dir); err != nil {
+		return err
+	}
+	f, err := renameio.NewPendingFile(path, renameio.WithTempDir(dir), renameio.WithStaticPermissions(spec.Mode))
+	if err != nil {
+		return err
+	}
+	defer f.Cleanup()
+	if err := f.Chown(uid, gid); err != nil {
+		return err
+	}
+	if _, err := f.Write(content); err != nil {
+		return err
+	}
+	if err := failpoint.Hit(failpoint.Staged); err != nil {
+		return err
+	}
+	if err := f.CloseAtomicallyReplace(); err != nil {
+		return err
+	}
+	if err := failpoint.Hit(failpoint.Renamed); err != nil {
+		return err
+	}
+	return syncFolder(dir)
+}
+
+// sweep removes what a process that died while installing has left in a folder. It is done once: as long as this one lives, nobody
+// else installs.
+func (s *Files) sweep(dir string) error {
+	if s.swept[dir] {
+		return nil
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		hidden, ok := strings.CutPrefix(e.Name(), ".")
+		base := strings.TrimRight(hidden, "0123456789") // renameio adds a number
+		if !ok || base == hidden || !host.IsPlace(strings.TrimPrefix(filepath.Join(dir, base), s.home.Root)) {
+			continue
+		}
+		if err := os.Remove(filepath.Join(dir, e.Name())); err != nil {
+			return err
+		}
+	}
+	s.swept[dir] = true
+	return nil
+}
+
+// Remove deletes a place; a missing file is not an error.
+func (s *Files) Remove(p host.Place) error {
+	spec, err := p.Spec()
+	if err != nil {
+		return err
+	}
+	path := s.home.Path(spec.Path)
+	if err := os.Remove(path); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return fmt.Errorf("removing %s: %w", spec.Path, err)
+	}
+	return syncFolder(filepath.Dir(path))
+}
+
+// owner looks up the owner of a place. Under a root folder everything belongs to whoever runs the gateway: the owners
+// of the list may not even exist there.
+func (s *Files) owner(name, group string) (uid, gid int, err error) {
+	if s.home.Root != "" {
+		return -1, -1, nil
+	}
+	return LookupOwner(name, group)
+}
+
+// LookupOwner returns the ids of a user and a group.
+func LookupOwner(name, group string) (uid, gid int, err error) {
+	u, err := user.Lookup(name)
+	if err != nil {
+		return 0, 0, err
+	}
+	g, err := user.LookupGroup(group)
+	if err != nil {
+		return 0, 0, err
+	}
+	if uid, err = strconv.Atoi(u.Uid); err != nil {
+		return 0, 0, err
+	}
+	gid, err = strconv.Atoi(g.Gid)
+	return uid, gid, err
+}
+
+// folderMode is the mode of a folder that is made for a file.
+func folderMode(file fs.FileMode) fs.FileMode {
+	if file&0o077 == 0 {
+		return 0o700
+	}
+	return 0o755
+}
+
+// MakeFolder creates a folder with its parents; each new name survives a power cut.
+func MakeFolder(dir string, mode fs.FileMode) error {
+	if _, err := os.Stat(dir); err == nil {
+		return nil
+	}
+	parent := filepath.Dir(dir)
+	if err := MakeFolder(parent, 0o755); err != nil {
+		return err
+	}
+	if err := os.Mkdir(dir, mode); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return syncFolder(parent)
+}
+
+// syncFolder makes a rename in the folder survive a power cut.
+func syncFolder(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}

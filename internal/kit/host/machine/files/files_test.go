@@ -1,0 +1,193 @@
+package files
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/machine/home"
+
+	"edge.internal/gateway/internal/kit/failpoint"
+)
+
+// at is the files below a root, or the real ones.
+func at(root string) *Files { return New(home.Home{Root: root, Foreign: root != ""}) }
+
+func TestInstallReadRemove(t *testing.T) {
+	s := at(t.TempDir())
+	if _, err := s.Read(host.ChronyDropIn); !errors.Is(err, fs.ErrNotExist) {
+		t.Fatalf("reading a missing place: %v", err)
+	}
+	for _, content := range []string{"one\n", "two, longer\n", ""} {
+		if err := s.Install(host.ChronyDropIn, []byte(content)); err != nil {
+			t.Fatal(err)
+		}
+		got, err := s.Read(host.ChronyDropIn)
+		if err != nil || string(got) != content {
+			t.Fatalf("read %q, %v; want %q", got, err, content)
+		}
+	}
+	info, err := os.Stat(s.Path(host.ChronyDropIn))
+	if err != nil || info.Mode() != 0o644 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+	for range 2 {
+		if err := s.Remove(host.ChronyDropIn); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if entries, _ := os.ReadDir(filepath.Dir(s.Path(host.ChronyDropIn))); len(entries) != 0 {
+		t.Errorf("left behind: %v", entries)
+	}
+}
+
+// Someone with the rights of a daemon can put links and files of their own where the gateway's files are; they are not read.
+func TestReadTrustsPlainFilesOfTheOwnerAlone(t *testing.T) {
+	s := at(t.TempDir())
+	path := s.Path(host.ChronyDropIn)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	elsewhere := filepath.Join(t.TempDir(), "shadow")
+	if err := os.WriteFile(elsewhere, []byte("secret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, make := range map[string]func() error{
+		"a symbolic link": func() error { return os.Symlink(elsewhere, path) },
+		"a pipe":          func() error { return syscall.Mkfifo(path, 0o644) },
+		"a folder":        func() error { return os.Mkdir(path, 0o755) },
+	} {
+		if err := make(); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := s.Read(host.ChronyDropIn); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(elsewhere, path); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Install(host.ChronyDropIn, []byte("ours")); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := os.ReadFile(elsewhere); string(got) != "secret" {
+		t.Errorf("the file behind the link is now %q", got)
+	}
+	if got, err := s.Read(host.ChronyDropIn); err != nil || string(got) != "ours" {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+func TestInstallIgnoresTheUmask(t *testing.T) {
+	defer syscall.Umask(syscall.Umask(0o077))
+	s := at(t.TempDir())
+	if err := s.Install(host.ChronyDropIn, nil); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(s.Path(host.ChronyDropIn))
+	if err != nil || info.Mode() != 0o644 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+}
+
+func TestInstallSetsTheOwner(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Fatal("only root may give files away: run this test as root")
+	}
+	path := filepath.Join(t.TempDir(), "file")
+	if err := at("").install(path, host.PlaceSpec{Path: path, Mode: 0o640, Owner: "root", Group: "_chrony"}, []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	_, gid, err := LookupOwner("root", "_chrony")
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(path)
+	if err != nil || info.Mode() != 0o640 || int(info.Sys().(*syscall.Stat_t).Gid) != gid {
+		t.Errorf("%v, %v", info, err)
+	}
+}
+
+func TestUnknownNamesAreRefused(t *testing.T) {
+	s := at(t.TempDir())
+	if err := s.Install("../../etc/passwd", nil); err == nil {
+		t.Error("install")
+	}
+	if _, err := s.Read("x"); err == nil {
+		t.Error("read")
+	}
+	if err := s.Remove("x"); err == nil {
+		t.Error("remove")
+	}
+}
+
+// TestInstallIsAtomic kills a process between staging and renaming, and right after renaming.
+func TestInstallIsAtomic(t *testing.T) {
+	if root := os.Getenv("HOST_TEST_INSTALL"); root != "" {
+		err := at(root).Install(host.ChronyDropIn, bytes.Repeat([]byte("new\n"), 10_000))
+		t.Fatalf("still alive: %v", err)
+	}
+	for _, c := range []struct{ point, want string }{
+		{failpoint.Staged, "old\n"},
+		{failpoint.Renamed, strings.Repeat("new\n", 10_000)},
+	} {
+		t.Run(c.point, func(t *testing.T) {
+			root := t.TempDir()
+			s := at(root)
+			if err := s.Install(host.ChronyDropIn, []byte("old\n")); err != nil {
+				t.Fatal(err)
+			}
+			points := t.TempDir()
+			if err := os.WriteFile(filepath.Join(points, c.point), []byte("kill"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			cmd := exec.Command(os.Args[0], "-test.run=^TestInstallIsAtomic$")
+			cmd.Env = append(os.Environ(), "HOST_TEST_INSTALL="+root, "GATEWAY_FAILPOINTS="+points)
+			out, err := cmd.CombinedOutput()
+			var exit *exec.ExitError
+			if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+				t.Fatalf("the process was not killed: %v: %s", err, out)
+			}
+			got, err := s.Read(host.ChronyDropIn)
+			if err != nil || string(got) != c.want {
+				t.Errorf("after the kill: %d bytes, %v; want %d", len(got), err, len(c.want))
+			}
+			// The next process clears away what the dead one staged, and nothing else.
+			hidden := filepath.Join(filepath.Dir(s.Path(host.ChronyDropIn)), ".mine2")
+			if err := os.WriteFile(hidden, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := at(root).Install(host.ChronyDropIn, []byte("next\n")); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Remove(hidden); err != nil {
+				t.Error(err)
+			}
+			if entries, _ := os.ReadDir(filepath.Dir(s.Path(host.ChronyDropIn))); len(entries) != 1 {
+				t.Errorf("left behind: %v", entries)
+			}
+		})
+	}
+}
+
+func TestInstallSaysWhyItFails(t *testing.T) {
+	root := t.TempDir()
+	s := at(root)
+	if err := os.WriteFile(filepath.Join(root, "etc"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	err := s.Install(host.ChronyDropIn, nil)
+	if !errors.Is(err, syscall.ENOTDIR) || !strings.Contains(err.Error(), "/etc/chrony/conf.d/gateway.conf") {
+		t.Errorf("err = %v", err)
+	}
+}

@@ -1,0 +1,127 @@
+package files
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"edge.internal/gateway/internal/kit/host"
+)
+
+func logMachine(t *testing.T) (*Files, string) {
+	t.Helper()
+	root := t.TempDir()
+	path := filepath.Join(root, logPath(host.RadiusLogins))
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return at(root), path
+}
+
+func logPath(l host.Log) string { return logSpec(l).Path }
+
+func logSpec(l host.Log) host.LogSpec {
+	spec, _ := l.Spec()
+	return spec
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o640)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.WriteString(text); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestReadLog(t *testing.T) {
+	s, path := logMachine(t)
+	want := func(most int64, text string) {
+		t.Helper()
+		if b, err := s.ReadLog(host.RadiusLogins, most); err != nil || string(b) != text {
+			t.Fatalf("%q instead of %q, %v", b, text, err)
+		}
+	}
+	want(100, "")
+	write(t, path, "one\ntwo\nthr")
+	want(100, "one\ntwo\n")
+	want(9, "two\n")
+	want(2, "")
+	if _, err := s.ReadLog("other", 1); err == nil {
+		t.Fatal("a log that is not in the list is read")
+	}
+}
+
+func TestTrimLog(t *testing.T) {
+	s, path := logMachine(t)
+	if err := s.TrimLog(host.RadiusLogins); err != nil {
+		t.Fatal(err)
+	}
+	limit := int(logSpec(host.RadiusLogins).Limit)
+	line := strings.Repeat("x", 1023) + "\n"
+	write(t, path, strings.Repeat(line, limit/1024))
+	if err := s.TrimLog(host.RadiusLogins); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Size() != int64(limit) {
+		t.Fatalf("what is not too long is cut: %v", err)
+	}
+	// A daemon has it open all the time.
+	daemon, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer daemon.Close()
+	if _, err := daemon.WriteString("before\n"); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the second has nothing to do
+		if err := s.TrimLog(host.RadiusLogins); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := daemon.WriteString("after\n"); err != nil {
+		t.Fatal(err)
+	}
+	b, err := s.ReadLog(host.RadiusLogins, 1100)
+	if err != nil || string(b) != line+"before\nafter\n" {
+		t.Fatalf("%q, %v", b, err)
+	}
+	info, err := os.Stat(path)
+	if err != nil || info.Size() != int64(len("after\n")) {
+		t.Fatalf("%d bytes, %v", info.Size(), err)
+	}
+}
+
+// The folder is the daemon's, which must not make the gateway write or read elsewhere.
+func TestLogsAreNotFollowed(t *testing.T) {
+	s, path := logMachine(t)
+	victim := filepath.Join(t.TempDir(), "victim")
+	write(t, victim, "secret\n")
+	if err := os.Symlink(victim, path); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := s.ReadLog(host.RadiusLogins, 100); err == nil {
+		t.Errorf("read %q", b)
+	}
+	if err := s.TrimLog(host.RadiusLogins); err == nil {
+		t.Error("trimmed")
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	write(t, path, strings.Repeat("line\n", 2<<20))
+	if err := os.Symlink(victim, path+".1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.TrimLog(host.RadiusLogins); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := os.ReadFile(victim); err != nil || string(b) != "secret\n" {
+		t.Fatalf("the victim has %q, %v", b, err)
+	}
+}

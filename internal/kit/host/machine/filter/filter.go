@@ -1,0 +1,119 @@
+// Package filter asks the kernel's packet filter.
+package filter
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/machine/command"
+	"edge.internal/gateway/internal/kit/host/machine/filter/nfnl"
+	"edge.internal/gateway/internal/kit/host/machine/home"
+)
+
+const (
+	// ownTable is the packet filter's table of the gateway, of the family inet.
+	ownTable = "gateway"
+	// tag is how the comment of a rule begins whose counter is read.
+	tag = "gid:"
+	// logGroup is the netlink group that rules log packets to.
+	logGroup = 0
+	// answersWithin is how long the kernel may take to answer.
+	answersWithin = 2 * time.Second
+)
+
+// packetLog is whom PacketLog talks to.
+const packetLog = "the packet log"
+
+// Filter is the packet filter of a machine.
+type Filter struct {
+	home      home.Home
+	commands  *command.Commands
+	netfilter nfnl.Socket
+}
+
+// New returns the packet filter of a machine.
+func New(h home.Home, c *command.Commands) *Filter { return &Filter{home: h, commands: c} }
+
+func (s *Filter) FilterState(ctx context.Context) (host.FilterState, error) {
+	return ask(ctx, s, "state", func(ctx context.Context) (host.FilterState, error) { return s.netfilter.ReadState(ctx, ownTable) })
+}
+
+func (s *Filter) FilterDigest(ctx context.Context) (string, error) {
+	return ask(ctx, s, "rules", func(ctx context.Context) (string, error) { return s.netfilter.Digest(ctx, ownTable) })
+}
+
+// FilterDigestOf loads the file in a network namespace of its own, where there is nothing else and no packet passes.
+func (s *Filter) FilterDigestOf(ctx context.Context, f host.File) (digest string, err error) {
+	if err := s.home.Here(host.PacketFilter); err != nil {
+		return "", err
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		// The thread stays locked, so that it ends with the goroutine: nothing else must run in this namespace.
+		runtime.LockOSThread()
+		if err = unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			err = fmt.Errorf("making a network namespace: %w", err)
+			return
+		}
+		if _, err = s.commands.Run(ctx, host.NftLoad, host.Input{Staged: []host.File{f}}); err != nil {
+			return
+		}
+		var apart nfnl.Socket
+		defer apart.Close()
+		digest, err = apart.Digest(ctx, ownTable)
+	}()
+	<-done
+	if err != nil {
+		return "", fmt.Errorf("loading the packet filter aside: %w", err)
+	}
+	return digest, nil
+}
+
+func (s *Filter) FilterChanges(ctx context.Context, changed func()) error {
+	if err := s.home.Here(host.PacketFilter); err != nil {
+		return err
+	}
+	return nfnl.FollowChanges(ctx, changed)
+}
+
+func (s *Filter) FilterCounters(ctx context.Context) (host.FilterCounters, error) {
+	return ask(ctx, s, "counters", func(ctx context.Context) (host.FilterCounters, error) {
+		read, err := s.netfilter.ReadCounters(ctx, ownTable, tag)
+		if err != nil {
+			return host.FilterCounters{}, err
+		}
+		// The kernel counts its tables from one at each boot.
+		boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+		return host.FilterCounters{Table: fmt.Sprintf("%s/%d", bytes.TrimSpace(boot), read.Table), List: read.List}, err
+	})
+}
+
+// ask bounds a question to the kernel, and says what it was about when it fails.
+func ask[T any](ctx context.Context, s *Filter, what string, ask func(context.Context) (T, error)) (T, error) {
+	var none T
+	if err := s.home.Here(host.PacketFilter); err != nil {
+		return none, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, answersWithin)
+	defer cancel()
+	answer, err := ask(ctx)
+	if err != nil {
+		return none, fmt.Errorf("reading the packet filter's %s: %w", what, err)
+	}
+	return answer, nil
+}
+
+func (s *Filter) PacketLog(ctx context.Context, sink func(batch []host.LoggedPacket, lost uint64)) error {
+	if err := s.home.Here(packetLog); err != nil {
+		return err
+	}
+	return nfnl.FollowLog(ctx, logGroup, sink)
+}

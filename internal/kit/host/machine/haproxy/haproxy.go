@@ -1,0 +1,265 @@
+// Package haproxy talks to the running HAProxy: its master and its worker.
+package haproxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/machine/home"
+	"edge.internal/gateway/internal/kit/host/machine/talk"
+)
+
+const (
+	// askWithin is how long HAProxy may take for one answer.
+	askWithin = 10 * time.Second
+	// reloadWithin is how long a new worker may take to read its files.
+	reloadWithin = 2 * time.Minute
+	// retry is how long to wait for a master that does not listen because it starts itself anew.
+	retry = 5 * time.Millisecond
+	// letGo is how long former workers may take to hear that they are former ones.
+	letGo = 10 * time.Second
+	// goneAfter is how long no master may be seen before it counts as gone: it writes the file with its number anew.
+	goneAfter = 500 * time.Millisecond
+)
+
+// Proxy is the HAProxy of a machine.
+type Proxy struct{ home home.Home }
+
+// New returns the HAProxy of a machine.
+func New(h home.Home) *Proxy { return &Proxy{h} }
+
+var errNotRunning = fmt.Errorf("haproxy: %w", host.ErrNotRunning)
+
+// ProxyAsk puts questions to the current worker.
+func (s *Proxy) ProxyAsk(ctx context.Context, questions ...host.ProxyQuestion) ([]string, error) {
+	var answers []string
+	for _, q := range questions {
+		text, err := text(q)
+		if err != nil {
+			return answers, err
+		}
+		answer, err := s.ask(ctx, host.ProxyAdminSocket, text)
+		if err != nil {
+			return answers, err
+		}
+		answers = append(answers, answer)
+	}
+	return answers, nil
+}
+
+// escape keeps what has a meaning on HAProxy's command line from having one.
+var escape = strings.NewReplacer(`\`, `\\`, " ", `\ `, ";", `\;`)
+
+// text is the question as it is sent.
+func text(q host.ProxyQuestion) (string, error) {
+	words := make([]string, len(q.Words))
+	for i, word := range q.Words {
+		if word == "" || word == "<<" || strings.ContainsFunc(word, func(r rune) bool { return r < ' ' && r != '\x1f' || r == 0x7f }) {
+			return "", fmt.Errorf("%q cannot be a word of a question to haproxy", word)
+		}
+		words[i] = escape.Replace(word)
+	}
+	command := strings.Join(words, " ")
+	switch {
+	case command == "":
+		return "", errors.New("a question to haproxy without words")
+	case q.Payload == "":
+		return command + "\n", nil
+	case strings.ContainsAny(q.Payload, "\x00\r"):
+		return "", fmt.Errorf("the payload of %q is not text", command)
+	}
+	payload := strings.TrimSuffix(q.Payload, "\n")
+	if slices.Contains(strings.Split(payload, "\n"), "") {
+		return "", fmt.Errorf("the payload of %q has an empty line, which would end it", command)
+	}
+	text := command + " <<\n" + payload + "\n\n"
+	if len(text) > host.ProxyQuestionLimit {
+		return "", fmt.Errorf("the payload of %q is too long for haproxy: %d of %d bytes", command, len(text), host.ProxyQuestionLimit)
+	}
+	return text, nil
+}
+
+// errNoAnswer is a connection that HAProxy closed without a word: the process went away.
+var errNoAnswer = errors.New("haproxy went away")
+
+// tell sends a text to one of HAProxy's sockets.
+func (s *Proxy) tell(ctx context.Context, socket, text string) (string, error) {
+	return talk.Tell(ctx, s.home.Path(socket), text)
+}
+
+// ask asks on one of HAProxy's sockets. Every answer has at least a newline.
+func (s *Proxy) ask(ctx context.Context, socket, text string) (string, error) {
+	ctx, cancel := asking(ctx)
+	defer cancel()
+	answer, err := s.tell(ctx, socket, text)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED):
+		return "", errNotRunning
+	case err == nil && answer == "":
+		err = errNoAnswer
+	}
+	if err != nil {
+		command, _, _ := strings.Cut(text, "\n")
+		return "", fmt.Errorf("asking haproxy to %s: %w", strings.TrimSuffix(command, " <<"), err)
+	}
+	return strings.Trim(answer, "\n"), nil
+}
+
+// asking bounds the time for one answer.
+func asking(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, askWithin, fmt.Errorf("haproxy did not answer within %s: %w", askWithin, context.DeadlineExceeded))
+}
+
+// ProxyProcess tells who serves.
+func (s *Proxy) ProxyProcess(ctx context.Context) (host.ProxyProcess, error) {
+	ctx, cancel := asking(ctx)
+	defer cancel()
+	p, err := s.processes(ctx)
+	return p.current(), err
+}
+
+// ProxyReload makes a new worker read the installed files.
+//
+// A master of HAProxy 2.6 starts itself anew to reload. What it is told in that moment is lost, without a word. So the reload is
+// confirmed by the master's own count, and sent again while that does not move. The count is raised when the master starts
+// itself anew, before it reads the files, whoever made it do so.
+func (s *Proxy) ProxyReload(ctx context.Context) (host.ProxyProcess, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, reloadWithin, fmt.Errorf("haproxy did not reload within %s: %w", reloadWithin, context.DeadlineExceeded))
+	defer cancel()
+	was, err := s.processes(ctx)
+	if err != nil {
+		return host.ProxyProcess{}, err
+	}
+	for {
+		// From 2.7 on the master answers when it is done. A 2.6 closes the connection as it starts itself anew, so that
+		// whoever answers the next question has reloaded, or has not heard of it: an error says no more than that.
+		said, _ := s.tell(ctx, host.ProxyMasterSocket, "reload\n")
+		if ctx.Err() != nil {
+			return host.ProxyProcess{}, context.Cause(ctx)
+		}
+		if strings.HasPrefix(said, "Success=0") {
+			_, log, _ := strings.Cut(said, "\n--\n")
+			return host.ProxyProcess{}, &host.ReloadRefused{Log: log}
+		}
+		now, err := s.processes(ctx)
+		switch {
+		case err != nil:
+			return host.ProxyProcess{}, fmt.Errorf("waiting for the new worker: %w", err)
+		case now.master == was.master && now.reloads == was.reloads:
+			continue // it was lost
+		case now.failed > 0:
+			return host.ProxyProcess{}, &host.ReloadRefused{}
+		}
+		s.waitLetGo(ctx, now.old)
+		return now.current(), nil
+	}
+}
+
+// waitLetGo waits until former workers accept no new connections. They share their listeners with the new worker until they have
+// heard the signal that ends them, and might take what is meant for it. One that does not answer takes nothing either.
+func (s *Proxy) waitLetGo(ctx context.Context, workers []int) {
+	ctx, cancel := context.WithTimeout(ctx, letGo)
+	defer cancel()
+	for _, pid := range workers {
+		for ctx.Err() == nil {
+			// The answer is about the process, or that there is no such process any more.
+			said, err := s.tell(ctx, host.ProxyMasterSocket, fmt.Sprintf("@!%d show info\n", pid))
+			if err == nil && !strings.Contains(said, "\nStopping: 0\n") {
+				break
+			}
+			talk.Pause(ctx, retry)
+		}
+	}
+}
+
+// processes are HAProxy's processes, as its master knows them.
+type processes struct {
+	master, reloads, failed int
+	worker                  int
+	version                 string
+	old                     []int
+}
+
+func (p processes) current() host.ProxyProcess {
+	return host.ProxyProcess{PID: p.worker, Version: p.version, Reloads: p.reloads, OldWorkers: len(p.old)}
+}
+
+// processes asks the master, and waits for it while it starts itself anew.
+func (s *Proxy) processes(ctx context.Context) (processes, error) {
+	seen := time.Now()
+	for {
+		said, err := s.tell(ctx, host.ProxyMasterSocket, "show proc\n")
+		switch {
+		case ctx.Err() != nil:
+			return processes{}, context.Cause(ctx)
+		case err == nil && said != "":
+			return parseProcesses(said)
+		case s.masterLives():
+			seen = time.Now()
+		case time.Since(seen) > goneAfter || errors.Is(err, fs.ErrNotExist) && !s.hasBegun():
+			return processes{}, errNotRunning
+		}
+		talk.Pause(ctx, retry)
+	}
+}
+
+// masterLives tells whether a master is there, though it may not listen at the moment.
+func (s *Proxy) masterLives() bool {
+	content, err := os.ReadFile(s.home.Path(host.ProxyPIDFile))
+	if err != nil {
+		return false
+	}
+	name, err := os.ReadFile(filepath.Join("/proc", strings.TrimSpace(string(content)), "comm"))
+	return err == nil && strings.TrimSpace(string(name)) == "haproxy"
+}
+
+// hasBegun tells whether a worker's socket is there: those of the master are made in the same moment.
+func (s *Proxy) hasBegun() bool {
+	_, err := os.Stat(s.home.Path(host.ProxyAdminSocket))
+	return err == nil
+}
+
+// parseProcesses reads what the master says to show proc: a table of the master, then the current worker, then the old ones,
+// each part after a line that begins with #.
+func parseProcesses(said string) (p processes, err error) {
+	part := ""
+	for line := range strings.Lines(said) {
+		if name, ok := strings.CutPrefix(line, "# "); ok {
+			part = strings.TrimSpace(name)
+			continue
+		}
+		fields := strings.Fields(line)
+		if len(fields) < 4 || strings.HasPrefix(line, "#") {
+			continue
+		}
+		pid, err := strconv.Atoi(fields[0])
+		if err != nil {
+			return p, fmt.Errorf("unexpected process of haproxy: %q", line)
+		}
+		switch {
+		case fields[1] == "master":
+			p.master = pid
+			if _, err := fmt.Sscanf(strings.Join(fields[2:], " "), "%d [failed: %d]", &p.reloads, &p.failed); err != nil {
+				return p, fmt.Errorf("unexpected master of haproxy: %q", line)
+			}
+		case fields[1] == "worker" && part == "workers":
+			p.worker, p.version = pid, fields[len(fields)-1]
+		case fields[1] == "worker" && part == "old workers":
+			p.old = append(p.old, pid)
+		}
+	}
+	if p.master == 0 || p.worker == 0 {
+		return p, fmt.Errorf("haproxy names no master or no worker: %q", said)
+	}
+	return p, nil
+}

@@ -1,0 +1,71 @@
+// Package kea talks to the running Kea.
+package kea
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"syscall"
+	"time"
+
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/machine/home"
+	"edge.internal/gateway/internal/kit/host/machine/talk"
+)
+
+// Kea is the Kea of a machine.
+type Kea struct{ home home.Home }
+
+// New returns the Kea of a machine.
+func New(h home.Home) *Kea { return &Kea{h} }
+
+// askWithin is how long Kea may take for one answer: a reload reads all reservations and all leases.
+const askWithin = 30 * time.Second
+
+// What Kea's results mean; every other one is a refusal.
+const (
+	done  = 0
+	empty = 3 // done, and there is nothing
+)
+
+// LeaseServerAsk gives Kea one command. Each has a connection of its own.
+func (s *Kea) LeaseServerAsk(ctx context.Context, c host.LeaseCommand, arguments, into any) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, askWithin, fmt.Errorf("kea did not answer within %s: %w", askWithin, context.DeadlineExceeded))
+	defer cancel()
+	question, err := json.Marshal(struct {
+		Command   host.LeaseCommand `json:"command"`
+		Arguments any               `json:"arguments,omitempty"`
+	}{c, arguments})
+	if err != nil {
+		return fmt.Errorf("asking kea for %s: %w", c, err)
+	}
+	said, err := talk.Tell(ctx, s.home.Path(host.LeaseServer().Control), string(question))
+	switch {
+	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED):
+		return fmt.Errorf("kea: %w", host.ErrNotRunning)
+	case err == nil && said == "":
+		err = errors.New("it went away")
+	}
+	var answer struct {
+		Result    int             `json:"result"`
+		Text      string          `json:"text"`
+		Arguments json.RawMessage `json:"arguments"`
+	}
+	if err == nil {
+		err = json.Unmarshal([]byte(said), &answer)
+	}
+	switch {
+	case err != nil:
+		return fmt.Errorf("asking kea for %s: %w", c, err)
+	case answer.Result != done && answer.Result != empty:
+		return &host.LeaseServerRefused{Command: c, Text: answer.Text}
+	case into == nil || answer.Arguments == nil:
+		return nil
+	}
+	if err := json.Unmarshal(answer.Arguments, into); err != nil {
+		return fmt.Errorf("reading kea's answer to %s: %w", c, err)
+	}
+	return nil
+}

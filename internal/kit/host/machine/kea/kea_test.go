@@ -1,0 +1,140 @@
+package kea
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"edge.internal/gateway/internal/kit/host"
+
+	"edge.internal/gateway/internal/kit/host/child"
+	"edge.internal/gateway/internal/kit/host/machine/files"
+	"edge.internal/gateway/internal/kit/host/machine/home"
+)
+
+// machine is what these tests need of a machine.
+type machine struct {
+	*files.Files
+	*Kea
+}
+
+// at is a machine with its files below a root, or the real one.
+func at(root string) machine {
+	h := home.Home{Root: root, Foreign: root != ""}
+	f := files.New(h)
+	return machine{f, New(h)}
+}
+
+// startKea runs a real Kea below a folder, as the root of a machine, with its configuration at the usual place.
+func startKea(t *testing.T) (m machine, configure func(subnets string)) {
+	t.Helper()
+	root, err := os.MkdirTemp("", "kea-") // a short path: it is that of a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(root) })
+	for _, dir := range []string{"run/kea", "var/lib/kea", "etc/kea"} {
+		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m = at(root)
+	configure = func(subnets string) {
+		paths := host.LeaseServer()
+		content, err := json.Marshal(map[string]any{"Dhcp4": map[string]any{
+			"server-tag":        "gateway-" + subnets[:1],
+			"interfaces-config": map[string]any{"interfaces": []string{}},
+			"control-socket":    map[string]any{"socket-type": "unix", "socket-name": root + paths.Control},
+			"lease-database":    map[string]any{"type": "memfile", "persist": true, "name": root + paths.Leases},
+			"hooks-libraries":   []any{map[string]any{"library": paths.LeaseCommands}},
+			"subnet4":           json.RawMessage(subnets[1:]),
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Install(host.KeaConfig, content); err != nil {
+			t.Fatal(err)
+		}
+	}
+	configure(`a[{"id": 1, "subnet": "10.10.0.0/24"}]`)
+	leases := "address,hwaddr,client_id,valid_lifetime,expire,subnet_id,fqdn_fwd,fqdn_rev,hostname,state,user_context\n" +
+		"10.10.0.100,52:54:00:00:00:01,,3600,9999999999,1,0,0,first,0,\n10.10.0.101,52:54:00:00:00:02,,3600,9999999999,1,0,0,second,0,\n"
+	if err := os.WriteFile(filepath.Join(root, host.LeaseServer().Leases), []byte(leases), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var said bytes.Buffer
+	cmd := exec.Command("/usr/sbin/kea-dhcp4", "-c", m.Path(host.KeaConfig))
+	cmd.Env = []string{"KEA_PIDFILE_DIR=" + root + "/run/kea", "KEA_LOCKFILE_DIR=" + root + "/run/kea"}
+	cmd.Stdout, cmd.Stderr = &said, &said
+	ended, err := child.Start(cmd, syscall.SIGKILL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		<-ended
+		if t.Failed() {
+			t.Logf("kea said:\n%s", said.String())
+		}
+	})
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		err := m.LeaseServerAsk(t.Context(), host.LeaseServerStatus, nil, nil)
+		if err == nil {
+			return m, configure
+		} else if !errors.Is(err, host.ErrNotRunning) || time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestLeaseServer(t *testing.T) {
+	m, configure := startKea(t)
+	mark := func() string {
+		var said struct {
+			Mark string `json:"server-tag"`
+		}
+		if err := m.LeaseServerAsk(t.Context(), host.LeaseServerMark, nil, &said); err != nil {
+			t.Fatal(err)
+		}
+		return said.Mark
+	}
+	if got := mark(); got != "gateway-a" {
+		t.Fatal(got)
+	}
+	configure(`b[{"id": 1, "subnet": "10.10.0.0/16"}]`)
+	if err := m.LeaseServerAsk(t.Context(), host.LeaseServerReload, nil, nil); err != nil || mark() != "gateway-b" {
+		t.Fatal(err, mark())
+	}
+	configure(`c[{"id": 1, "subnet": "10.10.0.0/99"}]`)
+	err := m.LeaseServerAsk(t.Context(), host.LeaseServerReload, nil, nil)
+	if refused, ok := errors.AsType[*host.LeaseServerRefused](err); !ok || !strings.Contains(refused.Error(), "kea refuses config-reload: Config reload failed") || mark() != "gateway-b" {
+		t.Fatal(err, mark())
+	}
+	var page struct {
+		Leases []struct {
+			IP       string `json:"ip-address"`
+			Hostname string `json:"hostname"`
+		} `json:"leases"`
+	}
+	if err := m.LeaseServerAsk(t.Context(), host.LeaseServerLeases, map[string]any{"from": "10.10.0.100", "limit": 10}, &page); err != nil || len(page.Leases) != 1 || page.Leases[0].Hostname != "second" {
+		t.Fatalf("%+v, %v", page, err)
+	}
+	page.Leases = nil
+	if err := m.LeaseServerAsk(t.Context(), host.LeaseServerLeases, map[string]any{"from": "10.10.0.101", "limit": 10}, &page); err != nil || len(page.Leases) != 0 {
+		t.Fatalf("%+v, %v", page, err)
+	}
+}
+
+func TestLeaseServerThatDoesNotRun(t *testing.T) {
+	m := at(t.TempDir())
+	if err := m.LeaseServerAsk(t.Context(), host.LeaseServerStatus, nil, nil); !errors.Is(err, host.ErrNotRunning) {
+		t.Fatal(err)
+	}
+}

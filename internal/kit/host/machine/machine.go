@@ -1,0 +1,74 @@
+// Package machine is the machine that this process runs on.
+package machine
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/machine/command"
+	"edge.internal/gateway/internal/kit/host/machine/facts"
+	"edge.internal/gateway/internal/kit/host/machine/files"
+	"edge.internal/gateway/internal/kit/host/machine/filter"
+	"edge.internal/gateway/internal/kit/host/machine/freeradius"
+	"edge.internal/gateway/internal/kit/host/machine/haproxy"
+	"edge.internal/gateway/internal/kit/host/machine/home"
+	"edge.internal/gateway/internal/kit/host/machine/kea"
+	"edge.internal/gateway/internal/kit/host/machine/network"
+	"edge.internal/gateway/internal/kit/host/machine/squid"
+	"edge.internal/gateway/internal/kit/host/machine/unbound"
+	"edge.internal/gateway/internal/kit/host/machine/wireguard"
+)
+
+// Options say how a machine is seen.
+type Options struct {
+	// Root is put before every place and the state folder. It is empty on a real gateway; where the machine's own files
+	// must not be touched it is a folder, and what talks to a running daemon or to the packet filter is refused.
+	Root string
+	// OwnKernel says that the kernel's network is the gateway's own though its files are below a root folder: the network
+	// namespace of a test.
+	OwnKernel bool
+	// Units runs the daemons.
+	Units host.Units
+	// State is the gateway's own folder. It is /var/lib/gateway when empty.
+	State string
+}
+
+// Machine is the real machine.
+type Machine struct {
+	host.Units
+	*files.Files
+	*command.Commands
+	*network.Network
+	*filter.Filter
+	*haproxy.Proxy
+	*unbound.Resolver
+	*squid.Squid
+	*kea.Kea
+	*freeradius.Radius
+	*wireguard.Tunnels
+	*facts.Known
+}
+
+var _ host.Machine = (*Machine)(nil)
+
+// New returns the machine that this process runs on.
+func New(opts Options) (*Machine, error) {
+	if opts.Units == nil {
+		return nil, fmt.Errorf("a machine needs something that runs its units")
+	}
+	if opts.Root != "" && !filepath.IsAbs(opts.Root) {
+		return nil, fmt.Errorf("root %q is not an absolute path", opts.Root)
+	}
+	if opts.State == "" {
+		opts.State = "/var/lib/gateway"
+	}
+	h := home.Home{Root: opts.Root, Foreign: opts.Root != "" && !opts.OwnKernel}
+	f := files.New(h)
+	c := command.New(h, f)
+	return &Machine{
+		Units: opts.Units, Files: f, Commands: c, Network: network.New(h), Filter: filter.New(h, c), Proxy: haproxy.New(h),
+		Resolver: unbound.New(h), Squid: squid.New(h), Kea: kea.New(h), Radius: freeradius.New(h), Tunnels: wireguard.New(h, c),
+		Known: facts.New(h, opts.State),
+	}, nil
+}

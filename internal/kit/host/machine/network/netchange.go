@@ -1,0 +1,267 @@
+package network
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"edge.internal/gateway/internal/kit/host"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+
+	"edge.internal/gateway/internal/kit/value"
+)
+
+// ifaProto is the attribute that says who made an address. The kernel has it since 5.18, the library not yet.
+const ifaProto = 11
+
+// bondCheck is how often a bond looks whether its members are connected, in milliseconds. The kernel's own default is never.
+const bondCheck = 100
+
+// LinkByName finds a link whose name can be one; the kernel would look for others by other means.
+func LinkByName(name string) (netlink.Link, error) {
+	if _, err := value.Parse[value.IfName](name); err != nil {
+		return nil, fmt.Errorf("%q %w", name, err)
+	}
+	l, err := netlink.LinkByName(name)
+	if _, missing := errors.AsType[netlink.LinkNotFoundError](err); missing {
+		return nil, fmt.Errorf("there is no link %s: %w", name, unix.ENODEV)
+	}
+	return l, err
+}
+
+// managedLink finds a link that is to be changed.
+func (s *Network) managedLink(ctx context.Context, name string) (netlink.Link, error) {
+	if err := s.home.Network(ctx); err != nil {
+		return nil, err
+	}
+	return LinkByName(name)
+}
+
+// CreateLink makes a vlan, a bridge or a bond.
+func (s *Network) CreateLink(ctx context.Context, n host.NewLink) error {
+	if err := s.home.Network(ctx); err != nil {
+		return err
+	}
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name, attrs.Alias = n.Name, n.Alias
+	var link netlink.Link
+	switch n.Kind {
+	case "vlan":
+		parent, err := LinkByName(n.Parent)
+		if err != nil {
+			return err
+		}
+		attrs.ParentIndex = parent.Attrs().Index
+		link = &netlink.Vlan{LinkAttrs: attrs, VlanId: n.VLANID, VlanProtocol: netlink.VLAN_PROTOCOL_8021Q}
+	case "bridge":
+		link = &netlink.Bridge{LinkAttrs: attrs}
+	case "bond":
+		bond := netlink.NewLinkBond(attrs)
+		bond.Mode, bond.Miimon = netlink.StringToBondMode(n.BondMode), bondCheck
+		link = bond
+	default:
+		return fmt.Errorf("links of kind %q are not made here", n.Kind)
+	}
+	err := netlink.LinkAdd(link)
+	if errors.Is(err, unix.EOPNOTSUPP) {
+		return fmt.Errorf("this kernel knows no links of kind %s", n.Kind)
+	}
+	return err
+}
+
+// ChangeLink changes what is given.
+func (s *Network) ChangeLink(ctx context.Context, name string, c host.LinkChange) error {
+	link, err := s.managedLink(ctx, name)
+	if err != nil {
+		return err
+	}
+	if c.Alias != nil {
+		if err := netlink.LinkSetAlias(link, *c.Alias); err != nil {
+			return err
+		}
+	}
+	if c.MTU != nil {
+		if err := netlink.LinkSetMTU(link, *c.MTU); err != nil {
+			return err
+		}
+	}
+	if c.Master != nil {
+		if err := setMaster(link, *c.Master); err != nil {
+			return err
+		}
+	}
+	switch {
+	case c.Up == nil:
+		return nil
+	case *c.Up:
+		return netlink.LinkSetUp(link)
+	}
+	return netlink.LinkSetDown(link)
+}
+
+func setMaster(link netlink.Link, name string) error {
+	if name == "" {
+		return netlink.LinkSetNoMaster(link)
+	}
+	master, err := LinkByName(name)
+	if err != nil {
+		return err
+	}
+	if master.Type() == "bond" && link.Attrs().Flags&net.FlagUp != 0 {
+		if err := netlink.LinkSetDown(link); err != nil {
+			return err
+		}
+	}
+	return netlink.LinkSetMaster(link, master)
+}
+
+// RemoveLink removes a link that the gateway made.
+func (s *Network) RemoveLink(ctx context.Context, name string) error {
+	link, err := s.managedLink(ctx, name)
+	if errors.Is(err, unix.ENODEV) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if !strings.HasPrefix(link.Attrs().Alias, host.OwnAlias) {
+		return fmt.Errorf("link %s was not made by the gateway", name)
+	}
+	if err := netlink.LinkDel(link); !errors.Is(err, unix.ENODEV) {
+		return err
+	}
+	return nil
+}
+
+// addressRequest is what adding and removing an address have in common.
+func addressRequest(kind, flags int, link netlink.Link, a netip.Prefix) *nl.NetlinkRequest {
+	family := unix.AF_INET6
+	if a.Addr().Is4() {
+		family = unix.AF_INET
+	}
+	req := nl.NewNetlinkRequest(kind, flags|unix.NLM_F_ACK)
+	header := nl.NewIfAddrmsg(family)
+	header.Prefixlen, header.Index = uint8(a.Bits()), uint32(link.Attrs().Index)
+	req.AddData(header)
+	req.AddData(nl.NewRtAttr(unix.IFA_LOCAL, a.Addr().AsSlice()))
+	req.AddData(nl.NewRtAttr(unix.IFA_ADDRESS, a.Addr().AsSlice()))
+	return req
+}
+
+// SetAddress gives a link an address of the gateway.
+func (s *Network) SetAddress(ctx context.Context, name string, a host.NewAddr) error {
+	link, err := s.managedLink(ctx, name)
+	if err != nil {
+		return err
+	}
+	req := addressRequest(unix.RTM_NEWADDR, unix.NLM_F_CREATE|unix.NLM_F_REPLACE, link, a.Prefix)
+	req.AddData(nl.NewRtAttr(ifaProto, []byte{host.Owner(a.Protocol)}))
+	if a.Prefix.Addr().Is4() {
+		// Networks of two and of one address have no broadcast address (RFC 3021).
+		if a.Prefix.Bits() < 31 {
+			req.AddData(nl.NewRtAttr(unix.IFA_BROADCAST, value.Last(a.Prefix.Masked()).AsSlice()))
+		}
+	} else if a.AtOnce {
+		req.AddData(nl.NewRtAttr(unix.IFA_FLAGS, binary.NativeEndian.AppendUint32(nil, unix.IFA_F_NODAD)))
+	}
+	_, err = req.Execute(unix.NETLINK_ROUTE, 0)
+	return err
+}
+
+// RemoveAddress takes an address from a link.
+func (s *Network) RemoveAddress(ctx context.Context, name string, a netip.Prefix) error {
+	link, err := s.managedLink(ctx, name)
+	if errors.Is(err, unix.ENODEV) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	_, err = addressRequest(unix.RTM_DELADDR, 0, link, a).Execute(unix.NETLINK_ROUTE, 0)
+	if errors.Is(err, unix.EADDRNOTAVAIL) || errors.Is(err, unix.ENODEV) {
+		return nil
+	}
+	return err
+}
+
+// Settings of the kernel that make the machine a router.
+const (
+	forward4 = "net/ipv4/ip_forward"
+	forward6 = "net/ipv6/conf/all/forwarding"
+	promote  = "net/ipv4/conf/all/promote_secondaries"
+)
+
+func acceptRASetting(link string) string { return "net/ipv6/conf/" + link + "/accept_ra" }
+
+// setting reads a number of the kernel's settings; ok is false where the kernel does not have it.
+func setting(name string) (n int, ok bool) {
+	content, err := os.ReadFile(filepath.Join("/proc/sys", name))
+	if err != nil {
+		return 0, false
+	}
+	n, err = strconv.Atoi(strings.TrimSpace(string(content)))
+	return n, err == nil
+}
+
+func setSetting(name string, n int) error {
+	return os.WriteFile(filepath.Join("/proc/sys", name), []byte(strconv.Itoa(n)), 0o644)
+}
+
+func acceptRA(link string) int {
+	if n, ok := setting(acceptRASetting(link)); ok {
+		return n
+	}
+	return -1
+}
+
+// Forwarding tells whether the machine forwards packets. A kernel without IPv6 has nothing to turn on.
+func (s *Network) Forwarding(ctx context.Context) (host.Forwarding, error) {
+	on := func(name string) bool { n, ok := setting(name); return !ok || n != 0 }
+	_, ipv6 := setting(forward6)
+	return host.Forwarding{IPv4: on(forward4), IPv6: on(forward6), NoIPv6: !ipv6, KeepsSecondaries: on(promote)}, ctx.Err()
+}
+
+// Forward makes the machine forward packets, or stop. What is as it should be is not written again.
+func (s *Network) Forward(ctx context.Context, on bool) error {
+	if err := s.home.Network(ctx); err != nil {
+		return err
+	}
+	want := 0
+	if on {
+		want = 1
+	}
+	for _, x := range []struct {
+		name string
+		want int
+	}{{forward4, want}, {forward6, want}, {promote, 1}} {
+		n, ok := setting(x.name)
+		if !ok || (n != 0) == (x.want != 0) {
+			continue
+		}
+		if err := setSetting(x.name, x.want); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// AcceptRouters lets a link learn its default route from routers even though the machine forwards.
+func (s *Network) AcceptRouters(ctx context.Context, name string) error {
+	if err := s.home.Network(ctx); err != nil {
+		return err
+	}
+	if _, err := value.Parse[value.IfName](name); err != nil {
+		return fmt.Errorf("%q %w", name, err)
+	}
+	return setSetting(acceptRASetting(name), 2)
+}

@@ -1,0 +1,42 @@
+// Package talk speaks to daemons on their sockets.
+package talk
+
+import (
+	"context"
+	"io"
+	"net"
+	"time"
+)
+
+// answerLimit bounds what is read of an answer.
+const answerLimit = 64 << 20
+
+// Tell sends a text to a daemon's socket and returns all that comes back.
+func Tell(ctx context.Context, socket, text string) (string, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, "unix", socket)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })()
+	_, err = io.WriteString(conn, text)
+	if err == nil {
+		err = conn.(*net.UnixConn).CloseWrite() // or HAProxy's master would wait for more
+	}
+	var answer []byte
+	if err == nil {
+		answer, err = io.ReadAll(io.LimitReader(conn, answerLimit))
+	}
+	if ctx.Err() != nil {
+		return "", context.Cause(ctx)
+	}
+	return string(answer), err
+}
+
+// Pause waits, or until the context ends.
+func Pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}

@@ -1,0 +1,111 @@
+// Package unbound talks to the running unbound.
+package unbound
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"strings"
+	"syscall"
+	"time"
+
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/machine/home"
+	"edge.internal/gateway/internal/kit/host/machine/talk"
+)
+
+const (
+	// askWithin is how long unbound may take for one answer.
+	askWithin = 10 * time.Second
+	// magic precedes every question: the protocol and its version.
+	magic = "UBCT1 "
+	// begins is how long unbound may take from making its socket to listening on it, and retry how often to look.
+	begins = 200 * time.Millisecond
+	retry  = 5 * time.Millisecond
+)
+
+// Resolver is the unbound of a machine.
+type Resolver struct{ home home.Home }
+
+// New returns the unbound of a machine.
+func New(h home.Home) *Resolver { return &Resolver{h} }
+
+var errNotRunning = fmt.Errorf("unbound: %w", host.ErrNotRunning)
+
+// ResolverAsk puts questions to the running unbound.
+func (s *Resolver) ResolverAsk(ctx context.Context, questions ...host.ResolverQuestion) ([]string, error) {
+	answers := make([]string, 0, len(questions))
+	for _, q := range questions {
+		text, err := text(q)
+		if err != nil {
+			return answers, err
+		}
+		answer, err := s.ask(ctx, text)
+		if err != nil {
+			return answers, fmt.Errorf("asking unbound to %s: %w", q[0], err)
+		}
+		answers = append(answers, answer)
+	}
+	return answers, nil
+}
+
+// text is the question as it is sent.
+func text(q host.ResolverQuestion) (string, error) {
+	if len(q) == 0 {
+		return "", errors.New("a question to unbound without words")
+	}
+	for i, word := range q {
+		outside := func(r rune) bool { return r < ' ' || r > '~' || r == ' ' && i < len(q)-1 }
+		if strings.TrimSpace(word) != word || word == "" || strings.ContainsFunc(word, outside) {
+			return "", fmt.Errorf("%q cannot be a word of a question to unbound", word)
+		}
+	}
+	text := strings.Join(q, " ")
+	if len(text) > host.ResolverQuestionLimit {
+		return "", fmt.Errorf("a question to unbound is too long: %d of %d bytes", len(text), host.ResolverQuestionLimit)
+	}
+	return text, nil
+}
+
+// ask sends one line and returns all that comes back: unbound closes the connection behind its answer.
+func (s *Resolver) ask(ctx context.Context, text string) (string, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, askWithin, fmt.Errorf("unbound did not answer within %s: %w", askWithin, context.DeadlineExceeded))
+	defer cancel()
+	conn, err := s.dial(ctx)
+	switch {
+	case ctx.Err() != nil:
+		return "", context.Cause(ctx)
+	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED):
+		return "", errNotRunning
+	case err != nil:
+		return "", err
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })()
+	_, err = io.WriteString(conn, magic+text+"\n")
+	var answer []byte
+	if err == nil {
+		answer, err = io.ReadAll(conn)
+	}
+	switch {
+	case ctx.Err() != nil:
+		return "", context.Cause(ctx)
+	case err != nil:
+		return "", err
+	}
+	return strings.Trim(string(answer), "\n"), nil
+}
+
+// dial reaches the control socket. One that is there and refuses is about to be listened on, or was left by an unbound that
+// is gone.
+func (s *Resolver) dial(ctx context.Context) (net.Conn, error) {
+	for begun := time.Now(); ; talk.Pause(ctx, retry) {
+		conn, err := new(net.Dialer).DialContext(ctx, "unix", s.home.Path(host.ResolverSocket))
+		if !errors.Is(err, syscall.ECONNREFUSED) || ctx.Err() != nil || time.Since(begun) > begins {
+			return conn, err
+		}
+	}
+}

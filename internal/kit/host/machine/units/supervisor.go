@@ -1,0 +1,230 @@
+package units
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"edge.internal/gateway/internal/kit/host"
+)
+
+// SupervisorSocket is where the lab's supervisor listens, inside the lab.
+const SupervisorSocket = "/run/gateway-lab/units.sock"
+
+// Supervisor runs the units of a lab. It speaks to the lab's supervisor over a unix socket: one connection per verb, on
+// it one line of JSON there (unitRequest) and one back (unitReply); a watch has one back for each unit that it names. Closing the
+// connection gives the verb up.
+type Supervisor struct{ Socket string }
+
+// unitRequest is one verb for one unit.
+type unitRequest struct {
+	Verb string    `json:"verb"` // state, start, stop, restart, reload, enable, disable, list, watch
+	Unit host.Unit `json:"unit,omitempty"`
+}
+
+// unitReply is the answer to it.
+type unitReply struct {
+	States       []host.UnitState `json:"states,omitempty"`
+	Error        string           `json:"error,omitempty"`
+	NotInstalled bool             `json:"not_installed,omitempty"`
+}
+
+func (s Supervisor) State(ctx context.Context, u host.Unit) (host.UnitState, error) {
+	states, err := s.ask(ctx, unitRequest{Verb: "state", Unit: u})
+	if err != nil {
+		return host.UnitState{}, err
+	}
+	if len(states) != 1 {
+		return host.UnitState{}, fmt.Errorf("supervisor answered with %d states of %s", len(states), u)
+	}
+	return states[0], nil
+}
+
+func (s Supervisor) Start(ctx context.Context, u host.Unit) error   { return s.do(ctx, "start", u) }
+func (s Supervisor) Stop(ctx context.Context, u host.Unit) error    { return s.do(ctx, "stop", u) }
+func (s Supervisor) Restart(ctx context.Context, u host.Unit) error { return s.do(ctx, "restart", u) }
+func (s Supervisor) Reload(ctx context.Context, u host.Unit) error  { return s.do(ctx, "reload", u) }
+
+func (s Supervisor) Enable(ctx context.Context, u host.Unit, on bool) error {
+	if on {
+		return s.do(ctx, "enable", u)
+	}
+	return s.do(ctx, "disable", u)
+}
+
+// Watch names the units that may have changed.
+func (s Supervisor) Watch(ctx context.Context, told func(host.Unit)) error {
+	conn, err := s.send(ctx, unitRequest{Verb: "watch"})
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })()
+	for replies := json.NewDecoder(conn); ; {
+		var reply unitReply
+		if err := replies.Decode(&reply); ctx.Err() != nil {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("watching the units: %w", err)
+		}
+		for _, state := range reply.States {
+			told(state.Unit)
+		}
+	}
+}
+
+// States lists everything that the supervisor runs, in the order in which it was started.
+func (s Supervisor) States(ctx context.Context) ([]host.UnitState, error) {
+	return s.ask(ctx, unitRequest{Verb: "list"})
+}
+
+func (s Supervisor) do(ctx context.Context, verb string, u host.Unit) error {
+	_, err := s.ask(ctx, unitRequest{Verb: verb, Unit: u})
+	return err
+}
+
+func (s Supervisor) send(ctx context.Context, req unitRequest) (net.Conn, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, "unix", s.Socket)
+	if err != nil {
+		return nil, fmt.Errorf("reaching the supervisor: %w", err)
+	}
+	if err := json.NewEncoder(conn).Encode(req); err != nil {
+		conn.Close()
+		return nil, fmt.Errorf("asking the supervisor: %w", err)
+	}
+	return conn, nil
+}
+
+func (s Supervisor) ask(ctx context.Context, req unitRequest) ([]host.UnitState, error) {
+	conn, err := s.send(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })()
+	var reply unitReply
+	if err := json.NewDecoder(conn).Decode(&reply); err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return nil, fmt.Errorf("waiting for the supervisor to %s %s: %w", req.Verb, req.Unit, err)
+	}
+	switch {
+	case reply.NotInstalled:
+		return nil, notInstalledReply{reply.Error}
+	case reply.Error != "":
+		return nil, errors.New(reply.Error)
+	}
+	return reply.States, nil
+}
+
+// notInstalledReply is ErrNotInstalled with the words of the other side, which already end with it.
+type notInstalledReply struct{ text string }
+
+func (e notInstalledReply) Error() string { return e.text }
+func (e notInstalledReply) Unwrap() error { return host.ErrNotInstalled }
+
+// Supervised is what the lab's supervisor offers.
+type Supervised interface {
+	host.Units
+	States(ctx context.Context) ([]host.UnitState, error)
+}
+
+// Serve answers Supervisor on the listener until the context ends; then it closes the listener and waits for the
+// verbs under way, whose contexts end too.
+func Serve(ctx context.Context, l net.Listener, units Supervised) error {
+	var verbs sync.WaitGroup
+	defer verbs.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { l.Close() })()
+	for {
+		conn, err := l.Accept()
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("accepting on the supervisor's socket: %w", err)
+		}
+		verbs.Go(func() {
+			defer conn.Close()
+			if err := serveVerb(ctx, conn, units); err != nil && !errors.Is(err, io.EOF) && ctx.Err() == nil {
+				slog.Warn("serving a supervisor's client", "err", err)
+			}
+		})
+	}
+}
+
+func serveVerb(ctx context.Context, conn net.Conn, units Supervised) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { conn.SetReadDeadline(time.Unix(1, 0)) })()
+	line, err := bufio.NewReader(io.LimitReader(conn, 4096)).ReadBytes('\n')
+	if err != nil {
+		return err
+	}
+	var req unitRequest
+	if err := json.Unmarshal(line, &req); err != nil {
+		return err
+	}
+	gone := make(chan struct{})
+	go func() { // the client says nothing more: what comes is its going away
+		defer close(gone)
+		defer cancel()
+		_, _ = conn.Read(make([]byte, 1))
+	}()
+	if req.Verb == "watch" {
+		replies := json.NewEncoder(conn)
+		err := units.Watch(ctx, func(u host.Unit) {
+			if replies.Encode(unitReply{States: []host.UnitState{{Unit: u}}}) != nil {
+				cancel()
+			}
+		})
+		cancel()
+		<-gone
+		return err
+	}
+	states, err := dispatch(ctx, units, req)
+	if ctx.Err() != nil { // nobody waits for the answer
+		<-gone
+		return nil
+	}
+	reply := unitReply{States: states}
+	if err != nil {
+		reply = unitReply{Error: err.Error(), NotInstalled: errors.Is(err, host.ErrNotInstalled)}
+	}
+	err = json.NewEncoder(conn).Encode(reply)
+	cancel()
+	<-gone
+	return err
+}
+
+func dispatch(ctx context.Context, units Supervised, req unitRequest) ([]host.UnitState, error) {
+	switch req.Verb {
+	case "list":
+		return units.States(ctx)
+	case "state":
+		state, err := units.State(ctx, req.Unit)
+		return []host.UnitState{state}, err
+	case "start":
+		return nil, units.Start(ctx, req.Unit)
+	case "stop":
+		return nil, units.Stop(ctx, req.Unit)
+	case "restart":
+		return nil, units.Restart(ctx, req.Unit)
+	case "reload":
+		return nil, units.Reload(ctx, req.Unit)
+	case "enable":
+		return nil, units.Enable(ctx, req.Unit, true)
+	case "disable":
+		return nil, units.Enable(ctx, req.Unit, false)
+	}
+	return nil, fmt.Errorf("no verb %q", req.Verb)
+}

@@ -1,0 +1,221 @@
+package units
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/machine/command"
+
+	"github.com/coreos/go-systemd/v22/dbus"
+)
+
+// Systemd runs the units of a real gateway. Each verb has a connection of its own, so that a restart of the bus hurts nobody.
+type Systemd struct{}
+
+func (Systemd) State(ctx context.Context, u host.Unit) (host.UnitState, error) {
+	spec, err := u.Spec()
+	if err != nil {
+		return host.UnitState{}, err
+	}
+	conn, err := dbus.NewWithContext(ctx)
+	if err != nil {
+		return host.UnitState{}, fmt.Errorf("reaching systemd: %w", err)
+	}
+	defer conn.Close()
+	return systemdState(ctx, conn, spec)
+}
+
+func (s Systemd) Start(ctx context.Context, u host.Unit) error {
+	return s.job(ctx, u, "start", (*dbus.Conn).StartUnitContext)
+}
+func (s Systemd) Stop(ctx context.Context, u host.Unit) error {
+	return s.job(ctx, u, "stop", (*dbus.Conn).StopUnitContext)
+}
+func (s Systemd) Restart(ctx context.Context, u host.Unit) error {
+	return s.job(ctx, u, "restart", (*dbus.Conn).RestartUnitContext)
+}
+func (s Systemd) Reload(ctx context.Context, u host.Unit) error {
+	return s.job(ctx, u, "reload", (*dbus.Conn).ReloadUnitContext)
+}
+
+const (
+	// watchBuffer is how many changes of units may wait: systemd tells those of all units of the machine.
+	watchBuffer = 1024
+	// watchAlive is how often a watch looks whether it still hears something.
+	watchAlive = 5 * time.Second
+)
+
+// Watch hears the changes that systemd tells on the bus.
+func (Systemd) Watch(ctx context.Context, told func(host.Unit)) error {
+	conn, err := dbus.NewWithContext(ctx)
+	if err != nil {
+		return fmt.Errorf("reaching systemd: %w", err)
+	}
+	defer conn.Close()
+	updates, lost := make(chan *dbus.PropertiesUpdate, watchBuffer), make(chan error, 1)
+	conn.SetPropertiesSubscriber(updates, lost)
+	if err := conn.Subscribe(); err != nil {
+		return fmt.Errorf("watching the units: %w", err)
+	}
+	for _, spec := range host.UnitSpecs() {
+		told(spec.Unit)
+	}
+	alive := time.NewTicker(watchAlive)
+	defer alive.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-lost:
+			return fmt.Errorf("watching the units: %w", err)
+		case <-alive.C:
+			if !conn.Connected() {
+				return errors.New("watching the units: systemd's bus went away")
+			}
+		case update := <-updates:
+			if u, ok := changedUnit(update.UnitName, update.Changed); ok {
+				told(u)
+			}
+		}
+	}
+}
+
+// changedUnit is the unit of ours whose state a signal is about.
+func changedUnit[V any](service string, changed map[string]V) (host.Unit, bool) {
+	if _, state := changed["ActiveState"]; !state {
+		return "", false
+	}
+	for _, spec := range host.UnitSpecs() {
+		if spec.Service == service {
+			return spec.Unit, true
+		}
+	}
+	return "", false
+}
+
+// job queues a job for the unit and waits for its result.
+func (Systemd) job(ctx context.Context, u host.Unit, verb string,
+	queue func(c *dbus.Conn, ctx context.Context, name, mode string, result chan<- string) (int, error)) error {
+	spec, err := u.Spec()
+	if err != nil {
+		return err
+	}
+	conn, err := dbus.NewWithContext(ctx)
+	if err != nil {
+		return fmt.Errorf("reaching systemd: %w", err)
+	}
+	defer conn.Close()
+	state, err := systemdState(ctx, conn, spec)
+	if err != nil {
+		return err
+	}
+	if !state.Installed {
+		return spec.NotInstalled()
+	}
+	// systemd refuses a unit that is started often in a short time. That is meant for one that dies; an operator may make as many
+	// changes as he likes.
+	_ = conn.ResetFailedUnitContext(ctx, spec.Service)
+	result := make(chan string, 1)
+	if _, err := queue(conn, ctx, spec.Service, "replace", result); err != nil {
+		return fmt.Errorf("%s did not %s: %w", spec.Service, verb, err)
+	}
+	select {
+	case <-ctx.Done():
+		return fmt.Errorf("waiting for %s to %s: %w", spec.Service, verb, context.Cause(ctx))
+	case r := <-result:
+		if r == "done" {
+			return nil
+		}
+		why := ""
+		if state, err := systemdState(ctx, conn, spec); err == nil && state.Detail != "" {
+			why = ": " + state.Detail
+		}
+		if words := lastWords(ctx, spec.Service); words != "" {
+			why += ": " + words
+		}
+		return fmt.Errorf("%s did not %s: job %s%s", spec.Service, verb, r, why)
+	}
+}
+
+// lastWords are the last lines that a service has said, as the journal has them; none when it cannot be asked.
+func lastWords(ctx context.Context, service string) string {
+	out, err := command.Exec(ctx, []string{"/usr/bin/journalctl", "--unit=" + service, "--lines=5", "--output=cat", "--no-pager", "--quiet"}, 5*time.Second)
+	if err != nil {
+		return ""
+	}
+	return host.FirstLines(out.Stdout)
+}
+
+func (Systemd) Enable(ctx context.Context, u host.Unit, on bool) error {
+	spec, err := u.Spec()
+	if err != nil {
+		return err
+	}
+	conn, err := dbus.NewWithContext(ctx)
+	if err != nil {
+		return fmt.Errorf("reaching systemd: %w", err)
+	}
+	defer conn.Close()
+	props, err := conn.GetAllPropertiesContext(ctx, spec.Service)
+	if err != nil {
+		return fmt.Errorf("reading the state of %s: %w", spec.Service, err)
+	}
+	if !unitState(u, props).Installed {
+		return spec.NotInstalled()
+	}
+	if is, _ := props["UnitFileState"].(string); is == map[bool]string{true: "enabled", false: "disabled"}[on] {
+		return nil // what follows would make systemd read all its files
+	}
+	files := []string{spec.Service}
+	if on {
+		_, _, err = conn.EnableUnitFilesContext(ctx, files, false, true)
+	} else {
+		_, err = conn.DisableUnitFilesContext(ctx, files, false)
+	}
+	if err != nil {
+		return fmt.Errorf("enabling %s (%t): %w", spec.Service, on, err)
+	}
+	return conn.ReloadContext(ctx)
+}
+
+// systemdState reads a unit's properties.
+func systemdState(ctx context.Context, conn *dbus.Conn, spec host.UnitSpec) (host.UnitState, error) {
+	props, err := conn.GetAllPropertiesContext(ctx, spec.Service)
+	if err != nil {
+		return host.UnitState{}, fmt.Errorf("reading the state of %s: %w", spec.Service, err)
+	}
+	return unitState(spec.Unit, props), nil
+}
+
+// unitState translates systemd's properties.
+func unitState(u host.Unit, props map[string]any) host.UnitState {
+	if load, _ := props["LoadState"].(string); load == "not-found" {
+		return host.UnitState{Unit: u}
+	}
+	state := host.UnitState{Unit: u, Installed: true}
+	state.Active, _ = props["ActiveState"].(string)
+	if pid, ok := props["MainPID"].(uint32); ok {
+		state.PID = int(pid)
+	}
+	// StateChangeTimestamp would also move with the substate, such as at a reload.
+	entered := "InactiveEnterTimestamp"
+	switch state.Active {
+	case "active", "reloading":
+		entered = "ActiveEnterTimestamp"
+	case "activating":
+		entered = "InactiveExitTimestamp"
+	case "deactivating":
+		entered = "ActiveExitTimestamp"
+	}
+	if at, _ := props[entered].(uint64); at != 0 {
+		state.Since = time.UnixMicro(int64(at))
+	}
+	if result, _ := props["Result"].(string); result != "" && result != "success" {
+		status, _ := props["ExecMainStatus"].(int32)
+		state.Detail = fmt.Sprintf("result %s, status %d", result, status)
+	}
+	return state
+}
