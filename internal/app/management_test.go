@@ -16,11 +16,10 @@ import (
 	"testing"
 	"time"
 
-	"edge.internal/gateway/internal/kit/host/machine"
-	"edge.internal/gateway/internal/kit/host/machine/units"
-
 	"edge.internal/gateway/internal/app"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/machine"
+	"edge.internal/gateway/internal/kit/host/machine/units"
 	"edge.internal/gateway/internal/kit/host/proxytest"
 	"edge.internal/gateway/internal/kit/httpd"
 )

@@ -6,14 +6,13 @@ import (
 	"log/slog"
 	"os"
 
-	"edge.internal/gateway/internal/kit/host/machine"
-	"edge.internal/gateway/internal/kit/host/machine/units"
-
 	"github.com/go-json-experiment/json/jsontext"
 
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/clock"
 	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/host/machine"
+	"edge.internal/gateway/internal/kit/host/machine/units"
 	"edge.internal/gateway/internal/kit/password"
 	"edge.internal/gateway/internal/kit/secret"
 	"edge.internal/gateway/internal/kit/wire"

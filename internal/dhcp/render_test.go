@@ -8,15 +8,14 @@ import (
 	"strings"
 	"testing"
 
-	"edge.internal/gateway/internal/kit/host/machine"
-	"edge.internal/gateway/internal/kit/host/machine/units"
-
 	"github.com/google/uuid"
 	"github.com/vishvananda/netlink"
 
 	"edge.internal/gateway/internal/dhcp"
 	"edge.internal/gateway/internal/kit/conf/conftest"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/machine"
+	"edge.internal/gateway/internal/kit/host/machine/units"
 	"edge.internal/gateway/internal/kit/host/nettest"
 	"edge.internal/gateway/internal/kit/value"
 	"edge.internal/gateway/internal/kit/wire"

@@ -5,9 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"edge.internal/gateway/internal/kit/host/machine"
-	"edge.internal/gateway/internal/kit/host/machine/units"
-
 	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 	rr "github.com/miekg/dns"
@@ -15,6 +12,8 @@ import (
 	"edge.internal/gateway/internal/dns"
 	"edge.internal/gateway/internal/kit/conf/conftest"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/machine"
+	"edge.internal/gateway/internal/kit/host/machine/units"
 	"edge.internal/gateway/internal/kit/value"
 	"edge.internal/gateway/internal/kit/wire"
 )

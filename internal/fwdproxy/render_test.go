@@ -5,15 +5,14 @@ import (
 	"strings"
 	"testing"
 
-	"edge.internal/gateway/internal/kit/host/machine"
-	"edge.internal/gateway/internal/kit/host/machine/units"
-
 	"github.com/go-json-experiment/json"
 
 	"edge.internal/gateway/internal/fwdproxy"
 	"edge.internal/gateway/internal/fwdproxy/verdict"
 	"edge.internal/gateway/internal/kit/conf/conftest"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/machine"
+	"edge.internal/gateway/internal/kit/host/machine/units"
 	"edge.internal/gateway/internal/kit/wire"
 )
 

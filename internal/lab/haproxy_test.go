@@ -10,9 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"edge.internal/gateway/internal/kit/host/machine"
-
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/machine"
 	"edge.internal/gateway/internal/kit/host/proxytest"
 	"edge.internal/gateway/internal/lab"
 )

@@ -13,11 +13,10 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"edge.internal/gateway/internal/kit/host/machine/units"
-
 	"golang.org/x/sys/unix"
 
 	"edge.internal/gateway/internal/kit/host/child"
+	"edge.internal/gateway/internal/kit/host/machine/units"
 )
 
 // initName is the name under which Up starts its own program again.

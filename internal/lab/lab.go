@@ -25,9 +25,8 @@ import (
 	"strings"
 	"time"
 
-	"edge.internal/gateway/internal/kit/host/machine/units"
-
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/machine/units"
 )
 
 // DefaultDir is the state folder of a lab that was not given one.

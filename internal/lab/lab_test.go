@@ -22,11 +22,10 @@ import (
 	"testing"
 	"time"
 
-	"edge.internal/gateway/internal/kit/host/machine/units"
-
 	"go.uber.org/goleak"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/machine/units"
 	"edge.internal/gateway/internal/lab"
 )
 

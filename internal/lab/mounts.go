@@ -10,11 +10,10 @@ import (
 	"slices"
 	"strings"
 
-	"edge.internal/gateway/internal/kit/host/machine/files"
-
 	"golang.org/x/sys/unix"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/machine/files"
 )
 
 // shadowed are the folders of the machine whose content the lab sees, and whose changes stay in its memory.

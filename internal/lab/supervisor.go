@@ -14,11 +14,10 @@ import (
 	"syscall"
 	"time"
 
-	"edge.internal/gateway/internal/kit/host/machine/units"
-
 	"edge.internal/gateway/internal/kit/bus"
 	"edge.internal/gateway/internal/kit/db/private"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/machine/units"
 )
 
 // supervisor runs the units of a lab. It is the far side of units.Supervisor.

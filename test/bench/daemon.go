@@ -7,11 +7,10 @@ import (
 	"os"
 	"time"
 
-	"edge.internal/gateway/internal/kit/host/machine"
-
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/machine"
 )
 
 // measureDaemon compares a change that reaches chronyd with the sum of its parts: the transaction, chronyd's own check

@@ -10,9 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"edge.internal/gateway/internal/kit/host/machine"
-
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/machine"
 )
 
 const (

@@ -16,9 +16,6 @@ import (
 	"syscall"
 	"time"
 
-	"edge.internal/gateway/internal/kit/host/machine"
-	"edge.internal/gateway/internal/kit/host/machine/units"
-
 	"github.com/google/uuid"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -27,6 +24,8 @@ import (
 	"edge.internal/gateway/internal/kit/actor"
 	"edge.internal/gateway/internal/kit/clock"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/machine"
+	"edge.internal/gateway/internal/kit/host/machine/units"
 	"edge.internal/gateway/internal/kit/host/nettest"
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/value"

@@ -20,10 +20,9 @@ import (
 	"testing"
 	"time"
 
-	"edge.internal/gateway/internal/kit/host/machine"
-
 	"github.com/coder/websocket"
 
+	"edge.internal/gateway/internal/kit/host/machine"
 	"edge.internal/gateway/internal/lab"
 	"edge.internal/gateway/internal/lab/labtest"
 )

@@ -8,13 +8,12 @@ import (
 	"strings"
 	"testing"
 
-	"edge.internal/gateway/internal/kit/host/machine"
-	"edge.internal/gateway/internal/kit/host/machine/units"
-
 	"github.com/google/uuid"
 	"github.com/vishvananda/netlink"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/machine"
+	"edge.internal/gateway/internal/kit/host/machine/units"
 	"edge.internal/gateway/internal/network"
 )
 

@@ -14,11 +14,10 @@ import (
 	"testing"
 	"time"
 
-	"edge.internal/gateway/internal/kit/host/machine"
-
 	"github.com/google/uuid"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/machine"
 	"edge.internal/gateway/internal/kit/value"
 	"edge.internal/gateway/internal/tunnel"
 )

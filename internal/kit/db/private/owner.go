@@ -10,9 +10,8 @@ import (
 	"strconv"
 	"syscall"
 
-	"edge.internal/gateway/internal/kit/host/machine/files"
-
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/machine/files"
 )
 
 // owner is who runs the server.

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"edge.internal/gateway/internal/kit/host"
-
 	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
+
+	"edge.internal/gateway/internal/kit/host"
 )
 
 // Resources reads load, memory, disk and connection tracking.

@@ -14,12 +14,11 @@ import (
 	"sync"
 	"syscall"
 
-	"edge.internal/gateway/internal/kit/host"
-	"edge.internal/gateway/internal/kit/host/machine/home"
-
 	"github.com/google/renameio/v2"
 
 	"edge.internal/gateway/internal/kit/failpoint"
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/machine/home"
 )
 
 // Files is the files of the gateway's machine.

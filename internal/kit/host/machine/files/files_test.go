@@ -11,10 +11,9 @@ import (
 	"syscall"
 	"testing"
 
+	"edge.internal/gateway/internal/kit/failpoint"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/machine/home"
-
-	"edge.internal/gateway/internal/kit/failpoint"
 )
 
 // at is the files below a root, or the real ones.

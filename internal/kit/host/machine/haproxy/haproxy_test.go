@@ -11,10 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"edge.internal/gateway/internal/kit/host"
-
 	"github.com/google/uuid"
 
+	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/machine/command"
 	"edge.internal/gateway/internal/kit/host/machine/files"
 	"edge.internal/gateway/internal/kit/host/machine/home"

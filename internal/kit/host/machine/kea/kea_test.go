@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"edge.internal/gateway/internal/kit/host"
-
 	"edge.internal/gateway/internal/kit/host/child"
 	"edge.internal/gateway/internal/kit/host/machine/files"
 	"edge.internal/gateway/internal/kit/host/machine/home"

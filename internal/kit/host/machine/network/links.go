@@ -10,12 +10,12 @@ import (
 	"sort"
 	"syscall"
 
-	"edge.internal/gateway/internal/kit/host"
-	"edge.internal/gateway/internal/kit/host/machine/home"
-
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
+
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/machine/home"
 )
 
 // Network is what the kernel of a machine knows about links, addresses and routes.

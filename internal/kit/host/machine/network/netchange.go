@@ -12,12 +12,11 @@ import (
 	"strconv"
 	"strings"
 
-	"edge.internal/gateway/internal/kit/host"
-
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
+	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/value"
 )
 

@@ -9,10 +9,10 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/machine/home"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 func TestNamesAreReadAsIproute2Does(t *testing.T) {

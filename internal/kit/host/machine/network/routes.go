@@ -13,10 +13,10 @@ import (
 	"strconv"
 	"strings"
 
-	"edge.internal/gateway/internal/kit/host"
-
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"edge.internal/gateway/internal/kit/host"
 )
 
 // Routes lists the routes of all tables, one for each next hop.

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/coreos/go-systemd/v22/dbus"
+
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/machine/command"
-
-	"github.com/coreos/go-systemd/v22/dbus"
 )
 
 // Systemd runs the units of a real gateway. Each verb has a connection of its own, so that a restart of the bus hurts nobody.

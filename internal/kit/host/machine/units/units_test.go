@@ -11,11 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"edge.internal/gateway/internal/kit/host"
-
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/nettest"
 )
 

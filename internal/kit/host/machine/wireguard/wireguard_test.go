@@ -13,14 +13,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/vishvananda/netlink"
+
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/machine/command"
 	"edge.internal/gateway/internal/kit/host/machine/files"
 	"edge.internal/gateway/internal/kit/host/machine/home"
 	"edge.internal/gateway/internal/kit/host/machine/network"
-
-	"github.com/google/go-cmp/cmp"
-	"github.com/vishvananda/netlink"
 )
 
 // machine is what these tests need of a machine.
