@@ -2,6 +2,7 @@ package dhcp_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -413,7 +414,7 @@ func TestWhatKeaDoesNotHear(t *testing.T) {
 	r.enable(t)
 	r.post(t, "/dhcp/subnets", with(nil))
 	words := []string{"the interface lan0 is not running"} // no cable: nobody to serve
-	r.Machine.AnswerLeaseServer(func(c host.LeaseCommand, _ any) (any, error) {
+	r.Machine.AnswerLeaseServer(func(c host.LeaseCommand, _ json.RawMessage) (any, error) {
 		if c != host.LeaseServerStatus {
 			return nil, nil
 		}
@@ -477,7 +478,7 @@ func TestAnotherFile(t *testing.T) {
 	r.enable(t)
 	was := r.file(t)
 	r.Machine.SetFile(host.KeaConfig, `{"Dhcp4": {"server-tag": "somebody"}}`)
-	if err := r.Machine.LeaseServerAsk(t.Context(), host.LeaseServerReload, nil, nil); err != nil {
+	if err := host.AskLeaseServer(t.Context(), r.Machine, host.LeaseServerReload, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	r.Machine.SetFile(host.KeaConfig, was)
@@ -532,18 +533,24 @@ func TestLeases(t *testing.T) {
 		})
 	}
 	all = append(all, map[string]any{"ip-address": "172.16.0.1", "hw-address": "52:54:00:00:00:09", "hostname": "elsewhere", "state": 0, "cltt": now, "valid-lft": 3600})
-	r.Machine.AnswerLeaseServer(func(c host.LeaseCommand, arguments any) (any, error) {
+	r.Machine.AnswerLeaseServer(func(c host.LeaseCommand, arguments json.RawMessage) (any, error) {
 		if c != host.LeaseServerLeases {
 			return nil, nil
 		}
-		page := arguments.(map[string]any)
+		var page struct {
+			From  string
+			Limit int
+		}
+		if err := json.Unmarshal(arguments, &page); err != nil {
+			return nil, err
+		}
 		start := 0
 		for i := range all {
-			if all[i]["ip-address"] == page["from"] {
+			if all[i]["ip-address"] == page.From {
 				start = i + 1
 			}
 		}
-		return map[string]any{"leases": all[start:min(len(all), start+page["limit"].(int))]}, nil
+		return map[string]any{"leases": all[start:min(len(all), start+page.Limit)]}, nil
 	})
 	r.Get(t, "/dhcp/leases").Want(t, 200).Into(t, &list)
 	if list.Error != "" || list.Total != many+4 || len(list.Leases) != 2000 {
@@ -566,7 +573,7 @@ func TestLeases(t *testing.T) {
 			t.Errorf("%s: %d", search, list.Total)
 		}
 	}
-	r.Machine.AnswerLeaseServer(func(host.LeaseCommand, any) (any, error) { return nil, errors.New("kea is tired") })
+	r.Machine.AnswerLeaseServer(func(host.LeaseCommand, json.RawMessage) (any, error) { return nil, errors.New("kea is tired") })
 	r.Get(t, "/dhcp/leases").Want(t, 200).Into(t, &list)
 	if list.Error != "kea is tired" {
 		t.Errorf("%+v", list)

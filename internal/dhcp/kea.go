@@ -23,7 +23,7 @@ const (
 // reload makes Kea read its file, or starts it. A refused reload leaves Kea without ears until it is given a file that it takes:
 // the engine puts the last good one back at once.
 func (r *Room) reload(ctx context.Context, _ Config, _ []host.File) error {
-	err := r.Host.LeaseServerAsk(ctx, host.LeaseServerReload, nil, nil)
+	err := host.AskLeaseServer(ctx, r.Host, host.LeaseServerReload, nil, nil)
 	if !errors.Is(err, host.ErrNotRunning) {
 		return err
 	}
@@ -62,7 +62,7 @@ func (r *Room) mark(ctx context.Context) (string, error) {
 	var said struct {
 		Mark string `json:"server-tag"`
 	}
-	err := r.Host.LeaseServerAsk(ctx, host.LeaseServerMark, nil, &said)
+	err := host.AskLeaseServer(ctx, r.Host, host.LeaseServerMark, nil, &said)
 	return said.Mark, err
 }
 
@@ -84,7 +84,7 @@ func (r *Room) verify(ctx context.Context, c Config, files []host.File) error {
 			Errors []string `json:"errors"`
 		} `json:"sockets"`
 	}
-	if err := r.Host.LeaseServerAsk(ctx, host.LeaseServerStatus, nil, &said); err != nil {
+	if err := host.AskLeaseServer(ctx, r.Host, host.LeaseServerStatus, nil, &said); err != nil {
 		return err
 	}
 	problems := slices.Clone(c.Left)

@@ -83,7 +83,7 @@ func (r *Room) eachLease(ctx context.Context, tell func(keaLease)) error {
 		var page struct {
 			Leases []keaLease `json:"leases"`
 		}
-		if err := r.Host.LeaseServerAsk(ctx, host.LeaseServerLeases, map[string]any{"from": from, "limit": leasePage}, &page); err != nil {
+		if err := host.AskLeaseServer(ctx, r.Host, host.LeaseServerLeases, map[string]any{"from": from, "limit": leasePage}, &page); err != nil {
 			return err
 		}
 		for _, l := range page.Leases {

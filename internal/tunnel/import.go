@@ -84,14 +84,13 @@ func (r *Room) importable(ctx context.Context, q db.Querier) ([]file, error) {
 	for _, x := range found {
 		f := file{Importable: Importable{Name: x.Name, Notes: []string{}}}
 		f.AlreadyIn = slices.ContainsFunc(interfaces, func(i Interface) bool { return i.Name.String() == x.Name })
-		err := x.Err
-		if err == nil {
-			f.foreign, err = readForeign(x.Content)
-		}
-		if err != nil {
-			f.Error = err.Error()
-		} else {
-			f.Mode, f.Peers, f.Notes = f.foreign.mode, len(f.foreign.peers), f.foreign.notes
+		f.Error = x.Problem
+		if f.Error == "" {
+			if f.foreign, err = readForeign(x.Content); err != nil {
+				f.Error = err.Error()
+			} else {
+				f.Mode, f.Peers, f.Notes = f.foreign.mode, len(f.foreign.peers), f.foreign.notes
+			}
 		}
 		list = append(list, f)
 	}

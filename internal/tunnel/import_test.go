@@ -1,7 +1,6 @@
 package tunnel_test
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -55,7 +54,7 @@ func TestTU07(t *testing.T) {
 	b.Machine.SetTunnelFiles(
 		host.TunnelFile{Name: "broken", Content: []byte("[Interface]\nPrivateKey = " + shared[:43] + "\n")},
 		host.TunnelFile{Name: "office", Content: []byte(serverFile())},
-		host.TunnelFile{Name: "out", Err: errors.New("it cannot be read, or leads out of the folder")},
+		host.TunnelFile{Name: "out", Problem: "it cannot be read, or leads out of the folder"},
 		host.TunnelFile{Name: "up", Content: []byte(clientFile())},
 		host.TunnelFile{Name: "wg0", Content: []byte(serverFile())},
 	)

@@ -49,7 +49,7 @@ func measureDHCP(ctx context.Context, s settings) ([]goal, error) {
 		made++
 		return b.reserve(made)
 	}
-	bare := func() error { return b.machine.LeaseServerAsk(ctx, host.LeaseServerReload, nil, nil) }
+	bare := func() error { return host.AskLeaseServer(ctx, b.machine, host.LeaseServerReload, nil, nil) }
 	for range 3 { // the first prepare their statements
 		if err := errors.Join(add(), bare()); err != nil {
 			return nil, err

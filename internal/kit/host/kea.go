@@ -2,9 +2,11 @@ package host
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"runtime"
+	"slices"
 )
 
 // Where Kea takes commands, and keeps its leases.
@@ -46,11 +48,41 @@ const (
 	LeaseServerLeases LeaseCommand = "lease4-get-page" // leases, in the order of their addresses
 )
 
+// leaseCommands is the closed list: no other command reaches Kea.
+var leaseCommands = []LeaseCommand{LeaseServerReload, LeaseServerMark, LeaseServerStatus, LeaseServerLeases}
+
+// Known complains about a command that is not in the list.
+func (c LeaseCommand) Known() error {
+	if !slices.Contains(leaseCommands, c) {
+		return fmt.Errorf("no command %q for kea in the list", string(c))
+	}
+	return nil
+}
+
 // Leases is the running Kea.
 type Leases interface {
-	// LeaseServerAsk gives Kea one command, with arguments where it takes some, and decodes what Kea answers into a pointer,
-	// which may be nil. What Kea refuses is a *LeaseServerRefused; a Kea that does not run is ErrNotRunning.
-	LeaseServerAsk(ctx context.Context, c LeaseCommand, arguments, into any) error
+	// LeaseServerAsk gives Kea one command, with arguments where it takes some, and returns what Kea answers, which may be nothing.
+	// What Kea refuses is a *LeaseServerRefused; a Kea that does not run is ErrNotRunning.
+	LeaseServerAsk(ctx context.Context, c LeaseCommand, arguments json.RawMessage) (json.RawMessage, error)
+}
+
+// AskLeaseServer gives Kea one command, with arguments unless they are nil, and decodes the answer into a pointer, which may be nil.
+func AskLeaseServer(ctx context.Context, l Leases, c LeaseCommand, arguments, into any) error {
+	var encoded json.RawMessage
+	if arguments != nil {
+		var err error
+		if encoded, err = json.Marshal(arguments); err != nil {
+			return fmt.Errorf("asking kea for %s: %w", c, err)
+		}
+	}
+	answer, err := l.LeaseServerAsk(ctx, c, encoded)
+	if err != nil || into == nil || answer == nil {
+		return err
+	}
+	if err := json.Unmarshal(answer, into); err != nil {
+		return fmt.Errorf("reading kea's answer to %s: %w", c, err)
+	}
+	return nil
 }
 
 // LeaseServerRefused is a command that Kea refused.

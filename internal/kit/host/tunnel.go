@@ -104,5 +104,5 @@ type Rule struct {
 type TunnelFile struct {
 	Name    string // of the interface
 	Content []byte
-	Err     error // why it could not be read
+	Problem string // why it could not be read
 }

@@ -11,16 +11,16 @@ import (
 // leaseServer is the Kea in memory. It runs while its unit is active, and has what was installed when it was started or told to
 // reload last.
 type leaseServer struct {
-	answer  func(c host.LeaseCommand, arguments any) (any, error)
+	answer  func(c host.LeaseCommand, arguments json.RawMessage) (any, error)
 	mark    string
 	reloads int
 	refusal error
 }
 
 // LeaseServerAsk knows the mark and the reload by itself; the script of AnswerLeaseServer answers the rest.
-func (m *Machine) LeaseServerAsk(ctx context.Context, c host.LeaseCommand, arguments, into any) error {
+func (m *Machine) LeaseServerAsk(ctx context.Context, c host.LeaseCommand, arguments json.RawMessage) (json.RawMessage, error) {
 	if err := m.answers(ctx); err != nil {
-		return err
+		return nil, err
 	}
 	m.mu.Lock()
 	said, err := m.leaseServerSays(c)
@@ -32,14 +32,10 @@ func (m *Machine) LeaseServerAsk(ctx context.Context, c host.LeaseCommand, argum
 	if err == nil && said == nil && answer != nil {
 		said, err = answer(c, arguments)
 	}
-	if err != nil || into == nil || said == nil {
-		return err
+	if err != nil || said == nil {
+		return nil, err
 	}
-	encoded, err := json.Marshal(said)
-	if err != nil {
-		return err
-	}
-	return json.Unmarshal(encoded, into)
+	return json.Marshal(said)
 }
 
 func (m *Machine) leaseServerSays(c host.LeaseCommand) (any, error) {
@@ -73,7 +69,7 @@ func (m *Machine) installedMark() string {
 }
 
 // AnswerLeaseServer sets what answers the questions to Kea from now on, but for its mark; nil takes it away.
-func (m *Machine) AnswerLeaseServer(answer func(c host.LeaseCommand, arguments any) (any, error)) {
+func (m *Machine) AnswerLeaseServer(answer func(c host.LeaseCommand, arguments json.RawMessage) (any, error)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.leases.answer = answer

@@ -31,20 +31,23 @@ const (
 )
 
 // LeaseServerAsk gives Kea one command. Each has a connection of its own.
-func (s *Kea) LeaseServerAsk(ctx context.Context, c host.LeaseCommand, arguments, into any) error {
+func (s *Kea) LeaseServerAsk(ctx context.Context, c host.LeaseCommand, arguments json.RawMessage) (json.RawMessage, error) {
+	if err := c.Known(); err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, askWithin, fmt.Errorf("kea did not answer within %s: %w", askWithin, context.DeadlineExceeded))
 	defer cancel()
 	question, err := json.Marshal(struct {
 		Command   host.LeaseCommand `json:"command"`
-		Arguments any               `json:"arguments,omitempty"`
+		Arguments json.RawMessage   `json:"arguments,omitempty"`
 	}{c, arguments})
 	if err != nil {
-		return fmt.Errorf("asking kea for %s: %w", c, err)
+		return nil, fmt.Errorf("asking kea for %s: %w", c, err)
 	}
 	said, err := talk.Tell(ctx, s.home.Path(host.LeaseServer().Control), string(question))
 	switch {
 	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED):
-		return fmt.Errorf("kea: %w", host.ErrNotRunning)
+		return nil, fmt.Errorf("kea: %w", host.ErrNotRunning)
 	case err == nil && said == "":
 		err = errors.New("it went away")
 	}
@@ -58,14 +61,9 @@ func (s *Kea) LeaseServerAsk(ctx context.Context, c host.LeaseCommand, arguments
 	}
 	switch {
 	case err != nil:
-		return fmt.Errorf("asking kea for %s: %w", c, err)
+		return nil, fmt.Errorf("asking kea for %s: %w", c, err)
 	case answer.Result != done && answer.Result != empty:
-		return &host.LeaseServerRefused{Command: c, Text: answer.Text}
-	case into == nil || answer.Arguments == nil:
-		return nil
+		return nil, &host.LeaseServerRefused{Command: c, Text: answer.Text}
 	}
-	if err := json.Unmarshal(answer.Arguments, into); err != nil {
-		return fmt.Errorf("reading kea's answer to %s: %w", c, err)
-	}
-	return nil
+	return answer.Arguments, nil
 }

@@ -84,7 +84,7 @@ func startKea(t *testing.T) (m machine, configure func(subnets string)) {
 		}
 	})
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
-		err := m.LeaseServerAsk(t.Context(), host.LeaseServerStatus, nil, nil)
+		err := host.AskLeaseServer(t.Context(), m, host.LeaseServerStatus, nil, nil)
 		if err == nil {
 			return m, configure
 		} else if !errors.Is(err, host.ErrNotRunning) || time.Now().After(deadline) {
@@ -99,7 +99,7 @@ func TestLeaseServer(t *testing.T) {
 		var said struct {
 			Mark string `json:"server-tag"`
 		}
-		if err := m.LeaseServerAsk(t.Context(), host.LeaseServerMark, nil, &said); err != nil {
+		if err := host.AskLeaseServer(t.Context(), m, host.LeaseServerMark, nil, &said); err != nil {
 			t.Fatal(err)
 		}
 		return said.Mark
@@ -108,11 +108,11 @@ func TestLeaseServer(t *testing.T) {
 		t.Fatal(got)
 	}
 	configure(`b[{"id": 1, "subnet": "10.10.0.0/16"}]`)
-	if err := m.LeaseServerAsk(t.Context(), host.LeaseServerReload, nil, nil); err != nil || mark() != "gateway-b" {
+	if err := host.AskLeaseServer(t.Context(), m, host.LeaseServerReload, nil, nil); err != nil || mark() != "gateway-b" {
 		t.Fatal(err, mark())
 	}
 	configure(`c[{"id": 1, "subnet": "10.10.0.0/99"}]`)
-	err := m.LeaseServerAsk(t.Context(), host.LeaseServerReload, nil, nil)
+	err := host.AskLeaseServer(t.Context(), m, host.LeaseServerReload, nil, nil)
 	if refused, ok := errors.AsType[*host.LeaseServerRefused](err); !ok || !strings.Contains(refused.Error(), "kea refuses config-reload: Config reload failed") || mark() != "gateway-b" {
 		t.Fatal(err, mark())
 	}
@@ -122,18 +122,18 @@ func TestLeaseServer(t *testing.T) {
 			Hostname string `json:"hostname"`
 		} `json:"leases"`
 	}
-	if err := m.LeaseServerAsk(t.Context(), host.LeaseServerLeases, map[string]any{"from": "10.10.0.100", "limit": 10}, &page); err != nil || len(page.Leases) != 1 || page.Leases[0].Hostname != "second" {
+	if err := host.AskLeaseServer(t.Context(), m, host.LeaseServerLeases, map[string]any{"from": "10.10.0.100", "limit": 10}, &page); err != nil || len(page.Leases) != 1 || page.Leases[0].Hostname != "second" {
 		t.Fatalf("%+v, %v", page, err)
 	}
 	page.Leases = nil
-	if err := m.LeaseServerAsk(t.Context(), host.LeaseServerLeases, map[string]any{"from": "10.10.0.101", "limit": 10}, &page); err != nil || len(page.Leases) != 0 {
+	if err := host.AskLeaseServer(t.Context(), m, host.LeaseServerLeases, map[string]any{"from": "10.10.0.101", "limit": 10}, &page); err != nil || len(page.Leases) != 0 {
 		t.Fatalf("%+v, %v", page, err)
 	}
 }
 
 func TestLeaseServerThatDoesNotRun(t *testing.T) {
 	m := at(t.TempDir())
-	if err := m.LeaseServerAsk(t.Context(), host.LeaseServerStatus, nil, nil); !errors.Is(err, host.ErrNotRunning) {
+	if err := host.AskLeaseServer(t.Context(), m, host.LeaseServerStatus, nil, nil); !errors.Is(err, host.ErrNotRunning) {
 		t.Fatal(err)
 	}
 }

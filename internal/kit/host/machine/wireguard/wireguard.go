@@ -302,8 +302,11 @@ func (s *Tunnels) TunnelFiles(ctx context.Context) ([]host.TunnelFile, error) {
 		if _, err := value.Parse[value.IfName](name); !ok || err != nil || len(list) == fileCount || ctx.Err() != nil {
 			continue
 		}
-		content, err := readBounded(root, e.Name())
-		list = append(list, host.TunnelFile{Name: name, Content: content, Err: err})
+		file := host.TunnelFile{Name: name}
+		if file.Content, err = readBounded(root, e.Name()); err != nil {
+			file.Problem = err.Error()
+		}
+		list = append(list, file)
 	}
 	slices.SortFunc(list, func(a, b host.TunnelFile) int { return strings.Compare(a.Name, b.Name) })
 	return list, ctx.Err()

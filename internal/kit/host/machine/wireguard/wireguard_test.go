@@ -314,7 +314,7 @@ func TestTunnelFilesAreConfined(t *testing.T) {
 	got := map[string]string{}
 	for _, f := range list {
 		got[f.Name] = string(f.Content)
-		if f.Err != nil {
+		if f.Problem != "" {
 			got[f.Name] = "refused"
 		}
 	}
