@@ -230,6 +230,7 @@ func TestNE02BridgeComesAndGoes(t *testing.T) {
 		return err == nil && strings.Contains(string(out), "10.1.0.1/24")
 	})
 	eventually(t, "its member too", func() bool { return strings.Contains(ip(t, "link", "show", "p0"), "master br0") })
+	g.settle(t) // the pass that makes it again may have more to do
 	g.quiet(t)
 
 	// Inactive, it is taken away; the ethernet link stays as it is.

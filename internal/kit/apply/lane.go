@@ -404,6 +404,9 @@ func (l *lane) converge(ctx context.Context, force bool) (now *imagined, install
 		if now, err = l.stored(ctx, force); err != nil {
 			return now, false, err
 		}
+		if !force {
+			l.awaitDecision(ctx, now.revision)
+		}
 		if done, installed, err := l.arrive(ctx, now, force, tried); done {
 			return now, installed, err
 		}
