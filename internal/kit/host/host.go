@@ -96,7 +96,7 @@ type File struct {
 	Place   Place
 	Content []byte
 	// Redact makes of a content of the place, this or an earlier one, what people may see of it; nil shows all.
-	Redact func(content []byte) []byte
+	Redact func(content []byte) []byte `cbor:"-"`
 }
 
 // Redacted shows nothing.

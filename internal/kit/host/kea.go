@@ -76,7 +76,7 @@ func AskLeaseServer(ctx context.Context, l Leases, c LeaseCommand, arguments, in
 		}
 	}
 	answer, err := l.LeaseServerAsk(ctx, c, encoded)
-	if err != nil || into == nil || answer == nil {
+	if err != nil || into == nil || len(answer) == 0 {
 		return err
 	}
 	if err := json.Unmarshal(answer, into); err != nil {

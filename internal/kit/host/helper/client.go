@@ -1,0 +1,176 @@
+package helper
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/fxamacker/cbor/v2"
+	"golang.org/x/sys/unix"
+
+	"edge.internal/gateway/internal/kit/host"
+)
+
+// Client is a machine for a program that is not root. What needs no privilege, or one that a group gives, is done in this process by
+// the machine that it embeds; the rest is asked of the helper.
+type Client struct {
+	host.Machine
+	socket string
+
+	mu   sync.Mutex
+	idle []*connection // under mu
+}
+
+// keepIdle is how many quiet connections are kept.
+const keepIdle = 8
+
+// New returns a machine whose helper listens at the socket.
+func New(local host.Machine, socket string) *Client { return &Client{Machine: local, socket: socket} }
+
+// connection is one to the helper, on which one verb runs at a time.
+type connection struct {
+	*net.UnixConn
+	in  *cbor.Decoder
+	out bytes.Buffer
+	enc *cbor.Encoder
+}
+
+// connect takes a quiet connection, or makes one.
+func (c *Client) connect(ctx context.Context) (*connection, error) {
+	for {
+		c.mu.Lock()
+		n := len(c.idle)
+		if n == 0 {
+			c.mu.Unlock()
+			break
+		}
+		conn := c.idle[n-1]
+		c.idle = c.idle[:n-1]
+		c.mu.Unlock()
+		if quiet(conn.UnixConn) {
+			return conn, nil
+		}
+		conn.Close() // the helper was started again
+	}
+	dialed, err := new(net.Dialer).DialContext(ctx, "unix", c.socket)
+	if err != nil {
+		return nil, fmt.Errorf("gateway-helper, which does what needs root, cannot be reached: %w", err)
+	}
+	conn := &connection{UnixConn: dialed.(*net.UnixConn), in: decoding.NewDecoder(dialed)}
+	conn.enc = encoding.NewEncoder(&conn.out)
+	return conn, nil
+}
+
+// quiet tells whether a connection is alive and says nothing.
+func quiet(conn *net.UnixConn) (is bool) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return false
+	}
+	err = raw.Control(func(fd uintptr) {
+		_, _, err := unix.Recvfrom(int(fd), make([]byte, 1), unix.MSG_PEEK|unix.MSG_DONTWAIT)
+		is = errors.Is(err, unix.EAGAIN)
+	})
+	return is && err == nil
+}
+
+func (c *Client) keep(conn *connection) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.idle) == keepIdle {
+		conn.Close()
+		return
+	}
+	c.idle = append(c.idle, conn)
+}
+
+// Close ends the quiet connections.
+func (c *Client) Close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, conn := range c.idle {
+		conn.Close()
+	}
+	c.idle = nil
+}
+
+// exchange asks for a verb, decodes its results into pointers, and returns how it failed. called reads the arguments of a callback
+// and calls it; it is nil for verbs without one.
+func (c *Client) exchange(ctx context.Context, verb string, args []any, called func(in *cbor.Decoder) error, results ...any) error {
+	if err := ctx.Err(); err != nil {
+		return context.Cause(ctx)
+	}
+	conn, err := c.connect(ctx)
+	if err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
+	failed, err := conn.exchange(verb, args, called, results)
+	if err == nil && stop() {
+		c.keep(conn)
+		return failed
+	}
+	conn.Close()
+	switch {
+	case err == nil:
+		return failed
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	}
+	return fmt.Errorf("asking gateway-helper to %s: %w", verb, err)
+}
+
+// exchange is the conversation: failed is how the verb failed, and err how the conversation did.
+func (c *connection) exchange(verb string, args []any, called func(in *cbor.Decoder) error, results []any) (failed, err error) {
+	c.out.Reset()
+	if err := c.enc.Encode(call{Verb: verb}); err != nil {
+		return nil, err
+	}
+	for _, a := range args {
+		if err := c.enc.Encode(a); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := c.Write(c.out.Bytes()); err != nil {
+		return nil, err
+	}
+	if c.out.Cap() > 1<<20 {
+		c.out = bytes.Buffer{}
+	}
+	for {
+		var f frame
+		if err := c.in.Decode(&f); err != nil {
+			return nil, err
+		}
+		if f.Call {
+			if called == nil {
+				return nil, errors.New("it calls back where nothing is to be called")
+			}
+			if err := called(c.in); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		for _, r := range results {
+			if err := c.in.Decode(r); err != nil {
+				return nil, err
+			}
+		}
+		return f.Failure.unpack(), nil
+	}
+}
+
+// ask asks for a verb with one result.
+func ask[T any](ctx context.Context, c *Client, verb string, args ...any) (result T, err error) {
+	err = c.exchange(ctx, verb, args, nil, &result)
+	return result, err
+}
+
+// do asks for a verb without one.
+func (c *Client) do(ctx context.Context, verb string, args ...any) error {
+	return c.exchange(ctx, verb, args, nil)
+}

@@ -1,0 +1,359 @@
+package helper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/hosttest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// started is a helper that serves, and a client of it.
+func started(t *testing.T, do doer) (c *Client, socket string) {
+	t.Helper()
+	socket = filepath.Join(t.TempDir(), "s")
+	l, err := Listen(socket, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- serve(ctx, l, 0, slog.New(slog.DiscardHandler), do) }()
+	c = New(hosttest.New(), socket)
+	t.Cleanup(func() {
+		c.Close()
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return c, socket
+}
+
+// sample makes a value of a type: zeros, nothing and much come up often, for they are what gets lost on the way.
+func sample(r *rand.Rand, t reflect.Type) reflect.Value {
+	v := reflect.New(t).Elem()
+	switch t {
+	case reflect.TypeFor[time.Time]():
+		if r.IntN(2) == 0 {
+			v.Set(reflect.ValueOf(time.Unix(r.Int64N(1<<33), r.Int64N(1e9)).UTC()))
+		}
+		return v
+	case reflect.TypeFor[netip.Addr]():
+		v.Set(reflect.ValueOf([]netip.Addr{{}, netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("fe80::1%lan0"), netip.MustParseAddr("::ffff:192.0.2.1")}[r.IntN(4)]))
+		return v
+	case reflect.TypeFor[netip.Prefix]():
+		v.Set(reflect.ValueOf([]netip.Prefix{{}, netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("10.1.2.3/24"), netip.MustParsePrefix("2001:db8::1/64")}[r.IntN(4)]))
+		return v
+	case reflect.TypeFor[netip.AddrPort]():
+		v.Set(reflect.ValueOf([]netip.AddrPort{{}, netip.MustParseAddrPort("192.0.2.1:0"), netip.MustParseAddrPort("[2001:db8::1]:51820")}[r.IntN(3)]))
+		return v
+	}
+	switch t.Kind() {
+	case reflect.Bool:
+		v.SetBool(r.IntN(2) == 0)
+	case reflect.Int, reflect.Int64, reflect.Int32:
+		v.SetInt([]int64{0, 1, -1, r.Int64N(1 << 31)}[r.IntN(4)])
+	case reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uint:
+		v.SetUint(r.Uint64N(256))
+	case reflect.Float64:
+		v.SetFloat(r.Float64())
+	case reflect.String:
+		v.SetString([]string{"", "x", "a\x00b\n\"'", "Ünïcode"}[r.IntN(4)])
+	case reflect.Pointer:
+		if r.IntN(3) > 0 {
+			v.Set(reflect.New(t.Elem()))
+			v.Elem().Set(sample(r, t.Elem()))
+		}
+	case reflect.Slice:
+		if n := []int{-1, 0, 1, 3}[r.IntN(4)]; n >= 0 {
+			v.Set(reflect.MakeSlice(t, n, n))
+			for i := range n {
+				v.Index(i).Set(sample(r, t.Elem()))
+			}
+		}
+	case reflect.Array:
+		for i := range t.Len() {
+			v.Index(i).Set(sample(r, t.Elem()))
+		}
+	case reflect.Struct:
+		for i := range t.NumField() {
+			if t.Field(i).Type.Kind() != reflect.Func {
+				v.Field(i).Set(sample(r, t.Field(i).Type))
+			}
+		}
+	default:
+		panic("no sample of " + t.String())
+	}
+	return v
+}
+
+var compare = cmp.Options{
+	cmp.Comparer(func(a, b netip.Addr) bool { return a == b }), cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }),
+	cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b }), cmpopts.IgnoreFields(host.File{}, "Redact"), cmpopts.EquateEmpty(),
+}
+
+// Every verb that is served arrives with what it was given, and its results come back, whatever they are.
+func TestEveryVerbArrives(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	var mu sync.Mutex
+	var verb string
+	var got, give []reflect.Value
+	c, _ := started(t, func(name string, args []reflect.Value) []reflect.Value {
+		mu.Lock()
+		defer mu.Unlock()
+		verb, got = name, args
+		return give
+	})
+	for i := range machineType.NumMethod() {
+		method := machineType.Method(i)
+		if !Served(method.Name) {
+			continue
+		}
+		for range 200 {
+			var want []reflect.Value
+			for n := range method.Type.NumIn() {
+				switch in := method.Type.In(n); {
+				case in == contextType:
+					want = append(want, reflect.ValueOf(t.Context()))
+				case in.Kind() == reflect.Func:
+					want = append(want, reflect.MakeFunc(in, func([]reflect.Value) []reflect.Value { return nil }))
+				default:
+					want = append(want, sample(r, in))
+				}
+			}
+			mu.Lock()
+			give = nil
+			for n := range method.Type.NumOut() {
+				if out := method.Type.Out(n); out == errorType {
+					give = append(give, reflect.Zero(errorType))
+				} else {
+					give = append(give, sample(r, out))
+				}
+			}
+			mu.Unlock()
+			results := reflect.ValueOf(c).MethodByName(method.Name).Call(want)
+			if verb != method.Name {
+				t.Fatalf("%s arrived as %s", method.Name, verb)
+			}
+			for n, w := range want {
+				if in := method.Type.In(n); in == contextType || in.Kind() == reflect.Func {
+					continue
+				}
+				if diff := cmp.Diff(w.Interface(), got[n].Interface(), compare); diff != "" {
+					t.Fatalf("%s, argument %d:\n%s", method.Name, n, diff)
+				}
+			}
+			for n, g := range give {
+				if diff := cmp.Diff(g.Interface(), results[n].Interface(), compare); diff != "" {
+					t.Fatalf("%s, result %d:\n%s", method.Name, n, diff)
+				}
+			}
+		}
+	}
+}
+
+// An error is, at the caller's, what it was.
+func TestErrorsStayWhatTheyAre(t *testing.T) {
+	var fails error
+	c, _ := started(t, func(string, []reflect.Value) []reflect.Value { return []reflect.Value{reflect.ValueOf(&fails).Elem()} })
+	exit := &host.ExitError{Command: host.ChronyCheck, Output: host.Output{Stderr: "bad line 3", ExitCode: 1}}
+	for _, want := range []error{
+		host.ErrNotInstalled, host.ErrNotRunning, fs.ErrNotExist, unix.ENOSPC, unix.EEXIST, context.DeadlineExceeded,
+		&fs.PathError{Op: "open", Path: "/x", Err: syscall.EACCES},
+	} {
+		fails = fmt.Errorf("doing it: %w", want)
+		err := c.Start(t.Context(), host.Chrony)
+		if err == nil || err.Error() != fails.Error() {
+			t.Errorf("%v became %v", fails, err)
+		}
+		for _, k := range append(known, unix.ENOSPC, unix.EEXIST, unix.EACCES) {
+			if errors.Is(err, k) != errors.Is(fails, k) {
+				t.Errorf("%v is %v: %t", err, k, errors.Is(err, k))
+			}
+		}
+	}
+	fails = fmt.Errorf("checking: %w", exit)
+	got, ok := errors.AsType[*host.ExitError](c.Start(t.Context(), host.Chrony))
+	if diff := cmp.Diff(exit, got); !ok || diff != "" {
+		t.Error(diff)
+	}
+	fails = &host.ReloadRefused{Log: "[ALERT] (1) : no"}
+	if err, ok := errors.AsType[*host.ReloadRefused](c.Start(t.Context(), host.Chrony)); !ok || err.Error() != fails.Error() {
+		t.Errorf("%v", err)
+	}
+	fails = &host.LeaseServerRefused{Command: host.LeaseServerReload, Text: "no"}
+	if err, ok := errors.AsType[*host.LeaseServerRefused](c.Start(t.Context(), host.Chrony)); !ok || err.Error() != fails.Error() {
+		t.Errorf("%v", err)
+	}
+	fails = nil
+	if err := c.Start(t.Context(), host.Chrony); err != nil {
+		t.Error(err)
+	}
+}
+
+// What is not served is not to be had, and ends the conversation.
+func TestOtherVerbsAreRefused(t *testing.T) {
+	did := false
+	c, _ := started(t, func(string, []reflect.Value) []reflect.Value { did = true; return nil })
+	for _, verb := range []string{"Links", "Facts", "Serve", "", "close"} {
+		if err := c.do(t.Context(), verb); err == nil {
+			t.Errorf("%q was done", verb)
+		}
+	}
+	if did {
+		t.Error("something was done")
+	}
+}
+
+// Only root and the gateway's user are served; the kernel says who asks.
+func TestStrangersAreTurnedAway(t *testing.T) {
+	c, _ := started(t, func(string, []reflect.Value) []reflect.Value { return []reflect.Value{reflect.Zero(errorType)} })
+	if err := c.Stop(t.Context(), host.Chrony); err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // and never unlocked: the thread ends with what it has become
+		const nobody = 65534
+		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, ^uintptr(0), nobody, ^uintptr(0)); errno != 0 {
+			done <- nil
+			return
+		}
+		conn, err := net.Dial("unix", c.socket)
+		if err == nil {
+			conn.Write([]byte{0xa0})
+			_, err = conn.Read(make([]byte, 1))
+			conn.Close()
+		}
+		done <- err
+	}()
+	if err := <-done; err == nil {
+		t.Error("a stranger was served")
+	}
+}
+
+// A caller who hangs up ends the verb.
+func TestHangingUpEndsTheVerb(t *testing.T) {
+	begun, ended := make(chan struct{}), make(chan struct{})
+	c, _ := started(t, func(_ string, args []reflect.Value) []reflect.Value {
+		close(begun)
+		<-args[0].Interface().(context.Context).Done()
+		close(ended)
+		return []reflect.Value{reflect.Zero(errorType)}
+	})
+	ctx, cancel := context.WithCancelCause(t.Context())
+	gone := errors.New("the operator has left")
+	go func() {
+		<-begun
+		cancel(gone)
+	}()
+	if err := c.Restart(ctx, host.HAProxy); !errors.Is(err, gone) {
+		t.Errorf("err = %v", err)
+	}
+	<-ended
+}
+
+// Packets come one batch after the other, until who wants them has enough.
+func TestStreams(t *testing.T) {
+	const batches = 1000
+	c, _ := started(t, func(_ string, args []reflect.Value) []reflect.Value {
+		ctx, sink := args[0].Interface().(context.Context), args[1].Interface().(func([]host.LoggedPacket, uint64))
+		sink(nil, 0)
+		batch := make([]host.LoggedPacket, 1)
+		for i := 0; ctx.Err() == nil; i++ {
+			batch[0].Prefix = fmt.Sprint(i)
+			sink(batch, uint64(i))
+		}
+		return []reflect.Value{reflect.Zero(errorType)}
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	n := -1
+	err := c.PacketLog(ctx, func(batch []host.LoggedPacket, lost uint64) {
+		if n >= 0 && n < batches && (len(batch) != 1 || batch[0].Prefix != fmt.Sprint(n) || lost != uint64(n)) {
+			t.Errorf("batch %d: %+v, %d", n, batch, lost)
+		}
+		if n++; n == batches {
+			cancel()
+		}
+	})
+	if err != nil || n < batches {
+		t.Errorf("%d batches, %v", n, err)
+	}
+}
+
+// A helper that was started again is found again, and one that does not run is named.
+func TestHelperThatComesBack(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "s")
+	c := New(hosttest.New(), socket)
+	defer c.Close()
+	if err := c.Sweep(); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("without a helper: %v", err)
+	}
+	for range 3 {
+		l, err := Listen(socket, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- Serve(ctx, l, hosttest.New(), 0, slog.New(slog.DiscardHandler)) }()
+		for range 3 {
+			if err := c.Install(host.ChronyDropIn, []byte("x")); err != nil {
+				t.Error(err)
+			}
+		}
+		if content, err := c.Read(host.ChronyDropIn); err != nil || string(content) != "x" {
+			t.Errorf("%q, %v", content, err)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func BenchmarkRoundTrip(b *testing.B) {
+	socket := filepath.Join(b.TempDir(), "s")
+	l, err := Listen(socket, 0)
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(b.Context())
+	defer cancel()
+	go func() { _ = Serve(ctx, l, hosttest.New(), 0, slog.New(slog.DiscardHandler)) }()
+	c := New(hosttest.New(), socket)
+	defer c.Close()
+	for _, size := range []int{100, 20_000, 1 << 20} {
+		content := make([]byte, size)
+		b.Run(fmt.Sprint(size), func(b *testing.B) {
+			for b.Loop() {
+				if err := c.Install(host.ChronyDropIn, content); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,211 @@
+package helper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/fxamacker/cbor/v2"
+	"golang.org/x/sys/unix"
+
+	"edge.internal/gateway/internal/kit/host"
+)
+
+// messageLimit is how much one verb may send: the largest place is a packet filter's table or a list of certificates.
+const messageLimit = 256 << 20
+
+// Serve answers Client on the listener until the context ends, and then waits for the verbs under way. It serves root and the user
+// with the id.
+func Serve(ctx context.Context, l *net.UnixListener, m host.Machine, uid int, log *slog.Logger) error {
+	machine := reflect.ValueOf(m)
+	return serve(ctx, l, uid, log, func(verb string, args []reflect.Value) []reflect.Value { return machine.MethodByName(verb).Call(args) })
+}
+
+// doer does a verb.
+type doer func(verb string, args []reflect.Value) []reflect.Value
+
+// serve serves verbs that are done by a function.
+func serve(ctx context.Context, l *net.UnixListener, uid int, log *slog.Logger, do doer) error {
+	var serving sync.WaitGroup
+	defer serving.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { l.Close() })()
+	for {
+		conn, err := l.AcceptUnix()
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("accepting on the helper's socket: %w", err)
+		}
+		if err := permitted(conn, uid); err != nil {
+			log.Warn("a caller was turned away", "err", err)
+			conn.Close()
+			continue
+		}
+		serving.Go(func() {
+			defer conn.Close()
+			if err := converse(ctx, conn, do); err != nil && !errors.Is(err, io.EOF) && ctx.Err() == nil {
+				log.Warn("serving a caller", "err", err)
+			}
+		})
+	}
+}
+
+// permitted asks the kernel who is at the other end.
+func permitted(conn *net.UnixConn, uid int) error {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var peer *unix.Ucred
+	if e := raw.Control(func(fd uintptr) { peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); e != nil {
+		return e
+	}
+	if err != nil {
+		return err
+	}
+	if peer.Uid != 0 && int(peer.Uid) != uid {
+		return fmt.Errorf("user %d, process %d, may not ask for anything", peer.Uid, peer.Pid)
+	}
+	return nil
+}
+
+// converse does one verb after the other. Between two of them the connection is quiet; while one runs, the caller says nothing, so
+// that what can be read then is that it has gone.
+func converse(ctx context.Context, conn *net.UnixConn, do doer) error {
+	defer context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })()
+	limited := &io.LimitedReader{R: conn}
+	in, out := decoding.NewDecoder(limited), encoding.NewEncoder(conn)
+	for {
+		limited.N = messageLimit
+		var c call
+		if err := in.Decode(&c); err != nil {
+			return err
+		}
+		method, err := verb(c.Verb)
+		if err != nil {
+			return err
+		}
+		err = run(ctx, conn, in, out, method, do)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", c.Verb, err)
+		}
+	}
+}
+
+// verb finds a verb that is served.
+func verb(name string) (reflect.Method, error) {
+	method, ok := machineType.MethodByName(name)
+	if !ok || !Served(name) {
+		return method, fmt.Errorf("there is no verb %q", name)
+	}
+	return method, nil
+}
+
+// run reads the arguments of a verb, does it, and sends what comes of it.
+func run(ctx context.Context, conn *net.UnixConn, in *cbor.Decoder, out *cbor.Encoder, method reflect.Method, do doer) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var sending error
+	args := make([]reflect.Value, method.Type.NumIn())
+	for i := range args {
+		switch t := method.Type.In(i); {
+		case t == contextType:
+			args[i] = reflect.ValueOf(ctx)
+		case t.Kind() == reflect.Func:
+			args[i] = reflect.MakeFunc(t, func(values []reflect.Value) []reflect.Value {
+				if sending = errors.Join(sending, send(out, frame{Call: true}, values)); sending != nil {
+					cancel()
+				}
+				return nil
+			})
+		default:
+			v := reflect.New(t)
+			if err := in.Decode(v.Interface()); err != nil {
+				return err
+			}
+			args[i] = v.Elem()
+		}
+	}
+	gone := watch(conn, cancel)
+	results := do(method.Name, args)
+	if gone() {
+		return io.EOF
+	}
+	last := len(results) - 1
+	var failed error
+	if last >= 0 && method.Type.Out(last) == errorType {
+		failed, _ = results[last].Interface().(error)
+		results = results[:last]
+	}
+	return errors.Join(sending, send(out, frame{Failure: pack(failed)}, results))
+}
+
+// send sends a frame and the values that follow it.
+func send(out *cbor.Encoder, f frame, values []reflect.Value) error {
+	if err := out.Encode(f); err != nil {
+		return err
+	}
+	for _, v := range values {
+		if err := out.Encode(v.Interface()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// watch calls left when the caller hangs up. What it returns ends the watch, and tells whether the caller is gone.
+func watch(conn *net.UnixConn, left func()) (gone func() bool) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return func() bool { return true }
+	}
+	hungUp, done := false, make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = raw.Read(func(fd uintptr) bool {
+			n, _, err := unix.Recvfrom(int(fd), make([]byte, 1), unix.MSG_PEEK|unix.MSG_DONTWAIT)
+			if errors.Is(err, unix.EAGAIN) {
+				return false
+			}
+			hungUp = n == 0 || err != nil
+			if hungUp {
+				left()
+			}
+			return true
+		})
+	}()
+	return func() bool {
+		_ = conn.SetReadDeadline(time.Unix(1, 0))
+		<-done
+		return hungUp || conn.SetReadDeadline(time.Time{}) != nil
+	}
+}
+
+// Listen makes the helper's socket, which the group may use.
+func Listen(path string, gid int) (*net.UnixListener, error) {
+	if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
+		return nil, err
+	}
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(os.Chown(path, 0, gid), os.Chmod(path, 0o660)); err != nil {
+		l.Close()
+		return nil, err
+	}
+	return l, nil
+}

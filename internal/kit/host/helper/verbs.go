@@ -1,0 +1,183 @@
+package helper
+
+import (
+	"context"
+	"encoding/json"
+	"net/netip"
+
+	"github.com/fxamacker/cbor/v2"
+
+	"edge.internal/gateway/internal/kit/host"
+)
+
+// served are the verbs that the helper does. The others need no privilege, or one that a group gives, and are done by who wants them.
+var served = map[string]bool{
+	"Read": true, "Install": true, "Remove": true, "Sweep": true, "ReadLog": true, "TrimLog": true, "Run": true,
+	"Start": true, "Stop": true, "Restart": true, "Reload": true, "Enable": true,
+	"CreateLink": true, "ChangeLink": true, "RemoveLink": true, "SetAddress": true, "RemoveAddress": true,
+	"AddRoute": true, "ReplaceRoute": true, "RemoveRoute": true, "AddRule": true, "RemoveRule": true,
+	"Forward": true, "AcceptRouters": true, "PortUsers": true,
+	"FilterState": true, "FilterDigest": true, "FilterDigestOf": true, "FilterChanges": true, "FilterCounters": true, "PacketLog": true,
+	"ProxyReload": true, "ProxyProcess": true, "LeaseServerAsk": true,
+	"TunnelDevices": true, "CreateTunnel": true, "ChangeTunnel": true, "RemoveTunnel": true, "TunnelFiles": true,
+}
+
+// Served tells whether the helper does a verb of host.Machine.
+func Served(verb string) bool { return served[verb] }
+
+func (c *Client) Read(p host.Place) ([]byte, error) {
+	return ask[[]byte](context.Background(), c, "Read", p)
+}
+
+func (c *Client) Install(p host.Place, content []byte) error {
+	return c.do(context.Background(), "Install", p, content)
+}
+
+func (c *Client) Remove(p host.Place) error { return c.do(context.Background(), "Remove", p) }
+
+func (c *Client) Sweep() error { return c.do(context.Background(), "Sweep") }
+
+func (c *Client) ReadLog(l host.Log, most int64) ([]byte, error) {
+	return ask[[]byte](context.Background(), c, "ReadLog", l, most)
+}
+
+func (c *Client) TrimLog(l host.Log) error { return c.do(context.Background(), "TrimLog", l) }
+
+func (c *Client) Run(ctx context.Context, cmd host.Command, in host.Input) (host.Output, error) {
+	return ask[host.Output](ctx, c, "Run", cmd, in)
+}
+
+func (c *Client) Start(ctx context.Context, u host.Unit) error   { return c.do(ctx, "Start", u) }
+func (c *Client) Stop(ctx context.Context, u host.Unit) error    { return c.do(ctx, "Stop", u) }
+func (c *Client) Restart(ctx context.Context, u host.Unit) error { return c.do(ctx, "Restart", u) }
+func (c *Client) Reload(ctx context.Context, u host.Unit) error  { return c.do(ctx, "Reload", u) }
+func (c *Client) Enable(ctx context.Context, u host.Unit, on bool) error {
+	return c.do(ctx, "Enable", u, on)
+}
+
+func (c *Client) CreateLink(ctx context.Context, l host.NewLink) error {
+	return c.do(ctx, "CreateLink", l)
+}
+
+func (c *Client) ChangeLink(ctx context.Context, name string, change host.LinkChange) error {
+	return c.do(ctx, "ChangeLink", name, change)
+}
+
+func (c *Client) RemoveLink(ctx context.Context, name string) error {
+	return c.do(ctx, "RemoveLink", name)
+}
+
+func (c *Client) SetAddress(ctx context.Context, link string, a host.NewAddr) error {
+	return c.do(ctx, "SetAddress", link, a)
+}
+
+func (c *Client) RemoveAddress(ctx context.Context, link string, a netip.Prefix) error {
+	return c.do(ctx, "RemoveAddress", link, a)
+}
+
+func (c *Client) AddRoute(ctx context.Context, r host.NewRoute) error {
+	return c.do(ctx, "AddRoute", r)
+}
+
+func (c *Client) ReplaceRoute(ctx context.Context, r host.NewRoute) error {
+	return c.do(ctx, "ReplaceRoute", r)
+}
+
+func (c *Client) RemoveRoute(ctx context.Context, r host.NewRoute) error {
+	return c.do(ctx, "RemoveRoute", r)
+}
+
+func (c *Client) AddRule(ctx context.Context, r host.Rule) error { return c.do(ctx, "AddRule", r) }
+
+func (c *Client) RemoveRule(ctx context.Context, r host.Rule) error {
+	return c.do(ctx, "RemoveRule", r)
+}
+
+func (c *Client) Forward(ctx context.Context, on bool) error { return c.do(ctx, "Forward", on) }
+
+func (c *Client) AcceptRouters(ctx context.Context, link string) error {
+	return c.do(ctx, "AcceptRouters", link)
+}
+
+func (c *Client) PortUsers(port int) ([]host.PortUser, error) {
+	return ask[[]host.PortUser](context.Background(), c, "PortUsers", port)
+}
+
+func (c *Client) FilterState(ctx context.Context) (host.FilterState, error) {
+	return ask[host.FilterState](ctx, c, "FilterState")
+}
+
+func (c *Client) FilterDigest(ctx context.Context) (string, error) {
+	return ask[string](ctx, c, "FilterDigest")
+}
+
+func (c *Client) FilterDigestOf(ctx context.Context, f host.File) (string, error) {
+	return ask[string](ctx, c, "FilterDigestOf", f)
+}
+
+func (c *Client) FilterChanges(ctx context.Context, changed func()) error {
+	return until(ctx, c.exchange(ctx, "FilterChanges", nil, func(*cbor.Decoder) error {
+		changed()
+		return nil
+	}))
+}
+
+func (c *Client) FilterCounters(ctx context.Context) (host.FilterCounters, error) {
+	return ask[host.FilterCounters](ctx, c, "FilterCounters")
+}
+
+func (c *Client) PacketLog(ctx context.Context, sink func(batch []host.LoggedPacket, lost uint64)) error {
+	var batch []host.LoggedPacket
+	var lost uint64
+	return until(ctx, c.exchange(ctx, "PacketLog", nil, func(in *cbor.Decoder) error {
+		batch = batch[:0]
+		if err := in.Decode(&batch); err != nil {
+			return err
+		}
+		if err := in.Decode(&lost); err != nil {
+			return err
+		}
+		sink(batch, lost)
+		return nil
+	}))
+}
+
+// until is the end of a verb that lasts until its context ends: that is how it ends well.
+func until(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+func (c *Client) ProxyReload(ctx context.Context) (host.ProxyProcess, error) {
+	return ask[host.ProxyProcess](ctx, c, "ProxyReload")
+}
+
+func (c *Client) ProxyProcess(ctx context.Context) (host.ProxyProcess, error) {
+	return ask[host.ProxyProcess](ctx, c, "ProxyProcess")
+}
+
+func (c *Client) LeaseServerAsk(ctx context.Context, command host.LeaseCommand, arguments json.RawMessage) (json.RawMessage, error) {
+	return ask[json.RawMessage](ctx, c, "LeaseServerAsk", command, arguments)
+}
+
+func (c *Client) TunnelDevices(ctx context.Context) ([]host.TunnelDevice, error) {
+	return ask[[]host.TunnelDevice](ctx, c, "TunnelDevices")
+}
+
+func (c *Client) CreateTunnel(ctx context.Context, name, alias string) error {
+	return c.do(ctx, "CreateTunnel", name, alias)
+}
+
+func (c *Client) ChangeTunnel(ctx context.Context, name string, change host.TunnelChange) error {
+	return c.do(ctx, "ChangeTunnel", name, change)
+}
+
+func (c *Client) RemoveTunnel(ctx context.Context, name string) error {
+	return c.do(ctx, "RemoveTunnel", name)
+}
+
+func (c *Client) TunnelFiles(ctx context.Context) ([]host.TunnelFile, error) {
+	return ask[[]host.TunnelFile](ctx, c, "TunnelFiles")
+}
