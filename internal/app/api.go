@@ -26,7 +26,6 @@ import (
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/password"
 	"edge.internal/gateway/internal/kit/rescue"
-	"edge.internal/gateway/internal/kit/secret"
 	"edge.internal/gateway/internal/schema"
 	"edge.internal/gateway/internal/setup"
 	"edge.internal/gateway/ui"
@@ -45,7 +44,7 @@ func RunAPI(ctx context.Context, cfg Config) error {
 	// The live heap is a few MiB: letting it grow fivefold before it is collected costs little memory and saves the
 	// collector's share of every request.
 	debug.SetGCPercent(400)
-	k, err := newKit(cfg, slog.LevelInfo, secret.Make)
+	k, err := newKit(cfg, slog.LevelInfo)
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,8 @@ import (
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/clock"
 	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/helper"
 	"edge.internal/gateway/internal/kit/host/machine"
 	"edge.internal/gateway/internal/kit/host/machine/units"
 	"edge.internal/gateway/internal/kit/secret"
@@ -29,6 +31,8 @@ type Config struct {
 	DB string
 	// Units says who runs the daemons: systemd, lab, or none:REASON.
 	Units string
+	// Helper is the socket of gateway-helper. Below a root folder there is none: everything is done in this process.
+	Helper string
 	// Root stands before every path where the machine's own files must not be touched.
 	Root string
 	// Listen is the management port.
@@ -39,11 +43,17 @@ type Config struct {
 
 // Flags binds the configuration to a program's flags.
 func (c *Config) Flags(f *flag.FlagSet) {
+	c.HelperFlags(f)
 	f.StringVar(&c.DB, "db", "postgres:///gateway?host=/run/postgresql&user=gateway", "where PostgreSQL is")
-	f.StringVar(&c.Units, "units", "systemd", "who runs the daemons: systemd, lab, or none:REASON")
 	f.StringVar(&c.Root, "root", "", "folder that stands before every path")
 	f.StringVar(&c.Listen, "listen", ":3443", "management port; empty for the unix sockets alone")
 	f.StringVar(&c.Metrics, "metrics", "127.0.0.1:9464", "where Prometheus asks; empty for nowhere")
+}
+
+// HelperFlags are those that gateway-helper has, too.
+func (c *Config) HelperFlags(f *flag.FlagSet) {
+	f.StringVar(&c.Units, "units", "systemd", "who runs the daemons: systemd, lab, or none:REASON")
+	f.StringVar(&c.Helper, "helper", host.HelperSocket, "where gateway-helper listens")
 }
 
 func newLog(level slog.Level) *slog.Logger {
@@ -53,22 +63,29 @@ func newLog(level slog.Level) *slog.Logger {
 // masterKey is where the key of the sealed secrets is.
 func masterKey(paths kit.Paths) string { return paths.Config("master.key") }
 
-// newKit builds the kit on the real machine. It needs no database yet. The key is secret.Make in gateway-api, and
-// secret.Open in the other programs.
-func newKit(cfg Config, level slog.Level, key func(path string) (*secret.Box, error)) (*kit.Kit, error) {
+// newKit builds the kit on the real machine. It needs no database yet.
+func newKit(cfg Config, level slog.Level) (*kit.Kit, error) {
 	log := newLog(level)
 	paths := kit.Paths{Root: cfg.Root}
 	units, err := units.Parse(cfg.Units)
 	if err != nil {
 		return nil, err
 	}
-	machine, err := machine.New(machine.Options{Root: cfg.Root, Units: units})
+	local, err := machine.New(machine.Options{Root: cfg.Root, Units: units})
 	if err != nil {
 		return nil, err
 	}
+	var m host.Machine = local
+	if cfg.Root == "" {
+		m = helper.New(local, cfg.Helper)
+	}
+	key := secret.Open
+	if cfg.Root != "" {
+		key = secret.Make
+	}
 	box, err := key(masterKey(paths))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, errors.New("there is no master key yet: gateway-api makes it when it starts for the first time")
+		return nil, errors.New("there is no master key yet: gateway-helper makes it when it starts for the first time")
 	}
 	if err != nil {
 		return nil, err
@@ -77,7 +94,7 @@ func newKit(cfg Config, level slog.Level, key func(path string) (*secret.Box, er
 	if err != nil {
 		return nil, err
 	}
-	return kit.New(d, machine, clock.Real, log, box, paths, Version), nil
+	return kit.New(d, m, clock.Real, log, box, paths, Version), nil
 }
 
 // Main runs a program's body until it ends or the program is told to stop, and exits.

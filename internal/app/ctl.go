@@ -11,7 +11,9 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/user"
 	"slices"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -23,9 +25,10 @@ import (
 	"edge.internal/gateway/internal/kit/actor"
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/clock"
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/machine/files"
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/password"
-	"edge.internal/gateway/internal/kit/secret"
 	"edge.internal/gateway/internal/schema"
 	"edge.internal/gateway/internal/setup"
 	"edge.internal/gateway/internal/system"
@@ -37,12 +40,14 @@ func Ctl() *cobra.Command {
 	var cfg Config
 	root := &cobra.Command{
 		Use: "gateway-ctl", Short: "Help on the box itself, for root", Version: Version,
-		SilenceUsage: true, SilenceErrors: true, CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
+		PersistentPreRunE: func(*cobra.Command, []string) error { return becomeGateway(cfg.Root) },
+		SilenceUsage:      true, SilenceErrors: true, CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
 	f := root.PersistentFlags()
 	f.StringVar(&cfg.Root, "root", "", "folder that stands before every path")
 	f.StringVar(&cfg.DB, "db", "postgres:///gateway?host=/run/postgresql&user=gateway", "where PostgreSQL is")
 	f.StringVar(&cfg.Units, "units", "systemd", "who runs the daemons: systemd, lab, or none:REASON")
+	f.StringVar(&cfg.Helper, "helper", host.HelperSocket, "where gateway-helper listens")
 
 	root.AddCommand(
 		resetPassword(&cfg),
@@ -83,6 +88,35 @@ func Ctl() *cobra.Command {
 	)
 	root.SetOut(os.Stdout)
 	return root
+}
+
+// becomeGateway makes root the gateway's user, so that what it writes is the gateway's. Where there is no such user, and below a root
+// folder, everything belongs to who runs it.
+func becomeGateway(root string) error {
+	if root != "" || os.Geteuid() != 0 {
+		return nil
+	}
+	u, err := user.Lookup(host.User)
+	if err != nil {
+		return fmt.Errorf("the gateway is not installed here: %w", err)
+	}
+	uid, gid, err := files.LookupOwner(host.User, host.User)
+	if err != nil {
+		return err
+	}
+	var groups []int
+	names, err := u.GroupIds()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		id, err := strconv.Atoi(name)
+		if err != nil {
+			return err
+		}
+		groups = append(groups, id)
+	}
+	return errors.Join(syscall.Setgroups(groups), syscall.Setresgid(gid, gid, gid), syscall.Setresuid(uid, uid, uid))
 }
 
 func resetPassword(cfg *Config) *cobra.Command {
@@ -189,7 +223,7 @@ func askAPI[T any](ctx context.Context, paths kit.Paths, path string, body []byt
 
 // renderHere does what gateway-api would do, under the lock that keeps it from starting meanwhile.
 func renderHere(ctx context.Context, cfg Config) (system.Rendered, error) {
-	k, err := newKit(cfg, slog.LevelError, secret.Open)
+	k, err := newKit(cfg, slog.LevelError)
 	if err != nil {
 		return system.Rendered{}, err
 	}

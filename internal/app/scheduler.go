@@ -17,7 +17,6 @@ import (
 	"edge.internal/gateway/internal/certificate"
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/actor"
-	"edge.internal/gateway/internal/kit/secret"
 	"edge.internal/gateway/internal/schema"
 	"edge.internal/gateway/internal/setup"
 )
@@ -51,7 +50,7 @@ func RunScheduler(ctx context.Context, cfg Config) error {
 	if err := awaitKey(ctx, cfg); err != nil {
 		return err
 	}
-	k, err := newKit(cfg, slog.LevelInfo, secret.Open)
+	k, err := newKit(cfg, slog.LevelInfo)
 	if err != nil {
 		return err
 	}

@@ -58,16 +58,32 @@ func isolate(p plan) error {
 			return err
 		}
 	}
+	if err := addUser(); err != nil {
+		return err
+	}
 	if err := kept.restore(); err != nil {
 		return err
 	}
 	if err := bindFolders(p); err != nil {
 		return err
 	}
+	if err := installPrograms(p); err != nil {
+		return err
+	}
 	if err := installJudge(p); err != nil {
 		return err
 	}
 	return identify(p)
+}
+
+// programFolder is where the gateway's programs are, inside a lab: a checkout may be where the gateway's user cannot go.
+const programFolder = "/run/gateway-lab/programs"
+
+func installPrograms(p plan) error {
+	if err := os.MkdirAll(programFolder, 0o755); err != nil {
+		return err
+	}
+	return mount(p.Programs, programFolder, "", unix.MS_BIND, "")
 }
 
 // installJudge puts the program that squid asks to where a package would install it.

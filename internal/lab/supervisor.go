@@ -49,7 +49,8 @@ func newSupervisor(p plan) *supervisor {
 	// The daemons first, as on a machine that boots: the programs find them running.
 	for _, own := range []bool{false, true} {
 		for _, spec := range host.UnitSpecs() {
-			if own == (len(spec.Argv) == 0) {
+			// Without namespaces the programs do everything themselves, below a root folder.
+			if own == (len(spec.Argv) == 0) && (p.isolated() || spec.Unit != host.Helper) {
 				s.addUnit(spec)
 			}
 		}
@@ -68,7 +69,7 @@ func (s *supervisor) addUnit(spec host.UnitSpec) {
 	own := len(spec.Argv) == 0
 	if own {
 		spec.Argv = s.programArgv(spec.Unit)
-		spec.Binary = spec.Argv[0]
+		spec.Binary = filepath.Join(s.plan.Programs, string(spec.Unit))
 	}
 	env := environment
 	if own {
@@ -94,14 +95,20 @@ func (s *supervisor) addUnit(spec host.UnitSpec) {
 	}
 }
 
+// unprivileged runs a program as the gateway's user, who can become nothing more.
+var unprivileged = []string{"/usr/bin/setpriv", "--reuid=" + host.User, "--regid=" + host.User, "--init-groups", "--inh-caps=-all", "--bounding-set=-all", "--no-new-privs", "--"}
+
 // programArgv is how one of the gateway's own programs is started.
 func (s *supervisor) programArgv(u host.Unit) []string {
-	argv := []string{filepath.Join(s.plan.Programs, string(u)), "--db", private.URL(s.plan.path(socketFolder), database)}
+	if u == host.Helper {
+		return []string{filepath.Join(programFolder, string(u)), "--units", "lab"}
+	}
+	db := []string{"--db", private.URL(s.plan.path(socketFolder), database)}
 	if s.plan.isolated() {
-		return append(argv, "--units", "lab")
+		return append(append(unprivileged, filepath.Join(programFolder, string(u)), "--units", "lab"), db...)
 	}
 	// The machine's ports are not ours: the forwarder reaches the API's socket.
-	return append(argv, "--units", "lab:"+s.plan.path(units.SupervisorSocket), "--root", s.plan.root(), "--listen", "", "--metrics", "")
+	return append(append([]string{filepath.Join(s.plan.Programs, string(u))}, db...), "--units", "lab:"+s.plan.path(units.SupervisorSocket), "--root", s.plan.root(), "--listen", "", "--metrics", "")
 }
 
 func (s *supervisor) addDatabase() {
@@ -111,7 +118,12 @@ func (s *supervisor) addDatabase() {
 }
 
 func (s *supervisor) launchDatabase(ctx context.Context, log io.Writer) (running, error) {
+	group := ""
+	if s.plan.isolated() {
+		group = host.User
+	}
 	server, err := private.Start(ctx, private.Options{
+		Group:     group,
 		Dir:       filepath.Join(s.plan.path(databaseFolder.Path), "gateway"),
 		SocketDir: s.plan.path(socketFolder),
 		Fsync:     !s.plan.Volatile,
@@ -178,7 +190,7 @@ func (s *supervisor) startAll(ctx context.Context, done func(step string)) error
 		switch {
 		case err == nil:
 			done(fmt.Sprintf("%s (%s)", u.name, time.Since(began).Round(time.Millisecond)))
-		case slices.Contains([]host.Unit{PostgreSQL, host.API, host.Scheduler}, u.name):
+		case slices.Contains([]host.Unit{PostgreSQL, host.Helper, host.API, host.Scheduler}, u.name):
 			return fmt.Errorf("starting %s: %w", u.name, err)
 		default:
 			done(fmt.Sprintf("%s does not run: %s", u.name, err))

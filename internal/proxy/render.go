@@ -136,7 +136,7 @@ func renderGlobal(w *conf.Writer, c *Config) {
 	w.Line("user", conf.Word("haproxy"))
 	w.Line("group", conf.Word("haproxy"))
 	w.Line("log", conf.Word("stdout format raw daemon info"))
-	w.Line("stats", conf.Word("socket /run/haproxy/admin.sock mode 600 level admin expose-fd listeners"))
+	w.Line("stats", conf.Word("socket /run/haproxy/admin.sock mode 660 group haproxy level admin expose-fd listeners"))
 	// A WebSocket may rest for an hour; a worker that was replaced has to end some time.
 	w.Line("hard-stop-after", conf.Word("1h"))
 	// The headers that a site sets have to fit however much of the answer has come already; HAProxy says 500 otherwise. What

@@ -79,7 +79,7 @@ func ProxyCertificate(id uuid.UUID) Place { return Place(proxyCertificate + id.S
 const tunnelState = "tunnel/"
 
 // tunnelFolder is where they are.
-const tunnelFolder = "/var/lib/gateway/tunnels/"
+const tunnelFolder = "/var/lib/gateway-helper/tunnels/"
 
 // TunnelState is what a tunnel shall be, for people to read.
 func TunnelState(name value.IfName) Place { return Place(tunnelState + name.String()) }
@@ -97,8 +97,8 @@ var places = map[Place]PlaceSpec{
 	ChronyDropIn: {"/etc/chrony/conf.d/gateway.conf", 0o644, "root", "root"},
 
 	RouteProtocols:    {"/etc/iproute2/rt_protos.d/gateway.conf", 0o644, "root", "root"},
-	NetworkState:      {"/var/lib/gateway/network.json", 0o644, "root", "root"},
-	PacketFilterTable: {"/var/lib/gateway/packet-filter.nft", 0o600, "root", "root"},
+	NetworkState:      {"/var/lib/gateway-helper/network.json", 0o644, "root", "root"},
+	PacketFilterTable: {"/var/lib/gateway-helper/packet-filter.nft", 0o600, "root", "root"},
 
 	UnboundMain:   {"/etc/unbound/unbound.conf", 0o644, "root", "root"},
 	UnboundDropIn: {"/etc/unbound/gateway.conf.d/gateway.conf", 0o644, "root", "root"},

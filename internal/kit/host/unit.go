@@ -14,6 +14,7 @@ type Unit string
 
 // The units, the gateway's own programs first.
 const (
+	Helper     Unit = "gateway-helper"
 	API        Unit = "gateway-api"
 	Scheduler  Unit = "gateway-scheduler"
 	Chrony     Unit = "chrony"
@@ -32,6 +33,8 @@ type UnitSpec struct {
 	Binary string
 	// Argv runs it in the foreground. It is empty for the gateway's own programs: who starts them knows where they are.
 	Argv []string
+	// User is whom the lab runs it as, with that user's groups and without any privilege; empty for root.
+	User string
 	// Folders must be there before it starts. Those below /run are made anew, the others keep their content.
 	Folders []Folder
 	// Ports are those that it receives on, unless its configuration says otherwise. Some daemons do not say which one is taken.
@@ -50,23 +53,39 @@ type Folder struct {
 	Owner, Group string
 }
 
+// User is whom the gateway's own programs run as, but for the helper.
+const User = "gateway"
+
+// HelperSocket is where the helper listens.
+const HelperSocket = "/run/gateway-helper/helper.sock"
+
 // stateFolders belong to the gateway's own programs.
 var stateFolders = []Folder{
-	{"/etc/gateway", 0o755, "root", "root"},
-	{"/var/lib/gateway", 0o700, "root", "root"},
-	{"/var/log/gateway", 0o750, "root", "root"},
-	{"/run/gateway", 0o755, "root", "root"},
+	{"/etc/gateway", 0o750, "root", User},
+	{"/var/lib/gateway", 0o700, User, User},
+	{"/var/log/gateway", 0o750, User, User},
+	{"/run/gateway", 0o755, User, User},
 }
 
 // units is the closed list, in the order in which they start.
 var units = []UnitSpec{
 	{
-		Unit: API, Service: "gateway-api.service",
+		Unit: Helper, Service: "gateway-helper.service",
+		Folders: []Folder{
+			{"/etc/gateway", 0o750, "root", User},
+			{"/var/lib/gateway-helper", 0o700, "root", "root"},
+			{"/run/gateway-helper", 0o750, "root", User},
+		},
+		Ready: HelperSocket,
+		Stop:  syscall.SIGTERM, Grace: 5 * time.Second,
+	},
+	{
+		Unit: API, Service: "gateway-api.service", User: User,
 		Folders: stateFolders, Ready: "/run/gateway/api.sock",
 		Stop: syscall.SIGTERM, Grace: 5 * time.Second,
 	},
 	{
-		Unit: Scheduler, Service: "gateway-scheduler.service",
+		Unit: Scheduler, Service: "gateway-scheduler.service", User: User,
 		Folders: stateFolders,
 		Stop:    syscall.SIGTERM, Grace: 5 * time.Second,
 	},

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
@@ -135,14 +136,17 @@ func bindUnix(path string, mode os.FileMode) (net.Listener, error) {
 
 func give(path, group string) error {
 	g, err := user.LookupGroup(group)
-	if err != nil || os.Geteuid() != 0 {
+	if err != nil {
 		return nil // the group comes with the daemon's package: not there, not needed
 	}
 	gid, err := strconv.Atoi(g.Gid)
 	if err != nil {
 		return err
 	}
-	return os.Chown(path, -1, gid)
+	if err := os.Chown(path, -1, gid); os.Geteuid() == 0 || !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	return nil // a user who is not a member runs no HAProxy of that group either
 }
 
 // ListenProxied listens on a unix socket whose clients say in a PROXY header for whom they speak. What follows is TLS

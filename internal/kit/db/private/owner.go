@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/user"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -53,6 +54,19 @@ func (o owner) makeFolder(dir string) error {
 		return err
 	}
 	return os.Chown(dir, o.uid, o.gid)
+}
+
+// admit lets a group enter a folder.
+func (o owner) admit(group, dir string) error {
+	g, err := user.LookupGroup(group)
+	if err != nil {
+		return err
+	}
+	gid, err := strconv.Atoi(g.Gid)
+	if err != nil {
+		return err
+	}
+	return errors.Join(os.Chown(dir, o.uid, gid), os.Chmod(dir, 0o750))
 }
 
 // programs is the folder of the newest PostgreSQL of the machine.

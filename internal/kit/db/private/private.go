@@ -35,6 +35,8 @@ type Options struct {
 	Dir string
 	// SocketDir is the folder of the unix socket: Dir/run when empty. A socket's path may have 107 bytes at most.
 	SocketDir string
+	// Group is a group of users who may reach the socket besides the owner and root; empty for none.
+	Group string
 	// Fsync makes commits survive a power cut. Tests do without.
 	Fsync bool
 	// Log receives what the server says. Nil drops it; errors of Start carry the last lines anyway.
@@ -84,6 +86,11 @@ func start(ctx context.Context, opts Options) (*Server, error) {
 			return nil, err
 		}
 	}
+	if opts.Group != "" {
+		if err := who.admit(opts.Group, opts.SocketDir); err != nil {
+			return nil, err
+		}
+	}
 	lock, err := lockFolder(ctx, opts.Dir)
 	if err != nil {
 		return nil, err
@@ -128,7 +135,7 @@ func launch(ctx context.Context, bin string, who owner, data string, lock *os.Fi
 		return nil, err
 	}
 	settings := []string{
-		"listen_addresses=", "unix_socket_directories=" + opts.SocketDir, "unix_socket_permissions=0700",
+		"listen_addresses=", "unix_socket_directories=" + opts.SocketDir, "unix_socket_permissions=0777", // the folder decides who gets there
 		"max_connections=200", "shared_buffers=64MB", "log_destination=stderr", "logging_collector=off", "timezone=UTC", "log_timezone=UTC",
 	}
 	onDeath := syscall.SIGINT // fast shutdown

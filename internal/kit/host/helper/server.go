@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/machine/talk"
 )
 
 // messageLimit is how much one verb may send: the largest place is a packet filter's table or a list of certificates.
@@ -62,14 +63,7 @@ func serve(ctx context.Context, l *net.UnixListener, uid int, log *slog.Logger, 
 
 // permitted asks the kernel who is at the other end.
 func permitted(conn *net.UnixConn, uid int) error {
-	raw, err := conn.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var peer *unix.Ucred
-	if e := raw.Control(func(fd uintptr) { peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); e != nil {
-		return e
-	}
+	peer, err := talk.Peer(conn)
 	if err != nil {
 		return err
 	}

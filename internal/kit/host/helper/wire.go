@@ -18,9 +18,6 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 )
 
-// Socket is where the helper listens.
-const Socket = "/run/gateway-helper/helper.sock"
-
 // call is the head of one verb; its arguments follow, each by itself.
 type call struct {
 	Verb string `cbor:"1,keyasint"`

@@ -11,7 +11,7 @@ import (
 // stagingFolder is where files are staged: in memory with the gateway's sockets, so that a secret never touches a disk, or
 // in the folder for temporary files where the gateway is not at home.
 func (s *Files) stagingFolder() string {
-	if dir := s.home.Path("/run/gateway"); isFolder(dir) {
+	if dir := s.home.Path("/run/gateway-helper"); isFolder(dir) {
 		return dir
 	}
 	return os.TempDir()
@@ -27,7 +27,7 @@ const staged = "stage-"
 
 // Sweep removes staged files, which may hold secrets, of a process that died before it could.
 func (s *Files) Sweep() error {
-	left, err := filepath.Glob(filepath.Join(s.home.Path("/run/gateway"), staged+"*"))
+	left, err := filepath.Glob(filepath.Join(s.home.Path("/run/gateway-helper"), staged+"*"))
 	if err != nil {
 		return err
 	}

@@ -3,9 +3,12 @@ package talk
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // answerLimit bounds what is read of an answer.
@@ -31,6 +34,17 @@ func Tell(ctx context.Context, socket, text string) (string, error) {
 		return "", context.Cause(ctx)
 	}
 	return string(answer), err
+}
+
+// Peer is the user at the other end of a unix socket, as the kernel knows it.
+func Peer(conn *net.UnixConn) (*unix.Ucred, error) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	var peer *unix.Ucred
+	failed := raw.Control(func(fd uintptr) { peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
+	return peer, errors.Join(failed, err)
 }
 
 // Pause waits, or until the context ends.

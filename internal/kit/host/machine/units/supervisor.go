@@ -9,10 +9,13 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"os"
+	"slices"
 	"sync"
 	"time"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/machine/talk"
 )
 
 // SupervisorSocket is where the lab's supervisor listens, inside the lab.
@@ -174,6 +177,9 @@ func serveVerb(ctx context.Context, conn net.Conn, units Supervised) error {
 	if err := json.Unmarshal(line, &req); err != nil {
 		return err
 	}
+	if err := permitted(conn, req.Verb); err != nil {
+		return json.NewEncoder(conn).Encode(unitReply{Error: err.Error()})
+	}
 	gone := make(chan struct{})
 	go func() { // the client says nothing more: what comes is its going away
 		defer close(gone)
@@ -204,6 +210,21 @@ func serveVerb(ctx context.Context, conn net.Conn, units Supervised) error {
 	cancel()
 	<-gone
 	return err
+}
+
+// permitted lets everyone look; the rest is for root, as systemd has it, and for whom the supervisor runs as.
+func permitted(conn net.Conn, verb string) error {
+	if slices.Contains([]string{"state", "list", "watch"}, verb) {
+		return nil
+	}
+	peer, err := talk.Peer(conn.(*net.UnixConn))
+	if err != nil {
+		return err
+	}
+	if peer.Uid != 0 && int(peer.Uid) != os.Geteuid() {
+		return fmt.Errorf("user %d may not %s units", peer.Uid, verb)
+	}
+	return nil
 }
 
 func dispatch(ctx context.Context, units Supervised, req unitRequest) ([]host.UnitState, error) {

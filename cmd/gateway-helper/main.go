@@ -1,0 +1,18 @@
+// Command gateway-helper does for the gateway's other programs what needs root, and nothing else.
+package main
+
+import (
+	"context"
+	"flag"
+
+	"edge.internal/gateway/internal/app"
+)
+
+func main() {
+	app.Main(func(ctx context.Context) error {
+		var cfg app.Config
+		cfg.HelperFlags(flag.CommandLine)
+		flag.Parse()
+		return app.RunHelper(ctx, cfg)
+	})
+}
