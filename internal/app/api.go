@@ -83,7 +83,7 @@ func RunAPI(ctx context.Context, cfg Config) error {
 	}
 	listeners := []net.Listener{proxied}
 	if cfg.Listen != "" {
-		port := httpd.NewPort(cfg.Listen)
+		port := httpd.NewPort(k.Host, cfg.Listen)
 		if err := house.Management.Open(ctx, port); err != nil {
 			return fmt.Errorf("management port: %w", err)
 		}

@@ -19,6 +19,8 @@ import (
 	"edge.internal/gateway/internal/app"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/machine"
+	"edge.internal/gateway/internal/kit/host/machine/home"
+	"edge.internal/gateway/internal/kit/host/machine/network"
 	"edge.internal/gateway/internal/kit/host/machine/units"
 	"edge.internal/gateway/internal/kit/host/proxytest"
 	"edge.internal/gateway/internal/kit/httpd"
@@ -59,7 +61,7 @@ func TestManagementPort(t *testing.T) {
 	}
 	log := slog.New(slog.DiscardHandler)
 	management := app.NewManagement(machine, log, func() bool { return true }, func() {})
-	port := httpd.NewPort(address)
+	port := httpd.NewPort(network.New(home.Home{}), address)
 	if err := management.Open(t.Context(), port); err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +167,7 @@ func TestForeignManagementPort(t *testing.T) {
 		t.Fatal(err)
 	}
 	management := app.NewManagement(machine, slog.New(slog.DiscardHandler), func() bool { return true }, func() {})
-	port := httpd.NewPort(stranger.Addr().String())
+	port := httpd.NewPort(network.New(home.Home{}), stranger.Addr().String())
 	defer port.Close()
 	if err := management.Open(t.Context(), port); err != nil || management.Holder() != "nobody" {
 		t.Fatalf("%s, %v", management.Holder(), err)
@@ -180,7 +182,7 @@ func TestForeignManagementPort(t *testing.T) {
 			t.Fatalf("the port belongs to %s", management.Holder())
 		}
 	}
-	if err := app.NewManagement(machine, slog.New(slog.DiscardHandler), func() bool { return true }, func() {}).Open(t.Context(), httpd.NewPort("nonsense")); err == nil {
+	if err := app.NewManagement(machine, slog.New(slog.DiscardHandler), func() bool { return true }, func() {}).Open(t.Context(), httpd.NewPort(network.New(home.Home{}), "nonsense")); err == nil {
 		t.Error("a port that cannot be is no error")
 	}
 }
@@ -197,7 +199,7 @@ func TestManagementPortFollowsIPv6(t *testing.T) {
 	}
 	var ipv6 atomic.Bool
 	management := app.NewManagement(machine, slog.New(slog.DiscardHandler), ipv6.Load, func() {})
-	port := httpd.NewPort(":" + number)
+	port := httpd.NewPort(network.New(home.Home{}), ":"+number)
 	defer port.Close()
 	if err := management.Open(t.Context(), port); err != nil || management.Holder() != "service" {
 		t.Fatalf("%s, %v", management.Holder(), err)

@@ -2,13 +2,13 @@ package httpd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"sync"
-	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"edge.internal/gateway/internal/kit/host"
 )
 
 // letGo is how long clients that have begun to connect have for it when a port is released. It is shorter than a second, after
@@ -18,6 +18,7 @@ const letGo = 500 * time.Millisecond
 // Port is a TCP port that is held at times, and left to somebody else at others. Both may hold it at once, if the other one
 // allows it too, so that there is no moment without anybody. For a server it is one listener all the time.
 type Port struct {
+	host     host.Ports
 	address  string
 	accepted chan accepted
 	closed   chan struct{}
@@ -34,8 +35,8 @@ type accepted struct {
 }
 
 // NewPort returns the port, which is not held yet.
-func NewPort(address string) *Port {
-	return &Port{address: address, accepted: make(chan accepted), closed: make(chan struct{})}
+func NewPort(h host.Ports, address string) *Port {
+	return &Port{host: h, address: address, accepted: make(chan accepted), closed: make(chan struct{})}
 }
 
 // Hold begins to listen, unless it does already, on IPv6 too if that is wanted.
@@ -49,11 +50,12 @@ func (p *Port) Hold(ctx context.Context, ipv6 bool) error {
 	if ipv6 {
 		network = "tcp"
 	}
-	shared := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
-		return control(c, func(fd int) error { return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1) })
-	}}
-	shared.SetMultipathTCP(false) // whose sockets take no filter, see Release
-	l, err := shared.Listen(ctx, network, p.address)
+	file, err := p.host.Listen(ctx, network, p.address)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	l, err := net.FileListener(file)
 	if err != nil {
 		return err
 	}
@@ -82,11 +84,9 @@ func (p *Port) Release() error {
 func (p *Port) leave(l *net.TCPListener) error {
 	// The kernel resets what is under way when a listener closes. So the listener first turns deaf to new clients: they try
 	// again, and find the other one.
-	raw, err := l.SyscallConn()
+	file, err := l.File()
 	if err == nil {
-		err = control(raw, func(fd int) error {
-			return unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: uint16(len(deaf)), Filter: &deaf[0]})
-		})
+		err = errors.Join(p.host.Deafen(context.Background(), file), file.Close())
 	}
 	p.work.Go(func() {
 		select {
@@ -99,24 +99,6 @@ func (p *Port) leave(l *net.TCPListener) error {
 		return fmt.Errorf("releasing %s: %w", p.address, err)
 	}
 	return nil
-}
-
-// deaf drops the first packet of a connection: SYN without ACK, in byte 13 of the TCP header.
-var deaf = []unix.SockFilter{
-	{Code: unix.BPF_LD | unix.BPF_B | unix.BPF_ABS, K: 13},
-	{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: 0x12},
-	{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jf: 1, K: 0x02},
-	{Code: unix.BPF_RET | unix.BPF_K, K: 0},
-	{Code: unix.BPF_RET | unix.BPF_K, K: 0xffffffff},
-}
-
-// control calls do with the descriptor of a socket.
-func control(c syscall.RawConn, do func(fd int) error) error {
-	var failed error
-	if err := c.Control(func(fd uintptr) { failed = do(int(fd)) }); err != nil {
-		return err
-	}
-	return failed
 }
 
 // accept hands on what comes until the listener is closed.

@@ -14,6 +14,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"edge.internal/gateway/internal/kit/host/machine/home"
+	"edge.internal/gateway/internal/kit/host/machine/network"
 	"edge.internal/gateway/internal/kit/httpd"
 )
 
@@ -76,7 +78,7 @@ func TestPortChangesHands(t *testing.T) {
 	}
 	address := reserved.Addr().String()
 	reserved.Close()
-	port := httpd.NewPort(address)
+	port := httpd.NewPort(network.New(home.Home{}), address)
 	serve(t, port, "port")
 	hold := func() {
 		t.Helper()
@@ -177,7 +179,7 @@ func TestPortWithoutIPv6(t *testing.T) {
 	}
 	number := free.Addr().(*net.TCPAddr).Port
 	free.Close()
-	port := httpd.NewPort(fmt.Sprintf(":%d", number))
+	port := httpd.NewPort(network.New(home.Home{}), fmt.Sprintf(":%d", number))
 	defer port.Close()
 	go func() {
 		for {

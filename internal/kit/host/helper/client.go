@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"sync"
 	"time"
 
@@ -33,7 +34,7 @@ func New(local host.Machine, socket string) *Client { return &Client{Machine: lo
 
 // connection is one to the helper, on which one verb runs at a time.
 type connection struct {
-	*net.UnixConn
+	*socket
 	in  *cbor.Decoder
 	out bytes.Buffer
 	enc *cbor.Encoder
@@ -60,9 +61,8 @@ func (c *Client) connect(ctx context.Context) (*connection, error) {
 	if err != nil {
 		return nil, fmt.Errorf("gateway-helper, which does what needs root, cannot be reached: %w", err)
 	}
-	conn := &connection{UnixConn: dialed.(*net.UnixConn), in: decoding.NewDecoder(dialed)}
-	conn.enc = encoding.NewEncoder(&conn.out)
-	return conn, nil
+	s := &socket{UnixConn: dialed.(*net.UnixConn)}
+	return &connection{socket: s, in: decoding.NewDecoder(s)}, nil
 }
 
 // quiet tells whether a connection is alive and says nothing.
@@ -126,20 +126,8 @@ func (c *Client) exchange(ctx context.Context, verb string, args []any, called f
 
 // exchange is the conversation: failed is how the verb failed, and err how the conversation did.
 func (c *connection) exchange(verb string, args []any, called func(in *cbor.Decoder) error, results []any) (failed, err error) {
-	c.out.Reset()
-	if err := c.enc.Encode(call{Verb: verb}); err != nil {
+	if err := c.send(call{Verb: verb}, args); err != nil {
 		return nil, err
-	}
-	for _, a := range args {
-		if err := c.enc.Encode(a); err != nil {
-			return nil, err
-		}
-	}
-	if _, err := c.Write(c.out.Bytes()); err != nil {
-		return nil, err
-	}
-	if c.out.Cap() > 1<<20 {
-		c.out = bytes.Buffer{}
 	}
 	for {
 		var f frame
@@ -156,6 +144,10 @@ func (c *connection) exchange(verb string, args []any, called func(in *cbor.Deco
 			continue
 		}
 		for _, r := range results {
+			if file, ok := r.(**os.File); ok {
+				*file = c.take()
+				continue
+			}
 			if err := c.in.Decode(r); err != nil {
 				return nil, err
 			}

@@ -77,8 +77,9 @@ func permitted(conn *net.UnixConn, uid int) error {
 // that what can be read then is that it has gone.
 func converse(ctx context.Context, conn *net.UnixConn, do doer) error {
 	defer context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })()
-	limited := &io.LimitedReader{R: conn}
-	in, out := decoding.NewDecoder(limited), encoding.NewEncoder(conn)
+	s := &socket{UnixConn: conn}
+	limited := &io.LimitedReader{R: s}
+	in := decoding.NewDecoder(limited)
 	for {
 		limited.N = messageLimit
 		var c call
@@ -89,7 +90,7 @@ func converse(ctx context.Context, conn *net.UnixConn, do doer) error {
 		if err != nil {
 			return err
 		}
-		err = run(ctx, conn, in, out, method, do)
+		err = run(ctx, s, in, method, do)
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -109,7 +110,7 @@ func verb(name string) (reflect.Method, error) {
 }
 
 // run reads the arguments of a verb, does it, and sends what comes of it.
-func run(ctx context.Context, conn *net.UnixConn, in *cbor.Decoder, out *cbor.Encoder, method reflect.Method, do doer) error {
+func run(ctx context.Context, s *socket, in *cbor.Decoder, method reflect.Method, do doer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var sending error
@@ -118,9 +119,13 @@ func run(ctx context.Context, conn *net.UnixConn, in *cbor.Decoder, out *cbor.En
 		switch t := method.Type.In(i); {
 		case t == contextType:
 			args[i] = reflect.ValueOf(ctx)
+		case t == fileType:
+			file := s.take()
+			defer file.Close()
+			args[i] = reflect.ValueOf(file)
 		case t.Kind() == reflect.Func:
 			args[i] = reflect.MakeFunc(t, func(values []reflect.Value) []reflect.Value {
-				if sending = errors.Join(sending, send(out, frame{Call: true}, values)); sending != nil {
+				if sending = errors.Join(sending, s.send(frame{Call: true}, interfaces(values))); sending != nil {
 					cancel()
 				}
 				return nil
@@ -133,7 +138,7 @@ func run(ctx context.Context, conn *net.UnixConn, in *cbor.Decoder, out *cbor.En
 			args[i] = v.Elem()
 		}
 	}
-	gone := watch(conn, cancel)
+	gone := watch(s.UnixConn, cancel)
 	results := do(method.Name, args)
 	if gone() {
 		return io.EOF
@@ -144,20 +149,20 @@ func run(ctx context.Context, conn *net.UnixConn, in *cbor.Decoder, out *cbor.En
 		failed, _ = results[last].Interface().(error)
 		results = results[:last]
 	}
-	return errors.Join(sending, send(out, frame{Failure: pack(failed)}, results))
-}
-
-// send sends a frame and the values that follow it.
-func send(out *cbor.Encoder, f frame, values []reflect.Value) error {
-	if err := out.Encode(f); err != nil {
-		return err
-	}
-	for _, v := range values {
-		if err := out.Encode(v.Interface()); err != nil {
-			return err
+	for _, r := range results {
+		if file, ok := r.Interface().(*os.File); ok {
+			defer file.Close()
 		}
 	}
-	return nil
+	return errors.Join(sending, s.send(frame{Failure: pack(failed)}, interfaces(results)))
+}
+
+func interfaces(values []reflect.Value) []any {
+	list := make([]any, len(values))
+	for i, v := range values {
+		list[i] = v.Interface()
+	}
+	return list
 }
 
 // watch calls left when the caller hangs up. What it returns ends the watch, and tells whether the caller is gone.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/netip"
+	"os"
 
 	"github.com/fxamacker/cbor/v2"
 
@@ -16,7 +17,7 @@ var served = map[string]bool{
 	"Start": true, "Stop": true, "Restart": true, "Reload": true, "Enable": true,
 	"CreateLink": true, "ChangeLink": true, "RemoveLink": true, "SetAddress": true, "RemoveAddress": true,
 	"AddRoute": true, "ReplaceRoute": true, "RemoveRoute": true, "AddRule": true, "RemoveRule": true,
-	"Forward": true, "AcceptRouters": true, "PortUsers": true,
+	"Forward": true, "AcceptRouters": true, "PortUsers": true, "Listen": true, "Deafen": true,
 	"FilterState": true, "FilterDigest": true, "FilterDigestOf": true, "FilterChanges": true, "FilterCounters": true, "PacketLog": true,
 	"ProxyReload": true, "ProxyProcess": true, "LeaseServerAsk": true,
 	"TunnelDevices": true, "CreateTunnel": true, "ChangeTunnel": true, "RemoveTunnel": true, "TunnelFiles": true,
@@ -101,6 +102,14 @@ func (c *Client) AcceptRouters(ctx context.Context, link string) error {
 
 func (c *Client) PortUsers(port int) ([]host.PortUser, error) {
 	return ask[[]host.PortUser](context.Background(), c, "PortUsers", port)
+}
+
+func (c *Client) Listen(ctx context.Context, network, address string) (*os.File, error) {
+	return ask[*os.File](ctx, c, "Listen", network, address)
+}
+
+func (c *Client) Deafen(ctx context.Context, listener *os.File) error {
+	return c.do(ctx, "Deafen", listener)
 }
 
 func (c *Client) FilterState(ctx context.Context) (host.FilterState, error) {

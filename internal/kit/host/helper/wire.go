@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"os"
 	"reflect"
 	"syscall"
 
@@ -118,4 +119,5 @@ var (
 	machineType = reflect.TypeFor[host.Machine]()
 	contextType = reflect.TypeFor[context.Context]()
 	errorType   = reflect.TypeFor[error]()
+	fileType    = reflect.TypeFor[*os.File]()
 )

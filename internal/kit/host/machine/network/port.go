@@ -2,16 +2,69 @@ package network
 
 import (
 	"bufio"
+	"context"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
 
 	"edge.internal/gateway/internal/kit/host"
 )
+
+// unprivileged is the lowest port that anyone may listen on.
+const unprivileged = 1024
+
+// Listen listens on a port that others may share.
+func (s *Network) Listen(ctx context.Context, network, address string) (*os.File, error) {
+	_, text, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	if port, err := strconv.Atoi(text); err != nil || port != 0 && port < unprivileged || network != "tcp" && network != "tcp4" {
+		return nil, fmt.Errorf("%s %s is not for the gateway to listen on", network, address)
+	}
+	shared := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) (err error) {
+		failed := c.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, 1) })
+		return errors.Join(failed, err)
+	}}
+	shared.SetMultipathTCP(false) // whose sockets take no filter, which who listens may need
+	l, err := shared.Listen(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	defer l.Close()
+	return l.(*net.TCPListener).File()
+}
+
+// Deafen makes a listener deaf to new clients.
+func (s *Network) Deafen(_ context.Context, listener *os.File) error {
+	raw, err := listener.SyscallConn()
+	if err != nil {
+		return err
+	}
+	failed := raw.Control(func(fd uintptr) {
+		err = unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: uint16(len(deaf)), Filter: &deaf[0]})
+	})
+	return errors.Join(failed, err)
+}
+
+// deaf drops the first packet of a connection: SYN without ACK, in byte 13 of the TCP header.
+var deaf = []unix.SockFilter{
+	{Code: unix.BPF_LD | unix.BPF_B | unix.BPF_ABS, K: 13},
+	{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: 0x12},
+	{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jf: 1, K: 0x02},
+	{Code: unix.BPF_RET | unix.BPF_K, K: 0},
+	{Code: unix.BPF_RET | unix.BPF_K, K: 0xffffffff},
+}
 
 // PortUsers reads the kernel's tables of sockets, and finds the processes that hold them.
 func (s *Network) PortUsers(port int) ([]host.PortUser, error) {

@@ -1,0 +1,81 @@
+package helper
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// socket is one end of a connection. Files go over it as their descriptors, beside what is said.
+type socket struct {
+	*net.UnixConn
+	file *os.File // that came last, until it is taken
+}
+
+// Read reads what the other end says, and keeps a descriptor that comes with it.
+func (s *socket) Read(p []byte) (int, error) {
+	var rights [32]byte
+	n, m, _, _, err := s.ReadMsgUnix(p, rights[:])
+	switch {
+	case err != nil:
+		return 0, err
+	case n == 0 && m == 0:
+		return 0, io.EOF
+	case m == 0:
+		return n, nil
+	}
+	messages, err := unix.ParseSocketControlMessage(rights[:m])
+	if err != nil {
+		return n, err
+	}
+	for _, message := range messages {
+		descriptors, err := unix.ParseUnixRights(&message)
+		if err != nil {
+			return n, err
+		}
+		for _, fd := range descriptors {
+			if s.file != nil {
+				s.file.Close()
+			}
+			s.file = os.NewFile(uintptr(fd), "from the other end")
+		}
+	}
+	return n, nil
+}
+
+// take takes the file that came last; nil if none did.
+func (s *socket) take() *os.File {
+	file := s.file
+	s.file = nil
+	return file
+}
+
+// send sends a head and the values that follow it, in one message.
+func (s *socket) send(head any, values []any) error {
+	var message bytes.Buffer
+	var rights []byte
+	enc := encoding.NewEncoder(&message)
+	if err := enc.Encode(head); err != nil {
+		return err
+	}
+	for _, v := range values {
+		if file, ok := v.(*os.File); ok {
+			if file != nil {
+				rights = unix.UnixRights(int(file.Fd()))
+			}
+			continue
+		}
+		if err := enc.Encode(v); err != nil {
+			return err
+		}
+	}
+	if rights == nil {
+		_, err := s.Write(message.Bytes())
+		return err
+	}
+	_, _, err := s.WriteMsgUnix(message.Bytes(), rights, nil)
+	return err
+}
