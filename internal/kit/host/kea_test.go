@@ -24,7 +24,7 @@ func startKea(t *testing.T) (machine *System, configure func(subnets string)) {
 	}
 	t.Cleanup(func() { os.RemoveAll(root) })
 	for _, dir := range []string{"run/kea", "var/lib/kea", "etc/kea"} {
-		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
+		if err := os.MkdirAll(filepath.Join(root, dir), 0o750); err != nil { // Kea 2.6 takes no other mode
 			t.Fatal(err)
 		}
 	}
@@ -57,7 +57,11 @@ func startKea(t *testing.T) (machine *System, configure func(subnets string)) {
 	}
 	var said bytes.Buffer
 	cmd := exec.Command(kea, "-c", machine.Path(KeaConfig))
-	cmd.Env = []string{"KEA_PIDFILE_DIR=" + root + "/run/kea", "KEA_LOCKFILE_DIR=" + root + "/run/kea"}
+	// The last two are for Kea 2.6, which takes no socket and no leases elsewhere.
+	cmd.Env = []string{
+		"KEA_PIDFILE_DIR=" + root + "/run/kea", "KEA_LOCKFILE_DIR=" + root + "/run/kea",
+		"KEA_CONTROL_SOCKET_DIR=" + root + "/run/kea", "KEA_DHCP_DATA_DIR=" + root + "/var/lib/kea",
+	}
 	cmd.Stdout, cmd.Stderr = &said, &said
 	ended, err := child.Start(cmd, syscall.SIGKILL)
 	if err != nil {
@@ -100,7 +104,13 @@ func TestLeaseServer(t *testing.T) {
 	}
 	configure(`c[{"id": 1, "subnet": "10.10.0.0/99"}]`)
 	err := machine.LeaseServerAsk(t.Context(), LeaseServerReload, nil, nil)
-	if refused, ok := errors.AsType[*LeaseServerRefused](err); !ok || !strings.Contains(refused.Error(), "kea refuses config-reload: Config reload failed") || mark() != "gateway-b" {
+	refused, ok := errors.AsType[*LeaseServerRefused](err)
+	if !ok || !strings.Contains(refused.Error(), "kea refuses config-reload: Config reload failed") || refused.UnknownLink() != "" || mark() != "gateway-b" {
+		t.Fatal(err, mark())
+	}
+	configure(`d[{"id": 1, "subnet": "10.10.0.0/24", "interface": "gone-0.7"}]`)
+	err = machine.LeaseServerAsk(t.Context(), LeaseServerReload, nil, nil)
+	if refused, ok := errors.AsType[*LeaseServerRefused](err); !ok || refused.UnknownLink() != "gone-0.7" || mark() != "gateway-b" {
 		t.Fatal(err, mark())
 	}
 	var page struct {
