@@ -60,4 +60,4 @@ pivot_root . .
 umount -l .
 cd "$tree"
 export PATH=$goroot/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
-exec "$@"' trixie "$@"
+"$@" || exit $? # not in the place of this shell, which picks up processes that have lost their parent' trixie "$@"
