@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -50,11 +51,6 @@ func startKea(t *testing.T) (machine *System, configure func(subnets string)) {
 		}
 	}
 	configure(`a[{"id": 1, "subnet": "10.10.0.0/24"}]`)
-	leases := "address,hwaddr,client_id,valid_lifetime,expire,subnet_id,fqdn_fwd,fqdn_rev,hostname,state,user_context\n" +
-		"10.10.0.100,52:54:00:00:00:01,,3600,9999999999,1,0,0,first,0,\n10.10.0.101,52:54:00:00:00:02,,3600,9999999999,1,0,0,second,0,\n"
-	if err := os.WriteFile(filepath.Join(root, keaLeases), []byte(leases), 0o644); err != nil {
-		t.Fatal(err)
-	}
 	var said bytes.Buffer
 	cmd := exec.Command(kea, "-c", machine.Path(KeaConfig))
 	// The last two are for Kea 2.6, which takes no socket and no leases elsewhere.
@@ -77,11 +73,19 @@ func startKea(t *testing.T) (machine *System, configure func(subnets string)) {
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		err := machine.LeaseServerAsk(t.Context(), LeaseServerStatus, nil, nil)
 		if err == nil {
-			return machine, configure
+			break
 		} else if !errors.Is(err, ErrNotRunning) || time.Now().After(deadline) {
 			t.Fatal(err)
 		}
 	}
+	// Not by a file made beforehand: another release of Kea would rewrite it in a process of its own, and refuse to read it meanwhile.
+	for i, name := range []string{"first", "second"} {
+		lease := map[string]any{"ip-address": fmt.Sprintf("10.10.0.%d", 100+i), "hw-address": fmt.Sprintf("52:54:00:00:00:%02d", 1+i), "subnet-id": 1, "hostname": name}
+		if err := machine.LeaseServerAsk(t.Context(), "lease4-add", lease, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return machine, configure
 }
 
 func TestLeaseServer(t *testing.T) {
