@@ -36,14 +36,14 @@ export tree place goroot node modules=${npm%/npm/bin/*}
 exec unshare --mount --pid --fork --kill-child bash -euo pipefail -c '
 root=$place/root
 mount --bind "$root" "$root"
-share() { # what the machine has, at the same place
+share() { # what the machine has, and where it is seen
 	if [ -d "$1" ]; then mkdir -p "$root$2"; else mkdir -p "$root${2%/*}" && touch "$root$2"; fi
-	mount --rbind "$1" "$root$2"
+	mount --bind "$1" "$root$2"
 }
 mount -t proc proc "$root/proc"
 mount -t tmpfs -o mode=755 tmpfs "$root/run"
-share /sys /sys
-share /dev /dev
+mount --rbind /sys "$root/sys"
+mount --rbind /dev "$root/dev"
 cp -L /etc/resolv.conf /etc/hosts "$root/etc/" # copies: what covers /etc, as a lab does, would not show mounts in it
 share "$tree" "$tree"
 share "$place/cache" "$tree/.cache"
