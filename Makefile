@@ -18,7 +18,7 @@ PROGRAMS   := gateway-api gateway-scheduler gateway-ctl gateway-lab gateway-acl
 
 say = @printf '\033[1m==> %s\033[0m\n' "$(1)"
 
-.PHONY: help run test build programs generate lint bench fuzz faults screenshots clean run-packages test-packages
+.PHONY: help run test trixie build programs generate lint bench fuzz faults screenshots clean run-packages test-packages
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 14
@@ -36,6 +36,9 @@ test: test-packages build ## set everything up and run all tests
 	$(call say,Go: all tests - rooms and programs and lab and virtual machine and faults and browser)
 	@# What takes longest begins first, so that no core idles at the end. All were vetted above.
 	@go test -json -count=1 -vet=off -p 2 -timeout 30m ./test/e2e ./test/machine ./... | go run ./test/summary
+
+trixie: ## run the tests, or another target (TARGET=run), in a Debian 13 on this machine
+	@packaging/trixie.sh make $(or $(TARGET),test)
 
 build: ui/dist/index.html programs ## build the UI and the programs into bin/
 
