@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"sync"
@@ -102,7 +101,7 @@ func (s *Store) refresh() {
 
 // look verifies the stored key.
 func (s *Store) look() {
-	text, err := readKey(s.keyPath)
+	text, err := document.Read(s.keyPath, nil)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		s.found = finding{}
@@ -111,17 +110,6 @@ func (s *Store) look() {
 	default:
 		s.found = s.verify(text)
 	}
-}
-
-// readKey reads at most one byte more than a license may have, whatever the file has become.
-func readKey(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, document.MaxText+1))
-	return string(b), err
 }
 
 func (s *Store) verify(text string) finding {

@@ -7,6 +7,8 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -150,6 +152,22 @@ func Parse(text string) (Sealed, error) {
 		return Sealed{}, errors.New("its text is incomplete or damaged: copy all of it again")
 	}
 	return Sealed{signature: b[:ed25519.SignatureSize], content: b[ed25519.SignatureSize:]}, nil
+}
+
+// Read reads the text of a license from a file, or for "-" from the standard input: at most one byte more than it may
+// have, whatever the file is.
+func Read(path string, stdin io.Reader) (string, error) {
+	in := stdin
+	if path != "-" {
+		f, err := os.Open(path)
+		if err != nil {
+			return "", err
+		}
+		defer f.Close()
+		in = f
+	}
+	b, err := io.ReadAll(io.LimitReader(in, MaxText+1))
+	return string(b), err
 }
 
 // squeeze leaves white space out, and what editors and mail programs hide in a text.
