@@ -91,6 +91,8 @@ export const pages = {
   users: '/system/users',
   'user-new': '/system/users/new',
   sso: '/system/sso',
+  license: '/system/license',
+  'license-install': '/system/license/install',
   profile: '/profile',
   'profile-two-factor': '/profile/two-factor',
   'profile-tokens': '/profile/tokens',
