@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/ed25519"
 	"net/http"
+	"sync"
 	"time"
 
 	"edge.internal/gateway/internal/kit"
@@ -32,6 +33,8 @@ type Room struct {
 	*kit.Kit
 	deps  Deps
 	store *Store
+	// changing is held by a change from its first look at the license on, so that its audit entry names what it has changed.
+	changing sync.Mutex
 }
 
 // New builds the room. No license keeps the gateway from starting.
@@ -93,22 +96,25 @@ func (r *Room) Mount() {
 	}
 	httpd.Handle(r.Router, http.MethodGet, "/license", httpd.Read.Offline(), doc("license.get", "Where the gateway stands with its license"),
 		func(c *httpd.Call, _ struct{}) (Record, error) { return r.record(c), nil })
-	httpd.Handle(r.Router, http.MethodPost, "/license/verify", httpd.Write.Offline(), audited("license.verify", "Verify the stored license again"),
-		func(c *httpd.Call, _ struct{}) (Record, error) {
-			err := r.Audit.Do(c, "license.verify", subject(r.store.View()), func() (any, error) {
-				if err := r.store.Verify(); err != nil {
-					return nil, err
-				}
-				at := r.store.View()
-				return map[string]any{"status": at.Status, "reason": at.Reason}, nil
-			})
-			if err != nil {
-				return Record{}, err
-			}
-			return r.record(c), nil
-		})
+	httpd.Handle(r.Router, http.MethodPost, "/license/verify", httpd.Write.Offline(), audited("license.verify", "Verify the stored license again"), r.verify)
 	httpd.Handle(r.Router, http.MethodPut, "/license/key", httpd.Write.Offline(), audited("license.set", "Install a license; it replaces the one that is stored"), r.set)
 	httpd.Handle(r.Router, http.MethodDelete, "/license/key", httpd.Write.Offline(), audited("license.clear", "Remove the license"), r.clear)
+}
+
+func (r *Room) verify(c *httpd.Call, _ struct{}) (Record, error) {
+	r.changing.Lock()
+	defer r.changing.Unlock()
+	err := r.Audit.Do(c, "license.verify", subject(r.store.View()), func() (any, error) {
+		if err := r.store.Verify(); err != nil {
+			return nil, err
+		}
+		at := r.store.View()
+		return map[string]any{"status": at.Status, "reason": at.Reason}, nil
+	})
+	if err != nil {
+		return Record{}, err
+	}
+	return r.record(c), nil
 }
 
 func (r *Room) set(c *httpd.Call, in struct{ Body Key }) (Record, error) {
@@ -120,6 +126,8 @@ func (r *Room) set(c *httpd.Call, in struct{ Body Key }) (Record, error) {
 	if err != nil {
 		return Record{}, fault.Field("key", "is not a license that can be installed: %s", err)
 	}
+	r.changing.Lock()
+	defer r.changing.Unlock()
 	err = r.Audit.Do(c, "license.set", l.Subject, func() (any, error) { return details(&l), r.store.Set(sealed) })
 	if err != nil {
 		return Record{}, err
@@ -128,6 +136,8 @@ func (r *Room) set(c *httpd.Call, in struct{ Body Key }) (Record, error) {
 }
 
 func (r *Room) clear(c *httpd.Call, _ struct{}) (Record, error) {
+	r.changing.Lock()
+	defer r.changing.Unlock()
 	at := r.store.View()
 	if !at.Installed {
 		return Record{}, fault.New(fault.NotFound, "No license is installed.")

@@ -11,7 +11,6 @@ import { useCanEdit } from '../../app/session'
 import { confirm } from '../../kit/confirm'
 import { exactTime } from '../../kit/format'
 import { Loaded } from '../../kit/Loaded'
-import { Notice } from '../../kit/Notice'
 import { Facts, Page, Panel } from '../../kit/Page'
 import { Badge } from '../../kit/StateBadge'
 import { Time } from '../../kit/Time'
@@ -98,7 +97,6 @@ function About({ license }: { license: License }) {
         <Badge tone={standingTone[standing]}>{t(`standing.${standing}`)}</Badge>
         <span>{license.reason}</span>
       </p>
-      {!license.accepts_licenses && <Notice tone="off">{t('install.none')}</Notice>}
       {license.not_after && (
         <Facts
           facts={[
