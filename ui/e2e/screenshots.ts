@@ -252,8 +252,8 @@ async function services(api: APIRequestContext, make: (path: string, data: objec
   await make('/radius/users', { name: 'phone-3', password: 'the password of phone-3' })
   await set('/radius/settings', { enabled: true })
   const features = ['cluster', 'ids', 'waf'].flatMap((name) => ['--feature', name])
-  const limits = ['--nodes', '2', '--domains', '1', '--tunnel-peers', '50']
-  const key = sign('--subject', 'Example Trading Ltd', ...limits, ...features, '--not-after', inDays(20))
+  const limits = ['--nodes', '2', '--domains', '5', '--tunnel-peers', '50']
+  const key = sign('--subject', 'Example Trading Ltd', ...limits, ...features, '--not-after', inDays(300))
   await set('/license/key', { key })
   for (const name of ['anna', 'phone-3', 'eve'])
     await api.post('/api/v1/radius/test', { data: { name, password: `the password of ${name}`, method: 'pap' } })
