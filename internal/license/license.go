@@ -1,5 +1,5 @@
 // Package license owns the gateway's license: its key, what the verification found, and the routes that show and change
-// it. It says where the gateway stands, and takes nothing away.
+// it. It tells the status, and takes nothing away.
 package license
 
 import (
@@ -49,9 +49,9 @@ func New(k *kit.Kit, d Deps) *Room {
 	return r
 }
 
-// Record is where the gateway stands with its license.
+// Record is the license, its status, and how much of what it limits is used.
 type Record struct {
-	Status    Status     `json:"status" enum:"active,trial,expired,invalid" doc:"Where the gateway stands. No status takes a function away."`
+	Status    Status     `json:"status" enum:"active,trial,expired,invalid" doc:"Status of the license. No status takes a function away."`
 	Reason    string     `json:"reason" doc:"A sentence that says why the status is what it is."`
 	Installed bool       `json:"installed" doc:"Whether a license is stored."`
 	Accepts   bool       `json:"accepts_licenses" doc:"Whether this build of the gateway can verify licenses: one without a public key accepts none."`
@@ -94,7 +94,7 @@ func (r *Room) Mount() {
 		d.Audit = id
 		return d
 	}
-	httpd.Handle(r.Router, http.MethodGet, "/license", httpd.Read.Offline(), doc("license.get", "Where the gateway stands with its license"),
+	httpd.Handle(r.Router, http.MethodGet, "/license", httpd.Read.Offline(), doc("license.get", "The license: its status, its limits and their use"),
 		func(c *httpd.Call, _ struct{}) (Record, error) { return r.record(c), nil })
 	httpd.Handle(r.Router, http.MethodPost, "/license/verify", httpd.Write.Offline(), audited("license.verify", "Verify the stored license again"), r.verify)
 	httpd.Handle(r.Router, http.MethodPut, "/license/key", httpd.Write.Offline(), audited("license.set", "Install a license; it replaces the one that is stored"), r.set)

@@ -487,7 +487,7 @@ func TestFailedWriteChangesNothing(t *testing.T) {
 	}
 }
 
-// The key is told to nobody: it is not in an answer, a log or the audit log.
+// The key is never told: it is not in an answer, a log or the audit log.
 func TestKeyIsNotTold(t *testing.T) {
 	h := newHouse(t)
 	text := sign(t, license(nil), h.private)

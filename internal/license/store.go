@@ -20,7 +20,7 @@ import (
 	"edge.internal/gateway/internal/license/document"
 )
 
-// Status says where the gateway stands with its license.
+// Status is that of the license.
 type Status string
 
 // The statuses. None of them takes a function of the gateway away.

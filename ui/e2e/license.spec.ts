@@ -88,7 +88,7 @@ test('a file is dropped, and a license that is about to expire is told on the ov
 })
 
 test('a license that has expired is told, and everything works', async ({ page }) => {
-  // Nobody can install one: it was installed, and time went by.
+  // It cannot be installed: this one was, and time went by.
   const license = sign('--subject', 'Example Ltd', '--not-before', '2020-01-01', '--not-after', '2020-12-31')
   onGateway('sh', '-c', `umask 077; printf %s "$0" > ${keyFile}`, license)
   await page.goto('/')

@@ -30,7 +30,7 @@ const (
 // version is that of the document's form. Fields may be added to it; a change of their meaning needs another version.
 const version = 1
 
-// domain stands before what is signed, so that no signature made for something else is one of a license.
+// domain is put before what is signed, so that no signature made for something else is one of a license.
 const domain = "gateway-license-v1\n"
 
 // columns is how long the lines of the text are.
@@ -61,7 +61,7 @@ var (
 	featureForm = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)
 )
 
-// Validate says what is wrong with a license, whoever signed it.
+// Validate says what is wrong with what a license says. It does not look at the signature.
 func (l *License) Validate() error {
 	switch {
 	case !idForm.MatchString(l.ID):
@@ -204,7 +204,7 @@ func (s Sealed) Verify(public ed25519.PublicKey) (License, error) {
 	return s.Unverified()
 }
 
-// Unverified tells what a license says, whoever signed it.
+// Unverified tells what a license says without a look at its signature.
 func (s Sealed) Unverified() (License, error) {
 	var f form
 	// A field that this version does not know is not a reason to refuse a license.

@@ -1589,7 +1589,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Where the gateway stands with its license */
+        /** The license: its status, its limits and their use */
         get: operations["license.get"];
         put?: never;
         post?: never;
@@ -5783,7 +5783,7 @@ export interface components {
             /** @description A sentence that says why the status is what it is. */
             reason: string;
             /**
-             * @description Where the gateway stands. No status takes a function away.
+             * @description Status of the license. No status takes a function away.
              * @enum {string}
              */
             status: "active" | "trial" | "expired" | "invalid";

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { needsCare, shareOf, standingOf } from './standing'
 
-describe('how a license stands', () => {
+describe('the standing of a license', () => {
   it.each([
     ['active', 400, 'active', false],
     ['active', 31, 'active', false],
