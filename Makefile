@@ -5,7 +5,10 @@ SHELL       := /bin/bash
 .DEFAULT_GOAL := help
 
 VERSION  := 1.0.0
-GO_FLAGS := -ldflags '-s -w -X edge.internal/gateway/internal/app.Version=$(VERSION)'
+# The public key that licenses are verified with, as `gateway-license keypair` prints it. Without one no license is accepted.
+LICENSE_PUBLIC_KEY ?=
+APP      := edge.internal/gateway/internal/app
+GO_FLAGS := -ldflags '-s -w -X $(APP).Version=$(VERSION) -X $(APP).LicensePublicKey=$(LICENSE_PUBLIC_KEY)'
 LAB_DIR  ?= /var/lib/gateway-lab
 UI_ADDR  ?= 127.0.0.1:3443
 
@@ -14,7 +17,7 @@ export CGO_ENABLED := 0
 export GOFLAGS     := $(shell go env GOFLAGS) -trimpath
 
 UI_SOURCES := $(shell find ui/src ui/public ui/scripts -type f 2>/dev/null) ui/index.html ui/package.json ui/vite.config.ts ui/tsconfig.json
-PROGRAMS   := gateway-api gateway-scheduler gateway-ctl gateway-lab gateway-acl
+PROGRAMS   := gateway-api gateway-scheduler gateway-ctl gateway-lab gateway-acl gateway-license
 
 say = @printf '\033[1m==> %s\033[0m\n' "$(1)"
 
