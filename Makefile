@@ -5,7 +5,10 @@ SHELL       := /bin/bash
 .DEFAULT_GOAL := help
 
 VERSION  := 1.0.0
-GO_FLAGS := -ldflags '-s -w -X edge.internal/gateway/internal/app.Version=$(VERSION)'
+# The public key that licenses are verified with, as `gateway-license keypair` prints it. Without one no license is accepted.
+LICENSE_PUBLIC_KEY ?=
+APP      := edge.internal/gateway/internal/app
+GO_FLAGS := -ldflags '-s -w -X $(APP).Version=$(VERSION) -X $(APP).LicensePublicKey=$(LICENSE_PUBLIC_KEY)'
 LAB_DIR  ?= /var/lib/gateway-lab
 UI_ADDR  ?= 127.0.0.1:3443
 
@@ -14,11 +17,11 @@ export CGO_ENABLED := 0
 export GOFLAGS     := $(shell go env GOFLAGS) -trimpath
 
 UI_SOURCES := $(shell find ui/src ui/public ui/scripts -type f 2>/dev/null) ui/index.html ui/package.json ui/vite.config.ts ui/tsconfig.json
-PROGRAMS   := gateway-api gateway-helper gateway-scheduler gateway-ctl gateway-lab gateway-acl
+PROGRAMS   := gateway-api gateway-helper gateway-scheduler gateway-ctl gateway-lab gateway-acl gateway-license
 
 say = @printf '\033[1m==> %s\033[0m\n' "$(1)"
 
-.PHONY: help run test build programs generate lint bench fuzz faults screenshots clean run-packages test-packages
+.PHONY: help run test trixie build programs generate lint bench fuzz faults screenshots clean run-packages test-packages
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 14
@@ -36,6 +39,9 @@ test: test-packages build ## set everything up and run all tests
 	$(call say,Go: all tests - rooms and programs and lab and virtual machine and faults and browser)
 	@# What takes longest begins first, so that no core idles at the end. All were vetted above.
 	@go test -json -count=1 -vet=off -p 2 -timeout 30m ./test/e2e ./test/machine ./... | go run ./test/summary
+
+trixie: ## run the tests, or another target (TARGET=run), in a Debian 13 on this machine
+	@packaging/trixie.sh make $(or $(TARGET),test)
 
 build: ui/dist/index.html programs ## build the UI and the programs into bin/
 

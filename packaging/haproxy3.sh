@@ -16,16 +16,7 @@ fi
 
 say() { printf '\033[1m==> %s\033[0m\n' "$1"; }
 
-# From where this machine gets its own packages.
-release=$(. /etc/os-release && echo "$VERSION_CODENAME")
-sources=$(apt-get indextargets --format '$(REPO_URI) $(RELEASE)' 'Created-By: Packages' |
-	awk -v main="$release" -v security="$release-security" '
-		$2 == main { print "deb " $1 " trixie main" }
-		$2 == security { print "deb " $1 " trixie-security main" }' | sort -u)
-if [ -z "$sources" ]; then
-	echo "apt has no package lists of $release: are the sources of this machine those of Debian?" >&2
-	exit 1
-fi
+sources=$(packaging/sources.sh trixie)
 
 say "fetching HAProxy 3.0 of Debian 13 into .cache/haproxy3"
 mkdir -p "${folder%/*}"

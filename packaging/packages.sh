@@ -4,13 +4,13 @@
 set -euo pipefail
 
 declare -A packages=(
-	[run]="postgresql-15 chrony haproxy iproute2 nftables util-linux ca-certificates
+	[run]="postgresql chrony haproxy iproute2 nftables util-linux ca-certificates
 		unbound dns-root-data squid kea-dhcp4-server freeradius wireguard-go
 		curl iputils-ping bind9-dnsutils python3"
-	[test]="postgresql-15 chrony haproxy iproute2 nftables util-linux ca-certificates
+	[test]="postgresql chrony haproxy iproute2 nftables util-linux ca-certificates
 		unbound dns-root-data squid kea-dhcp4-server freeradius wireguard-go wireguard-tools
 		procps curl iputils-ping python3 chromium-headless-shell fonts-dejavu-core
-		qemu-system-x86 busybox-static cpio kmod mmdebstrap patchelf nginx-light pebble bind9-dnsutils freeradius-utils"
+		qemu-system-x86 busybox-static cpio kmod xz-utils mmdebstrap patchelf nginx-light pebble bind9-dnsutils freeradius-utils"
 )
 wanted=${packages[${1:?run or test}]}
 

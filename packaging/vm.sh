@@ -32,6 +32,9 @@ trap 'rm -rf "$work"' EXIT
 # As root, apt would give the download to a user who cannot write here.
 (cd "$work" && apt-get download -qq -o APT::Sandbox::User=root "$package")
 dpkg-deb -x "$work"/*.deb "$work/kernel"
+# Debian 13 has the modules below /usr, and packs each. The machine loads them by plain names, without their packer.
+[ -e "$work/kernel/lib" ] || mv "$work/kernel/usr/lib" "$work/kernel/lib"
+find "$work/kernel/lib/modules" -name '*.ko.xz' -exec unxz {} +
 version=$(ls "$work/kernel/lib/modules")
 /sbin/depmod -b "$work/kernel" "$version"
 mv "$work/kernel/boot/vmlinuz-$version" "$work/kernel/vmlinuz"

@@ -35,6 +35,7 @@ export default defineConfig({
     include: ['src/**/*.test.{ts,tsx}'],
     setupFiles: ['src/test-setup.ts'],
     reporters: 'minimal',
+    testTimeout: 60_000,
     // One page of a browser serves all files: one for each would take ten times longer. So a test takes along what it changed.
     isolate: false,
     restoreMocks: true,

@@ -24,6 +24,8 @@ import (
 	"edge.internal/gateway/internal/kit/policy"
 	"edge.internal/gateway/internal/kit/value"
 	"edge.internal/gateway/internal/kit/wire"
+	"edge.internal/gateway/internal/license"
+	"edge.internal/gateway/internal/license/document"
 	"edge.internal/gateway/internal/network"
 	"edge.internal/gateway/internal/ntp"
 	"edge.internal/gateway/internal/proxy"
@@ -49,6 +51,7 @@ type House struct {
 	Firewall     *firewall.Room
 	Proxy        *proxy.Room
 	Certificate  *certificate.Room
+	License      *license.Room
 	// Management is the management port of the service itself.
 	Management *Management
 	// SelfSigned is the gateway's certificate until it has a better one.
@@ -102,6 +105,7 @@ func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, 
 	h.SelfSigned.Better = func() *tls.Certificate { return h.Certificate.Own() }
 	h.Proxy = proxy.New(k, h.proxyDeps(store))
 	h.Certificate = certificate.New(k, h.certificateDeps(store))
+	h.License = license.New(k, h.licenseDeps())
 
 	k.Router.SetupDone = h.Setup.Completed
 	k.Router.Sessions = h.Account
@@ -118,6 +122,7 @@ func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, 
 	h.Firewall.Mount()
 	h.Proxy.Mount()
 	h.Certificate.Mount()
+	h.License.Mount()
 	k.Resources.MountChangeSets()
 	mountSpec(k)
 	return h, nil
@@ -273,6 +278,27 @@ func (h *House) certificateDeps(store *setup.Store) certificate.Deps {
 			})
 		},
 	}
+}
+
+// licenseDeps lends the license the key that the build has, and counts what licenses limit.
+func (h *House) licenseDeps() license.Deps {
+	d := license.Deps{Usage: func(ctx context.Context, q db.Querier) (license.Usage, error) {
+		domains, err := h.Proxy.CountDomains(ctx, q)
+		if err != nil {
+			return license.Usage{}, err
+		}
+		peers, err := h.Tunnel.CountPeers(ctx, q)
+		return license.Usage{Nodes: 1, Domains: domains, TunnelPeers: peers}, err
+	}}
+	if LicensePublicKey == "" {
+		return d
+	}
+	var err error
+	if d.PublicKey, err = document.ParsePublicKey(LicensePublicKey); err != nil {
+		// A mistake of the build; the gateway has other things to do than to verify licenses.
+		h.Log.Error("this build has no usable public key for licenses", "err", err)
+	}
+	return d
 }
 
 // mountSpec serves the documentation of all routes, itself included.

@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"crypto/ecdsa"
+	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
@@ -21,10 +22,12 @@ import (
 
 	"github.com/google/uuid"
 
+	"edge.internal/gateway/internal/app"
 	"edge.internal/gateway/internal/kit/audit"
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/kittest"
 	"edge.internal/gateway/internal/kit/wire"
+	"edge.internal/gateway/internal/license/document"
 )
 
 // companions are what the routes with secret fields take besides them, to succeed. Each room with a secret adds a line. A
@@ -36,6 +39,7 @@ var companions = map[string]map[string]any{
 	"certificate.dns-provider.update": {"name": "canary again"},
 	"user.create":                     {"email": "canary@example.net"},
 	"user.update":                     {"name": "Canary"},
+	"license.set":                     {"key": canaryLicense},
 	"oidc.settings.update":            {"issuer": "https://login.example.net", "client_id": "gateway"},
 	"oidc.test":                       {"issuer": "https://127.0.0.1"},
 	"radius.client.create":            {"name": "canary", "address": "192.0.2.1"},
@@ -77,6 +81,21 @@ func canaryKey() string {
 	keyMarks = append(keyMarks, key)
 	return key
 }
+
+// canaryLicense is a license that the gateways of these tests accept, and must not tell.
+var canaryLicense = func() string {
+	public, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		panic(err)
+	}
+	app.LicensePublicKey = document.FormatPublicKey(public)
+	sealed, err := document.Sign(document.License{ID: "canary", Subject: "Example Ltd", Plan: "Standard", NotBefore: time.Now().AddDate(0, 0, -1), NotAfter: time.Now().AddDate(1, 0, 0)}, private)
+	if err != nil {
+		panic(err)
+	}
+	keyMarks = append(keyMarks, strings.Split(sealed.Text(), "\n")[1])
+	return sealed.Text()
+}()
 
 // canaryPair is a certificate with its key, whose own text must not be told either.
 var canaryPair, keyMark = func() (map[string]any, string) {

@@ -25,6 +25,10 @@ import (
 // Version is the version of the programs; the build sets it.
 var Version = "1.0.0"
 
+// LicensePublicKey is the public key that licenses are verified with: the base64 of its 32 bytes. The build sets it; one
+// that does not accepts no license.
+var LicensePublicKey = ""
+
 // Config is what a program is told when it starts.
 type Config struct {
 	// DB is where PostgreSQL is.

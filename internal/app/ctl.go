@@ -85,6 +85,7 @@ func Ctl() *cobra.Command {
 			Use: "tunnel-import [interface...]", Short: "Take over tunnels from /etc/wireguard: those that are named, or all that the gateway does not have yet",
 			RunE: func(cmd *cobra.Command, names []string) error { return importTunnels(cmd, cfg, names) },
 		},
+		licenseCommand(&cfg),
 	)
 	root.SetOut(os.Stdout)
 	return root
@@ -144,8 +145,8 @@ func resetPassword(cfg *Config) *cobra.Command {
 
 // renderConfig asks gateway-api to render, and does it itself when gateway-api is down.
 func renderConfig(ctx context.Context, cfg Config) (system.Rendered, error) {
-	out, err := askAPI[system.Rendered](ctx, kit.Paths{Root: cfg.Root}, "/system/render-configs", nil)
-	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
+	out, err := askAPI[system.Rendered](ctx, kit.Paths{Root: cfg.Root}, http.MethodPost, "/system/render-configs", nil)
+	if isDown(err) {
 		return renderHere(ctx, cfg)
 	}
 	return out, err
@@ -157,9 +158,9 @@ func importTunnels(cmd *cobra.Command, cfg Config, names []string) error {
 	if err != nil {
 		return err
 	}
-	list, err := askAPI[[]tunnel.Imported](cmd.Context(), kit.Paths{Root: cfg.Root}, "/tunnel/import", body)
-	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
-		return errors.New("gateway-api does not run: start it first")
+	list, err := askAPI[[]tunnel.Imported](cmd.Context(), kit.Paths{Root: cfg.Root}, http.MethodPost, "/tunnel/import", body)
+	if isDown(err) {
+		return errDown
 	}
 	if err != nil {
 		return err
@@ -185,13 +186,21 @@ func importTunnels(cmd *cobra.Command, cfg Config, names []string) error {
 	return nil
 }
 
+// errDown is for what gateway-api alone can do.
+var errDown = errors.New("gateway-api does not run: start it first")
+
+// isDown tells whether a request did not get through to gateway-api.
+func isDown(err error) bool {
+	return errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED)
+}
+
 // askAPI makes a request to gateway-api over the socket that root alone may open.
-func askAPI[T any](ctx context.Context, paths kit.Paths, path string, body []byte) (out T, err error) {
+func askAPI[T any](ctx context.Context, paths kit.Paths, method, path string, body []byte) (out T, err error) {
 	client := http.Client{Timeout: time.Minute, Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", paths.Run("control.sock"))
 	}}}
 	defer client.CloseIdleConnections()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://gateway"+httpd.Prefix+path, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, method, "http://gateway"+httpd.Prefix+path, bytes.NewReader(body))
 	if err != nil {
 		return out, err
 	}

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"net/http"
 	"os"
-	"syscall"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
@@ -115,8 +115,8 @@ func run(ctx context.Context, k *kit.Kit, j job) {
 
 // renewCertificates asks gateway-api, who alone applies, to order what is due.
 func renewCertificates(ctx context.Context, k *kit.Kit) error {
-	due, err := askAPI[certificate.Due](ctx, k.Paths, "/certificates/renew-due", nil)
-	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
+	due, err := askAPI[certificate.Due](ctx, k.Paths, http.MethodPost, "/certificates/renew-due", nil)
+	if isDown(err) {
 		return nil // it starts, and looks by itself then
 	}
 	if due.Ordered > 0 {

@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"bytes"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -417,8 +418,14 @@ func TestSY04DatabaseAwayAtStart(t *testing.T) {
 		if r.Policy.IsPublic() || r.Path == "/auth/logout" || r.WebSock {
 			continue
 		}
-		body := map[string]string{"/system/service-restart": `{"kind":"ntp"}`, "/system/service-toggle": `{"service":"waf","enabled":true}`, "/system/retention": `{"audit_days":1}`}[r.Path]
-		if body == "" && r.Body != nil {
+		body := map[string]string{
+			"/system/service-restart": `{"kind":"ntp"}`, "/system/service-toggle": `{"service":"waf","enabled":true}`, "/system/retention": `{"audit_days":1}`,
+			"/license/key": fmt.Sprintf(`{"key":%q}`, canaryLicense),
+		}[r.Path]
+		switch {
+		case r.Body == nil:
+			body = ""
+		case body == "":
 			body = `{"enabled":true}`
 		}
 		a := h.call(t, offline, r.Method, path(r), body)

@@ -269,7 +269,12 @@ func (r *Room) order(ctx context.Context, directory string, row *Certificate) (*
 	if err != nil {
 		return nil, err
 	}
-	got, err := client.Certificate.Obtain(ctx, certificate.ObtainRequest{Domains: texts(row.Names), PrivateKey: key, Bundle: true, ReplacesCertID: replaces(row, directory)})
+	request := certificate.ObtainRequest{Domains: texts(row.Names), PrivateKey: key, Bundle: true, ReplacesCertID: replaces(row, directory)}
+	got, err := client.Certificate.Obtain(ctx, request)
+	if request.ReplacesCertID != "" && unknownPredecessor(err) {
+		request.ReplacesCertID = ""
+		got, err = client.Certificate.Obtain(ctx, request)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -298,6 +303,13 @@ func replaces(row *Certificate, directory string) string {
 		return ""
 	}
 	return id
+}
+
+// unknownPredecessor tells whether an order may have been refused because of what it replaces: the authority does not know that
+// certificate any more, or not as one of this account. What was said about a challenge, and not about a request, is no such refusal.
+func unknownPredecessor(err error) bool {
+	p, ok := errors.AsType[*acme.ProblemDetails](err)
+	return ok && p.Method != "" && (p.Type == acme.MalformedErrorType || p.Type == acme.UnauthorizedErrorType)
 }
 
 // due is when a certificate is to be renewed: when the certificate authority says so (ARI), or when a third of its lifetime

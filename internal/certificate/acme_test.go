@@ -24,6 +24,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-acme/lego/v5/acme"
 	"github.com/google/uuid"
 	"github.com/miekg/dns"
 
@@ -564,17 +565,7 @@ func TestReplacesIsForWhoIssued(t *testing.T) {
 	w.renewal(&start, make(chan string, 100))
 	replaced := make(chan bool, 10)
 	w.orders(func(res http.ResponseWriter, req *http.Request, next http.Handler) {
-		b, err := io.ReadAll(req.Body)
-		var signed struct{ Payload string }
-		if err == nil {
-			err = json.Unmarshal(b, &signed)
-		}
-		payload, err2 := base64.RawURLEncoding.DecodeString(signed.Payload)
-		if err := errors.Join(err, err2); err != nil {
-			t.Error(err)
-		}
-		replaced <- strings.Contains(string(payload), `"replaces"`)
-		req.Body = io.NopCloser(bytes.NewReader(b))
+		replaced <- ordersReplacement(t, req)
 		next.ServeHTTP(res, req)
 	})
 	// Another directory of the same authority.
@@ -601,6 +592,61 @@ func TestReplacesIsForWhoIssued(t *testing.T) {
 		if got := <-replaced; got != x.replaces {
 			t.Errorf("%s: replaces is sent: %v", x.directory, got)
 		}
+	}
+}
+
+// ordersReplacement tells whether an order names a certificate that it replaces.
+func ordersReplacement(t *testing.T, req *http.Request) bool {
+	b, err := io.ReadAll(req.Body)
+	var signed struct{ Payload string }
+	if err == nil {
+		err = json.Unmarshal(b, &signed)
+	}
+	payload, err2 := base64.RawURLEncoding.DecodeString(signed.Payload)
+	if err := errors.Join(err, err2); err != nil {
+		t.Error(err)
+	}
+	req.Body = io.NopCloser(bytes.NewReader(b))
+	return strings.Contains(string(payload), `"replaces"`)
+}
+
+// An authority that does not know its own certificate any more renews it all the same. The refusal is played, as the authority of
+// Debian 12 does not look; that of Debian 13 does in TestAccount.
+func TestReplacesThatIsRefused(t *testing.T) {
+	w := newWorld(t, nil)
+	start := time.Now().Add(48 * time.Hour).UTC().Truncate(time.Second)
+	w.ca.change = func(directory map[string]any) { directory["renewalInfo"] = "https://" + caListen + "/renewal" }
+	w.renewal(&start, make(chan string, 100))
+	var kind atomic.Value
+	replaced := make(chan bool, 10)
+	w.orders(func(res http.ResponseWriter, req *http.Request, next http.Handler) {
+		is := ordersReplacement(t, req)
+		replaced <- is
+		if !is {
+			next.ServeHTTP(res, req)
+			return
+		}
+		res.Header().Set("Content-Type", "application/problem+json")
+		res.WriteHeader(http.StatusForbidden)
+		fmt.Fprintf(res, `{"type": %q, "detail": "the certificate to replace is not known", "status": 403}`, kind.Load())
+	})
+	w.run(t)
+	c := w.create(t, map[string]any{"names": []string{"www.example.net"}})
+	was := w.until(t, c.ID, func(c row) bool { return c.LastRenewedAt != nil })
+	<-replaced
+	for _, refusal := range []string{acme.MalformedErrorType, acme.UnauthorizedErrorType} {
+		kind.Store(refusal)
+		w.Do(t, "admin", "POST", "/certificates/"+c.ID+"/renew", nil).Want(t, 200)
+		was = w.until(t, c.ID, func(c row) bool { return c.Fingerprint != was.Fingerprint && c.LastRenewedAt.After(*was.LastRenewedAt) })
+		if first, second := <-replaced, <-replaced; !first || second || len(replaced) > 0 {
+			t.Errorf("%s: replaces is sent %v, then %v, and %d times more", refusal, first, second, len(replaced))
+		}
+	}
+	// What is refused for another reason is ordered once.
+	kind.Store(acme.RejectedIdentifierErrorType)
+	w.Do(t, "admin", "POST", "/certificates/"+c.ID+"/renew", nil).Want(t, 200)
+	if failed := w.until(t, c.ID, func(c row) bool { return c.LastError != "" }); failed.ErrorKind != "refused" || !<-replaced || len(replaced) > 0 {
+		t.Errorf("%+v, %d more orders", failed, len(replaced))
 	}
 }
 

@@ -450,6 +450,29 @@ func TestRefusedReload(t *testing.T) {
 	}
 }
 
+// The answer of Kea 2.6 is played: 2.2 finds new links on its own. TestDHCP of test/machine meets it where Kea is 2.6.
+func TestPlayedKea26DoesNotKnowANewLink(t *testing.T) {
+	r := bench(t)
+	r.enable(t)
+	r.post(t, "/dhcp/subnets", with(nil))
+	refuse := func(link string) {
+		r.Machine.RefuseLeaseServerReload(&host.LeaseServerRefused{Command: host.LeaseServerReload, Text: "Config reload failed: configuration error using file '/etc/kea/kea-dhcp4.conf': " +
+			"subnet configuration failed: Specified network interface name " + link + " for subnet 10.20.0.0/24 is not present in the system (/etc/kea/kea-dhcp4.conf:93:7)"})
+	}
+	restarts := r.Machine.Restarts(host.Kea)
+	refuse("guest0")
+	id := r.post(t, "/dhcp/subnets", fields{"interface": "guest0", "cidr": "10.20.0.0/24", "range_start": "10.20.0.100", "range_end": "10.20.0.199"})
+	if n := r.Machine.Restarts(host.Kea) - restarts; n != 1 || !strings.Contains(r.file(t), "10.20.0.0/24") {
+		t.Fatalf("%d restarts:\n%s", n, r.file(t))
+	}
+	// A link that went away between the look at it and the reload: a Kea that starts with such a file ends.
+	refuse("gone0")
+	a := r.Do(t, "admin", http.MethodPut, "/dhcp/subnets/"+id, `{"lease_seconds":600}`).Want(t, 200)
+	if n := r.Machine.Restarts(host.Kea) - restarts; n != 1 || a.Header.Get("Gateway-Apply") != "dhcp=degraded" {
+		t.Fatalf("%d restarts, %s", n, a.Header.Get("Gateway-Apply"))
+	}
+}
+
 func TestDaemonThatIsGone(t *testing.T) {
 	r := bench(t)
 	r.enable(t)

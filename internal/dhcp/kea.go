@@ -24,13 +24,24 @@ const (
 // the engine puts the last good one back at once.
 func (r *Room) reload(ctx context.Context, _ Config, _ []host.File) error {
 	err := host.AskLeaseServer(ctx, r.Host, host.LeaseServerReload, nil, nil)
-	if !errors.Is(err, host.ErrNotRunning) {
+	if !r.needsStart(ctx, err) {
 		return err
 	}
 	if err := r.Host.Restart(ctx, unit); err != nil { // one that does not answer may be there all the same
 		return err
 	}
 	return r.awake(ctx)
+}
+
+// needsStart tells whether a start does what a reload could not: Kea does not run, or does not know a link that is there. For one
+// that is not there a start would be worse than the refusal: Kea would end.
+func (r *Room) needsStart(ctx context.Context, err error) bool {
+	refused, ok := errors.AsType[*host.LeaseServerRefused](err)
+	if !ok {
+		return errors.Is(err, host.ErrNotRunning)
+	}
+	links, err := r.Host.Links(ctx)
+	return err == nil && slices.ContainsFunc(links, func(l host.Link) bool { return l.Name == refused.UnknownLink() })
 }
 
 // awake waits until Kea answers: systemd takes it for started before it has read its file.

@@ -180,6 +180,10 @@ func markOf(files []host.File) (string, error) {
 	}
 }
 
+// chatty are the parts of Kea that tell of every question, be it of a client (eight lines for one lease in 2.6) or of ours. Of these
+// only what went wrong is logged.
+var chatty = []string{"commands", "dhcp4", "leases", "packets"}
+
 // server is the file with the place for its mark.
 func (c Config) server() keaServer {
 	stdout := []keaOutput{{Output: "stdout", Pattern: "%-5p %m\n"}} // whoever keeps the log knows the time
@@ -197,8 +201,11 @@ func (c Config) server() keaServer {
 		DefaultLife: c.Settings.DefaultLeaseSeconds, ShortestLife: shortestLease, LongestLife: c.Settings.MaxLeaseSeconds, Timers: true,
 		Identifiers: []string{"hw-address"}, InSubnet: true,
 		Expired: keaExpired{Hold: remembered},
-		Loggers: []keaLogger{{Name: "kea-dhcp4", Severity: "INFO", Outputs: stdout}, {Name: "kea-dhcp4.commands", Severity: "WARN", Outputs: stdout}},
+		Loggers: []keaLogger{{Name: "kea-dhcp4", Severity: "INFO", Outputs: stdout}},
 		Subnets: []keaSubnet{},
+	}
+	for _, part := range chatty {
+		s.Loggers = append(s.Loggers, keaLogger{Name: "kea-dhcp4." + part, Severity: "WARN", Outputs: stdout})
 	}
 	reserved := map[uuid.UUID]keaReservations{}
 	for i := range c.Reservations {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"edge.internal/gateway/internal/fwdproxy/verdict"
 	"edge.internal/gateway/internal/kit/conf"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/value"
@@ -186,7 +187,7 @@ func writeDropIn(c Config, layout, mark conf.Arg) ([]byte, error) {
 	}
 
 	w.Comment("What no entry decides is allowed.")
-	w.Line("acl", conf.Word("gateway_passed"), conf.Word("note"), conf.Word("verdict"), conf.Joined(layout, conf.Word("-pass")))
+	w.Line("acl", conf.Word("gateway_passed"), conf.Word("note"), conf.Word(verdict.Note), conf.Joined(layout, conf.Word("-pass")))
 	w.Line("http_access", conf.Word("allow"), conf.Word("gateway_passed"))
 	w.Line("http_access", conf.Word("deny"), conf.Word("all"))
 	return w.Bytes()
@@ -199,7 +200,7 @@ func said(w *conf.Writer, allow bool, layout conf.Arg, position int) {
 		action = conf.Word("allow")
 	}
 	name := conf.Joined(conf.Word("gateway_"), action, conf.Word("_"), conf.Int(position))
-	w.Line("acl", name, conf.Word("note"), conf.Word("verdict"), conf.Joined(layout, conf.Word("-"), action, conf.Word("-"), conf.Int(position)))
+	w.Line("acl", name, conf.Word("note"), conf.Word(verdict.Note), conf.Joined(layout, conf.Word("-"), action, conf.Word("-"), conf.Int(position)))
 	w.Line("http_access", action, name)
 }
 

@@ -44,7 +44,7 @@ func TestRender(t *testing.T) {
 func TestCheckerRefuses(t *testing.T) {
 	for text, want := range map[string]string{
 		"http_port 3128\nsurprise on\n":                                        "surprise",
-		"acl x url_regex (\nhttp_access deny x\n":                              "regular expression",
+		"acl x url_regex (\nhttp_access deny x\n":                              "Unmatched (",
 		"http_access deny nobody\n":                                            "nobody",
 		"acl x src 10.0.0.0/8 10.1.0.0/16\nhttp_access deny x\nhttp_port 80\n": "10.1.0.0",
 	} {

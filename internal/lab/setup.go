@@ -26,9 +26,12 @@ func (l *Lab) waitHealthy(ctx context.Context) error {
 		if _, answered := errors.AsType[*refusal](err); answered || err == nil && health.Database == "up" {
 			return nil
 		}
+		if err == nil {
+			err = errors.New("it has no database")
+		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("the API does not answer: %w (see %s)", err, l.Log(host.API))
+			return fmt.Errorf("the API is not ready: %w (see %s)", err, l.Log(host.API))
 		case <-l.up.done:
 			return fmt.Errorf("the lab's init died, see %s", logFile(l.dir, "lab"))
 		case <-time.After(20 * time.Millisecond):

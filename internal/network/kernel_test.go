@@ -459,11 +459,16 @@ func TestProtocolHasAName(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// Laid over the machine's own, which may have no such folder.
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "gateway.conf"), names, 0o644); err != nil {
+	installed := filepath.Join(dir, host.RouteProtocols.Path())
+	if err := os.MkdirAll(filepath.Dir(installed), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	script := fmt.Sprintf("mount --bind %s %s && ip route show table 100", dir, filepath.Dir(host.RouteProtocols.Path()))
+	if err := os.WriteFile(installed, names, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	script := fmt.Sprintf("mount -t overlay -o lowerdir=%s/etc:/etc overlay /etc && ip route show table 100", dir)
 	out, err := exec.Command("unshare", "-m", "sh", "-c", script).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)

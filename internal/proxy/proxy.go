@@ -92,6 +92,12 @@ func (r *Room) Sites(ctx context.Context, q db.Querier) ([]Site, error) {
 	return list, err
 }
 
+// CountDomains tells how many domains there are, active or not.
+func (r *Room) CountDomains(ctx context.Context, q db.Querier) (n int, err error) {
+	err = q.QueryRow(ctx, "SELECT count(*) FROM proxy_domains").Scan(&n)
+	return n, db.Fault(err)
+}
+
 // CertificateUsers are the domains that were told to show a certificate.
 func (r *Room) CertificateUsers(ctx context.Context, q db.Querier, id uuid.UUID) ([]resource.User, error) {
 	domains, err := r.domains.Where(ctx, q, "certificate_id = $1", id)

@@ -3,14 +3,18 @@ package radius_test
 import (
 	"bytes"
 	"context"
+	"crypto/md5"
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
+	proto "layeh.com/radius"
+	"layeh.com/radius/rfc2865"
 
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/db"
@@ -545,16 +549,33 @@ func TestUnsigned(t *testing.T) {
 	}
 	s := serve(t, c)
 	s.start(t)
-	for _, x := range []struct{ from, request, want string }{
-		{"127.0.0.1", `User-Name = "ada", User-Password = "word"`, "Received Access-Accept"},
-		{"127.0.0.1", `User-Name = "ada", CHAP-Password = "word"`, "Received Access-Accept"},
-		{"127.0.0.1", `User-Name = "ada", User-Password = "wrong"`, "Received Access-Reject"},
-		{"127.0.0.1", `User-Name = "ada", MS-CHAP-Password = "word"`, "Received Access-Reject"},
-		{"127.0.0.2", `User-Name = "ada", MS-CHAP-Password = "word", Message-Authenticator = 0x00`, "Received Access-Reject"},
-		{"127.0.0.2", `User-Name = "ada", EAP-Message = 0x0201000801616461, Message-Authenticator = 0x00`, "Received Access-Reject"},
-		{"127.0.0.2", `User-Name = "ada", User-Password = "word"`, "No reply from server"},
+	pap := func(password string) func(*proto.Packet) error {
+		return func(p *proto.Packet) error { return rfc2865.UserPassword_SetString(p, password) }
+	}
+	chap := func(p *proto.Packet) error {
+		digest := md5.Sum(slices.Concat([]byte{7}, []byte("word"), p.Authenticator[:]))
+		return rfc2865.CHAPPassword_Set(p, append([]byte{7}, digest[:]...))
+	}
+	for i, x := range []struct {
+		from   string
+		method func(*proto.Packet) error
+		want   proto.Code
+	}{
+		{"127.0.0.1", pap("word"), proto.CodeAccessAccept},
+		{"127.0.0.1", chap, proto.CodeAccessAccept},
+		{"127.0.0.1", pap("wrong"), proto.CodeAccessReject},
+		{"127.0.0.2", pap("word"), 0},
 	} {
-		if said := s.radclient(t, x.from, x.request); !strings.Contains(said, x.want) {
+		if got := s.unsigned(t, x.from, "ada", x.method); got != x.want {
+			t.Errorf("request %d from %s: %d", i, x.from, got)
+		}
+	}
+	for _, x := range []struct{ from, request string }{
+		{"127.0.0.1", `User-Name = "ada", MS-CHAP-Password = "word"`},
+		{"127.0.0.2", `User-Name = "ada", MS-CHAP-Password = "word", Message-Authenticator = 0x00`},
+		{"127.0.0.2", `User-Name = "ada", EAP-Message = 0x0201000801616461, Message-Authenticator = 0x00`},
+	} {
+		if said := s.radclient(t, x.from, x.request); !strings.Contains(said, "Received Access-Reject") {
 			t.Errorf("%s, %s: %s", x.from, x.request, said)
 		}
 	}

@@ -109,6 +109,12 @@ func (r *Room) Addresses(ctx context.Context, q db.Querier) (list []netip.Addr, 
 	return list, err
 }
 
+// CountPeers tells how many peers there are, active or not.
+func (r *Room) CountPeers(ctx context.Context, q db.Querier) (n int, err error) {
+	err = q.QueryRow(ctx, "SELECT count(*) FROM tunnel_peers").Scan(&n)
+	return n, db.Fault(err)
+}
+
 // Carrier is who has an address at the other end of an active tunnel: of several, the one with the smallest network.
 func (r *Room) Carrier(ctx context.Context, q db.Querier, a netip.Addr) (c policy.Carrier, err error) {
 	err = q.QueryRow(ctx, `

@@ -110,7 +110,7 @@ func (b *dhcpBench) reserve(i int) error {
 // reloads is how often Kea has read its file anew.
 func (b *dhcpBench) reloads() (int, error) {
 	log, err := os.ReadFile(b.lab.Log(host.Kea))
-	return bytes.Count(log, []byte("DHCP4_DYNAMIC_RECONFIGURATION_SUCCESS")), err
+	return bytes.Count(log, []byte("DHCPSRV_MEMFILE_DB ")), err
 }
 
 // inFlight makes changes at once, and answers how many reloads they took.

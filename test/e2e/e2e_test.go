@@ -24,7 +24,8 @@ func TestMain(m *testing.M) { labtest.Main(m) }
 // names another script, such as the one that takes the screenshots, or adds arguments: "e2e -g passkey".
 func TestBrowser(t *testing.T) {
 	script := strings.Fields(cmp.Or(os.Getenv("GATEWAY_PLAYWRIGHT"), "e2e"))
-	l := labtest.Up(t, lab.Options{})
+	programs, key := labtest.Issuer(t)
+	l := labtest.Up(t, lab.Options{Programs: programs})
 	token, err := l.SetupToken()
 	if err != nil {
 		t.Fatal(err)
@@ -44,6 +45,7 @@ func TestBrowser(t *testing.T) {
 		"GATEWAY_URL=https://10.10.0.1:3443",
 		"GATEWAY_SETUP_TOKEN="+token,
 		"GATEWAY_EXEC="+onGateway(t),
+		"GATEWAY_LICENSE_SIGN="+filepath.Join(programs, "gateway-license")+" sign --key "+key,
 		"GATEWAY_OIDC_ISSUER="+issuer,
 		"GATEWAY_OIDC_CLIENT_ID="+clientID,
 		"GATEWAY_OIDC_CLIENT_SECRET="+clientSecret,

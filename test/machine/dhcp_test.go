@@ -193,6 +193,9 @@ func dhcpHandsOutTheRange(t *testing.T, r *dhcpRig) {
 			t.Errorf("%s is %q instead of %q", name, given[name], want)
 		}
 	}
+	if log, err := os.ReadFile(r.Log(host.Kea)); err != nil || bytes.Count(log, []byte("52:54:00:00:00:01")) > 1 {
+		t.Errorf("kea logs more than a line for a lease: %v\n%s", err, log)
+	}
 	r.machine(t, lab.Wan, "stranger", "52:54:00:00:00:66")
 	if given := r.asks(t, lab.Wan, "stranger", once...); given != nil {
 		t.Fatalf("the wan gets addresses: %v", given)

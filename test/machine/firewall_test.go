@@ -133,7 +133,9 @@ func noLockout(t *testing.T, r *rig) {
 		return func(seen netip.AddrPort) string { return "gateway" + port + " " + seen.Addr().String() + "\n" }
 	}
 	r.listen(t, lab.Gateway, ":22", says(":22"))
-	r.listenUDP(t, lab.Gateway, ":443", says(":443")) // the reverse proxy answers on tcp
+	for _, address := range []string{gwWan4, gwWan6} {
+		r.listenUDP(t, lab.Gateway, net.JoinHostPort(address, "443"), says(":443")) // the reverse proxy answers on tcp
+	}
 	first := func(service string) fields {
 		return fields{"priority": -1000, "action": "drop", "service_object_id": service}
 	}

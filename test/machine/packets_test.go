@@ -272,11 +272,17 @@ func (r *rig) listen(t *testing.T, side lab.Side, address string, answer func(se
 	r.listenUDP(t, side, address, answer)
 }
 
-// listenUDP answers udp datagrams at an address of a side until the test ends.
+// listenUDP answers udp datagrams at an address of a side until the test ends, also those for an HAProxy with HTTP/3 that listens on
+// the same port of all addresses.
 func (r *rig) listenUDP(t *testing.T, side lab.Side, address string, answer func(seen netip.AddrPort) string) {
 	t.Helper()
 	err := r.Within(side, func() error {
-		udp, err := net.ListenPacket("udp", address)
+		shared := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
+			var refused error
+			err := c.Control(func(fd uintptr) { refused = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEADDR, 1) })
+			return errors.Join(err, refused)
+		}}
+		udp, err := shared.ListenPacket(t.Context(), "udp", address)
 		if err != nil {
 			return err
 		}

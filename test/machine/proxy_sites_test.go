@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"edge.internal/gateway/internal/kit/host/proxytest"
 	"edge.internal/gateway/internal/lab"
 )
 
@@ -104,13 +105,18 @@ func ipv6AndHTTP3(t *testing.T, p *proxyRig) {
 			}
 		}
 	}
-	s := p.status(t)
-	if !strings.HasPrefix(s.Version, "2.6.") || s.HTTP3 || s.HTTP3Why != "HAProxy "+s.Version+" was built without QUIC" || s.Error != "" {
+	// HTTP/3 needs nothing but an HAProxy that was built for it; that of Debian 12 was not.
+	s, why, offer := p.status(t), "", `h3=":443"; ma=86400`
+	quic := strings.Contains(p.Run(t, lab.Gateway, proxytest.Own, "-vv"), " +QUIC")
+	if !quic {
+		why, offer = "HAProxy "+s.Version+" was built without QUIC", ""
+	}
+	if s.Version == "" || s.HTTP3 != quic || s.HTTP3Why != why || s.Error != "" {
 		t.Errorf("%+v", s)
 	}
 	for _, h2 := range []bool{false, true} {
-		if offer := p.send(t, ask{url: "https://" + name, h2: h2}).Response.Header.Get("Alt-Svc"); offer != "" {
-			t.Errorf("an HAProxy without QUIC offers %s", offer)
+		if got := p.send(t, ask{url: "https://" + name, h2: h2}).Response.Header.Get("Alt-Svc"); got != offer {
+			t.Errorf("offers %q instead of %q", got, offer)
 		}
 	}
 }
@@ -216,8 +222,12 @@ func siteNames(t *testing.T, p *proxyRig) {
 	for _, host := range []string{"ONE.Wild.example.NET", "one.wild.example.net.", "one.wild.example.net:443", "one.wild.example.net:8443"} {
 		p.send(t, ask{url: "https://one.wild.example.net", header: http.Header{"Host": {host}}}).from(t, "b")
 	}
-	for _, host := range []string{"one.wild.example.net.evil.example", "gateway_api", "[2001:db8::1]", "10.10.0.2", "%[env(PATH)]", "a|b"} {
+	for _, host := range []string{"one.wild.example.net.evil.example", "gateway_api", "[2001:db8::1]", "10.10.0.2", "a|b"} {
 		p.send(t, ask{url: "https://one.wild.example.net", header: http.Header{"Host": {host}}}).want(t, 404)
+	}
+	// To HAProxy 2.6 this is a name like any other; 3.0 takes no such request.
+	if a := p.send(t, ask{url: "https://one.wild.example.net", header: http.Header{"Host": {"%[env(PATH)]"}}}); a.StatusCode != 404 && a.StatusCode != 400 {
+		t.Errorf("a host that could be an expression: %s", a.Status)
 	}
 	p.live(t, http.MethodDelete, exact, nil)
 	p.get(t, "https://one.wild.example.net").from(t, "a")

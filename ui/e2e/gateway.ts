@@ -91,6 +91,8 @@ export const pages = {
   users: '/system/users',
   'user-new': '/system/users/new',
   sso: '/system/sso',
+  license: '/system/license',
+  'license-install': '/system/license/install',
   profile: '/profile',
   'profile-two-factor': '/profile/two-factor',
   'profile-tokens': '/profile/tokens',
@@ -110,6 +112,16 @@ export function onGateway(...command: string[]): string {
   if (!program) throw new Error('GATEWAY_EXEC must say how to run a command on the gateway')
   return execFileSync(program, [...prefix, 'gateway', '--', ...command], { cwd: '..', encoding: 'utf8' })
 }
+
+/** A license that the gateway under test accepts, by the tool that issues them. */
+export function sign(...flags: string[]): string {
+  const [program, ...prefix] = (process.env.GATEWAY_LICENSE_SIGN ?? '').trim().split(/\s+/)
+  if (!program) throw new Error('GATEWAY_LICENSE_SIGN must say how to sign a license')
+  return execFileSync(program, [...prefix, '--plan', 'Standard', ...flags], { encoding: 'utf8' })
+}
+
+/** The time some days from now, as the tools take it. */
+export const inDays = (days: number) => `${new Date(Date.now() + days * 86_400_000).toISOString().slice(0, 19)}Z`
 
 /** A certificate that vouches for itself, with its key. */
 export function selfMade(name: string, days: number) {

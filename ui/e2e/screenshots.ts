@@ -5,6 +5,7 @@ import {
   connect,
   enrol,
   expect,
+  inDays,
   leaveTunnelFile,
   makeUser,
   onGateway,
@@ -13,6 +14,7 @@ import {
   screenshots,
   selfMade,
   settled,
+  sign,
   test,
   typePassword,
 } from './gateway'
@@ -53,7 +55,6 @@ test.beforeAll(async () => {
   await enrol(anna)
   await makeUser('ben')
   await byAPI(async (api) => {
-    const inDays = (days: number) => new Date(Date.now() + days * 86_400_000).toISOString()
     await api.post('/api/v1/api-tokens', { data: { name: 'inventory', role: 'viewer', expires_at: inDays(90) } })
     await api.post('/api/v1/api-tokens', { data: { name: 'terraform', role: 'admin', expires_at: null } })
     const make = async (path: string, data: object) =>
@@ -250,6 +251,10 @@ async function services(api: APIRequestContext, make: (path: string, data: objec
   await make('/radius/users', { name: 'anna', password: 'the password of anna', reply_attributes: vlan })
   await make('/radius/users', { name: 'phone-3', password: 'the password of phone-3' })
   await set('/radius/settings', { enabled: true })
+  const features = ['cluster', 'ids', 'waf'].flatMap((name) => ['--feature', name])
+  const limits = ['--nodes', '2', '--domains', '5', '--tunnel-peers', '50']
+  const key = sign('--subject', 'Example Trading Ltd', ...limits, ...features, '--not-after', inDays(300))
+  await set('/license/key', { key })
   for (const name of ['anna', 'phone-3', 'eve'])
     await api.post('/api/v1/radius/test', { data: { name, password: `the password of ${name}`, method: 'pap' } })
 }

@@ -115,13 +115,14 @@ func (j *judge) judge(question string) string {
 	}
 	request.At = j.Now()
 	v := list.Judge(request)
+	said := "OK " + verdict.Note + "=" + list.Layout
 	switch {
 	case !v.Decided:
-		return "OK verdict=" + list.Layout + "-pass"
+		return said + "-pass"
 	case v.Allow:
-		return "OK verdict=" + list.Layout + "-allow-" + strconv.Itoa(v.Position)
+		return said + "-allow-" + strconv.Itoa(v.Position)
 	}
-	return "OK verdict=" + list.Layout + "-deny-" + strconv.Itoa(v.Position)
+	return said + "-deny-" + strconv.Itoa(v.Position)
 }
 
 // parse reads a question: source, method, host, port and URL, each quoted as in a URL, and squid's mark that there is nothing else.

@@ -88,12 +88,12 @@ const question = "7 10.0.0.1 GET www.example.net 80 http://www.example.net/ -"
 func TestAnswers(t *testing.T) {
 	r := start(t, "layout ab 3\ndeny 0 dstdomain www.example.net\nallow 2 url_regex ^http://b/%%zz\\(é\\)$\ndeny 1 dstdomain c.example\n")
 	for ask, want := range map[string]string{
-		question: "7 OK verdict=ab-deny-0",
-		"0 ::ffff:10.0.0.1 get WWW.Example.Net. 80 http://x/ -":      "0 OK verdict=ab-deny-0",
-		"1 10.0.0.1 GET b 80 http://b/%25%%7A%7a(%C3%A9) -":          "1 OK verdict=ab-allow-2",
-		"2 10.0.0.1 GET b 80 http://b/other -":                       "2 OK verdict=ab-pass",
-		"3 2001:db8::1 CONNECT c.example 443 c.example:443 -":        "3 OK verdict=ab-deny-1",
-		"4 10.0.0.1 CONNECT %5B2001:db8::1%5D 8443 %5B::1%5D:8443 -": "4 OK verdict=ab-deny-0",
+		question: "7 OK verdict_=ab-deny-0",
+		"0 ::ffff:10.0.0.1 get WWW.Example.Net. 80 http://x/ -":      "0 OK verdict_=ab-deny-0",
+		"1 10.0.0.1 GET b 80 http://b/%25%%7A%7a(%C3%A9) -":          "1 OK verdict_=ab-allow-2",
+		"2 10.0.0.1 GET b 80 http://b/other -":                       "2 OK verdict_=ab-pass",
+		"3 2001:db8::1 CONNECT c.example 443 c.example:443 -":        "3 OK verdict_=ab-deny-1",
+		"4 10.0.0.1 CONNECT %5B2001:db8::1%5D 8443 %5B::1%5D:8443 -": "4 OK verdict_=ab-deny-0",
 	} {
 		if got := r.ask(t, ask); got != want {
 			t.Errorf("%q: %q", ask, got)
@@ -104,7 +104,7 @@ func TestAnswers(t *testing.T) {
 // What is not understood is not let through: squid lets pass only what has a verdict.
 func TestWhatIsNotUnderstood(t *testing.T) {
 	r := start(t, "layout ab 0\n")
-	if got := r.ask(t, question); got != "7 OK verdict=ab-pass" {
+	if got := r.ask(t, question); got != "7 OK verdict_=ab-pass" {
 		t.Fatal(got)
 	}
 	for _, ask := range []string{
@@ -115,7 +115,7 @@ func TestWhatIsNotUnderstood(t *testing.T) {
 			t.Errorf("%q: %q", ask, got)
 		}
 	}
-	if got := r.ask(t, question); got != "7 OK verdict=ab-pass" {
+	if got := r.ask(t, question); got != "7 OK verdict_=ab-pass" {
 		t.Fatal(got)
 	}
 }
@@ -136,7 +136,7 @@ func TestWithoutAList(t *testing.T) {
 		if got := r.tell(t, "reload"); got != "ok mark "+verdict.Digest([]byte("layout cd 0\n")) {
 			t.Errorf("%q: %q", content, got)
 		}
-		if got := r.ask(t, question); got != "7 OK verdict=cd-pass" {
+		if got := r.ask(t, question); got != "7 OK verdict_=cd-pass" {
 			t.Errorf("%q: %q", content, got)
 		}
 	}
@@ -150,13 +150,13 @@ func TestReload(t *testing.T) {
 	if got := r.tell(t, "state"); got != "ok mark "+verdict.Digest([]byte(first)) {
 		t.Error(got)
 	}
-	if got := r.ask(t, question); got != "7 OK verdict=ab-pass" {
+	if got := r.ask(t, question); got != "7 OK verdict_=ab-pass" {
 		t.Error(got)
 	}
 	if got := r.tell(t, "reload"); got != "ok mark "+verdict.Digest([]byte(second)) {
 		t.Error(got)
 	}
-	if got := r.ask(t, question); got != "7 OK verdict=ab-deny-0" {
+	if got := r.ask(t, question); got != "7 OK verdict_=ab-deny-0" {
 		t.Error(got)
 	}
 	// One that cannot be read leaves what is there.
@@ -164,7 +164,7 @@ func TestReload(t *testing.T) {
 	if got := r.tell(t, "reload"); !strings.HasPrefix(got, "error ") {
 		t.Error(got)
 	}
-	if got := r.ask(t, question); got != "7 OK verdict=ab-deny-0" {
+	if got := r.ask(t, question); got != "7 OK verdict_=ab-deny-0" {
 		t.Error(got)
 	}
 	if got := r.tell(t, "dance"); got != "error no such command" {
@@ -212,7 +212,7 @@ func TestWithoutASocket(t *testing.T) {
 	if err := judge.Run(o, strings.NewReader(question+"\n"+question+"\n"), &out, &log); err != nil {
 		t.Fatal(err)
 	}
-	if out.String() != "7 OK verdict=ab-pass\n7 OK verdict=ab-pass\n" || !strings.Contains(log.String(), "will not be heard of") {
+	if out.String() != "7 OK verdict_=ab-pass\n7 OK verdict_=ab-pass\n" || !strings.Contains(log.String(), "will not be heard of") {
 		t.Errorf("%q, %q", out.String(), log.String())
 	}
 }

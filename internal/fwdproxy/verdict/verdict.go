@@ -10,6 +10,10 @@ import (
 	"time"
 )
 
+// Note is what squid keeps a verdict under. The names that end without an underscore are squid's own: since 6 it warns of each
+// that it does not know.
+const Note = "verdict_"
+
 // Entry is one entry of the access list.
 type Entry struct {
 	Type, Value string

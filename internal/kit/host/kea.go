@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 )
@@ -94,4 +95,16 @@ type LeaseServerRefused struct {
 
 func (e *LeaseServerRefused) Error() string {
 	return fmt.Sprintf("kea refuses %s: %s", e.Command, FirstLines(e.Text))
+}
+
+// keaUnknownLink is how Kea 2.2 and 2.6 say that they do not know the link of a subnet.
+var keaUnknownLink = regexp.MustCompile(`Specified network interface name (\S+) for subnet \S+ is not present in the system`)
+
+// UnknownLink is the link whose subnet Kea refused because it knows no such link; empty when it refused something else. Kea 2.6
+// looks which links there are only after it has read the subnets, so that it does not know one that was made since it last looked.
+func (e *LeaseServerRefused) UnknownLink() string {
+	if found := keaUnknownLink.FindStringSubmatch(e.Text); found != nil {
+		return found[1]
+	}
+	return ""
 }

@@ -153,7 +153,8 @@ var units = []UnitSpec{
 		Folders: []Folder{
 			{"/etc/kea", 0o755, "root", "root"},
 			{"/var/lib/kea", 0o750, "_kea", "_kea"},
-			{"/run/kea", 0o755, "_kea", "_kea"},
+			// Since 2.6 Kea takes no other mode for the folder of its command socket.
+			{"/run/kea", 0o750, "_kea", "_kea"},
 		},
 		Ports: []int{67},
 		Ready: keaControl,

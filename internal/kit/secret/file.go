@@ -82,6 +82,16 @@ func Save(path string, content []byte) error {
 	return syncFolder(dir)
 }
 
+// Remove removes a file, if there is one. It stays removed when the machine loses its power.
+func Remove(path string) error {
+	if err := os.Remove(path); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	return syncFolder(filepath.Dir(path))
+}
+
 // syncFolder makes sure that the names in a folder are on the disk.
 func syncFolder(dir string) error {
 	folder, err := os.Open(dir)

@@ -114,3 +114,25 @@ func TestSealedBelongsToItsPlace(t *testing.T) {
 		t.Error("nothing opens")
 	}
 }
+
+func TestRemove(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state", "key")
+	if err := secret.Remove(path); err != nil {
+		t.Errorf("a file that is not there: %v", err)
+	}
+	if err := secret.Save(path, []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if err := secret.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+	if err := secret.Save(filepath.Join(path, "inside"), []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if err := secret.Remove(path); err == nil {
+		t.Error("a folder with a file in it is removed")
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/cookiejar"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -49,12 +50,46 @@ func Programs(t testing.TB) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, program := range []string{"gateway-api", "gateway-scheduler", "gateway-ctl", "gateway-lab", "gateway-acl"} {
+	for _, program := range []string{"gateway-api", "gateway-scheduler", "gateway-ctl", "gateway-lab", "gateway-acl", "gateway-license"} {
 		if _, err := os.Stat(filepath.Join(dir, program)); err != nil {
 			t.Fatalf("%v: run make build first", err)
 		}
 	}
 	return dir
+}
+
+// Issuer makes a key pair for licenses: programs are those of a gateway that has its public key, key is the file of the
+// private one, which gateway-license signs with.
+func Issuer(t testing.TB) (programs, key string) {
+	t.Helper()
+	built, dir := Programs(t), t.TempDir()
+	key = filepath.Join(dir, "issuer.pem")
+	public, err := exec.Command(filepath.Join(built, "gateway-license"), "keypair", key).Output()
+	if err != nil {
+		t.Fatalf("making a key pair: %v", err)
+	}
+	programs = filepath.Join(dir, "bin")
+	if err := os.Mkdir(programs, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	files, err := os.ReadDir(built)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if f.Name() == "gateway-api" {
+			continue
+		}
+		if err := os.Symlink(filepath.Join(built, f.Name()), filepath.Join(programs, f.Name())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	build := exec.Command("go", "build", "-ldflags", "-s -w -X edge.internal/gateway/internal/app.LicensePublicKey="+strings.TrimSpace(string(public)), "-o", programs+"/", "./cmd/gateway-api")
+	build.Dir = root(t)
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("building gateway-api: %v\n%s", err, out)
+	}
+	return programs, key
 }
 
 // root is the folder of go.mod.
@@ -91,7 +126,9 @@ func Up(t testing.TB, opts lab.Options) *Lab {
 	if opts.UI == "" {
 		opts.UI = "127.0.0.1:0"
 	}
-	opts.Programs = Programs(t)
+	if opts.Programs == "" {
+		opts.Programs = Programs(t)
+	}
 	l, err := lab.Up(t.Context(), opts)
 	if err != nil {
 		t.Fatalf("starting the lab: %v", err)

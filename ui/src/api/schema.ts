@@ -1582,6 +1582,58 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/license": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The license: its status, its limits and their use */
+        get: operations["license.get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/license/key": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** Install a license; it replaces the one that is stored */
+        put: operations["license.set"];
+        post?: never;
+        /** Remove the license */
+        delete: operations["license.clear"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/license/verify": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Verify the stored license again */
+        post: operations["license.verify"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/nat-rules": {
         parameters: {
             query?: never;
@@ -5666,6 +5718,77 @@ export interface components {
              * @description Requests a second.
              */
             requests: number;
+        };
+        LicenseKeyInput: {
+            /** @description The license as it was issued, from its BEGIN line to its END line. White space does not matter. */
+            key: string;
+        };
+        LicenseLimit: {
+            /**
+             * Format: int64
+             * @description How many the license is for; null without a limit.
+             */
+            limit: number | null;
+            /** @description Whether there are more than the license is for. */
+            over: boolean;
+            /**
+             * Format: int64
+             * @description How many there are; null while the database is away.
+             */
+            used: number | null;
+        };
+        LicenseLimits: {
+            /** @description Domains of the reverse proxy. */
+            domains: components["schemas"]["LicenseLimit"];
+            /** @description Nodes of the cluster; a gateway of its own is one. */
+            nodes: components["schemas"]["LicenseLimit"];
+            /** @description Peers of the tunnels. */
+            tunnel_peers: components["schemas"]["LicenseLimit"];
+        };
+        LicenseRecord: {
+            /** @description Whether this build of the gateway can verify licenses: one without a public key accepts none. */
+            accepts_licenses: boolean;
+            /**
+             * Format: date-time
+             * @description When the signature of the license was verified.
+             */
+            checked_at: string | null;
+            /**
+             * Format: int64
+             * @description Whole days until the license expires; 0 on its last day and after it.
+             */
+            days_left: number | null;
+            /** @description Features that the license names; one that names none is for all of them. */
+            features: string[];
+            /** @description Id of the license; empty without one, as are the subject and the plan. */
+            id: string;
+            /** @description Whether a license is stored. */
+            installed: boolean;
+            /** @description How much the license is for, and how much there is. */
+            limits: components["schemas"]["LicenseLimits"];
+            /**
+             * Format: date-time
+             * @description Until when the license is valid.
+             */
+            not_after: string | null;
+            /**
+             * Format: date-time
+             * @description From when the license is valid.
+             */
+            not_before: string | null;
+            /** @description Whether there is more of something than the license is for. Nothing is refused because of it. */
+            over: boolean;
+            /** @description What was bought. */
+            plan: string;
+            /** @description A sentence that says why the status is what it is. */
+            reason: string;
+            /**
+             * @description Status of the license. No status takes a function away.
+             * @enum {string}
+             */
+            status: "active" | "trial" | "expired" | "invalid";
+            /** @description Whom the license was issued to. */
+            subject: string;
         };
         NetworkAddress: {
             /**
@@ -14062,6 +14185,150 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["ResourceDeleted"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "license.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["LicenseRecord"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "license.set": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["LicenseKeyInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["LicenseRecord"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "license.clear": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["LicenseRecord"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "license.verify": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["LicenseRecord"];
                         error: null;
                     };
                 };

@@ -28,6 +28,7 @@ export type ForwardProxyAcl = Item<'/forward-proxy/acls'>
 export type Header = Item<'/domains/{parent}/headers'>
 export type Insights = Data<'/firewall/insights'>
 export type IpAddress = Item<'/ip-addresses'>
+export type License = Data<'/license'>
 export type LiveLink = Data<'/system/interfaces'>[number]
 export type LiveRoute = Data<'/routes/live'>[number]
 export type LogEvent = Data<'/firewall/log'>['events'][number]

@@ -14,6 +14,7 @@ import {
   IconHomeShield,
   IconKey,
   IconLayoutDashboard,
+  IconLicense,
   IconListSearch,
   IconLogin2,
   IconNetwork,
@@ -92,6 +93,7 @@ export const navigation: { area: string | null; items: NavItem[] }[] = [
       { name: 'settings', to: paths.settings, icon: IconSettings },
       { name: 'users', to: paths.users, icon: IconUsers },
       { name: 'sso', to: paths.sso, icon: IconLogin2, adminOnly: true },
+      { name: 'license', to: paths.license, icon: IconLicense },
     ],
   },
 ]

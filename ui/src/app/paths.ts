@@ -106,6 +106,8 @@ export const paths = {
   userNew: '/system/users/new',
   user: (id: string) => `/system/users/${encodeURIComponent(id)}`,
   sso: '/system/sso',
+  license: '/system/license',
+  licenseInstall: '/system/license/install',
   profile: '/profile',
   profileSecond: '/profile/two-factor',
   profileTokens: '/profile/tokens',

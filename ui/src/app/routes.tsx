@@ -133,6 +133,7 @@ const components = page(paths.components, () => import('../areas/components/Comp
 
 const usersPage = () => import('../areas/users/UsersPage')
 const users = page(paths.users, usersPage)
+const license = page(paths.license, () => import('../areas/license/LicensePage'))
 
 const profile = page(paths.profile, () => import('../areas/profile/ProfilePage'))
 const tokens = () => import('../areas/profile/Tokens')
@@ -225,6 +226,7 @@ const tree = root.addChildren([
   page(paths.settings, () => import('../areas/settings/SettingsPage')),
   users.addChildren(drawers(users, usersPage)),
   page(paths.sso, () => import('../areas/sso/SsoPage')),
+  license.addChildren([part(license, 'install', () => import('../areas/license/Install'))]),
   profile.addChildren([
     part(profile, '/', () => import('../areas/profile/Account')),
     part(profile, 'two-factor', () => import('../areas/profile/SecondFactor')),

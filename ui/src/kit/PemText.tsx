@@ -1,5 +1,6 @@
 import { Button, FileButton, Textarea, type TextareaProps } from '@mantine/core'
 import { IconFileUpload } from '@tabler/icons-react'
+import type { DragEvent } from 'react'
 import { useTranslation } from 'react-i18next'
 
 interface PemTextProps extends Omit<TextareaProps, 'onChange'> {
@@ -10,13 +11,22 @@ interface PemTextProps extends Omit<TextareaProps, 'onChange'> {
   accept?: string
 }
 
-/** A certificate, a key or what else is kept in a file, as text: pasted, or read from the file. */
+/** A certificate, a key or what else is kept in a file, as text: pasted, read from the file, or dropped. */
 export function PemText({ onChange, secret, accept = '.pem,.crt,.cer,.key,.txt', ...field }: PemTextProps) {
   const { t } = useTranslation()
+  const take = (file: File | null | undefined) => void file?.text().then(onChange)
+  // A browser would leave the page for a file that is dropped.
+  const drop = (event: DragEvent) => {
+    if (!event.dataTransfer.types.includes('Files')) return
+    event.preventDefault()
+    if (event.type === 'drop' && !field.disabled) take(event.dataTransfer.files[0])
+  }
   return (
     <div>
       <Textarea
         {...field}
+        onDragOver={drop}
+        onDrop={drop}
         onChange={(event) => onChange(event.currentTarget.value)}
         classNames={{ input: 'mono' }}
         styles={secret ? { input: { WebkitTextSecurity: 'disc' } as object } : undefined}
@@ -25,7 +35,7 @@ export function PemText({ onChange, secret, accept = '.pem,.crt,.cer,.key,.txt',
         autoComplete="off"
         spellCheck={false}
       />
-      <FileButton accept={accept} disabled={field.disabled} onChange={(file) => void file?.text().then(onChange)}>
+      <FileButton accept={accept} disabled={field.disabled} onChange={take}>
         {(button) => (
           <Button
             {...button}

@@ -5,6 +5,7 @@ import { useTranslation } from 'react-i18next'
 import { http, unwrap } from '../../api/client'
 import { auditStream, componentStream } from '../../api/streams'
 import { paths } from '../../app/paths'
+import { useCanEdit } from '../../app/session'
 import { healthQuery } from '../../app/state'
 import { addTexts } from '../../i18n/i18n'
 import { DataTable } from '../../kit/DataTable'
@@ -17,6 +18,8 @@ import { StateBadge } from '../../kit/StateBadge'
 import { Time } from '../../kit/Time'
 import { useStream } from '../../kit/useStream'
 import { AuditList } from '../audit/AuditList'
+import { licenseQuery } from '../license/resources'
+import { needsCare } from '../license/standing'
 import { interfaces } from '../network/resources'
 import { domains } from '../proxy/resources'
 import en from './en.json'
@@ -27,6 +30,7 @@ import { ServiceBadge } from './ServiceBadge'
 addTexts('overview', en)
 
 const AdoptOffer = lazy(() => import('../network/AdoptOffer'))
+const LicenseNotice = lazy(() => import('../license/LicenseNotice'))
 const ProxyMeters = lazy(() => import('./ProxyMeters'))
 
 /** Is it well, what changed, what is not live: without a click. */
@@ -40,6 +44,8 @@ export default function OverviewPage() {
   })
   const declared = useQuery({ queryKey: [interfaces.kind], queryFn: interfaces.list })
   const sites = useQuery({ queryKey: [domains.kind], queryFn: domains.list })
+  const canEdit = useCanEdit()
+  const license = useQuery({ ...licenseQuery, enabled: canEdit })
   const components = useStream(componentStream)
   const audit = useStream(auditStream)
   const { hostname, version, os, kernel } = health.data ?? {}
@@ -49,6 +55,11 @@ export default function OverviewPage() {
       {declared.data?.length === 0 && (
         <Suspense>
           <AdoptOffer first />
+        </Suspense>
+      )}
+      {canEdit && license.data && needsCare(license.data) && (
+        <Suspense>
+          <LicenseNotice license={license.data} />
         </Suspense>
       )}
       <ResourceMeters />

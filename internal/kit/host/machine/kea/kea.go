@@ -35,6 +35,10 @@ func (s *Kea) LeaseServerAsk(ctx context.Context, c host.LeaseCommand, arguments
 	if err := c.Known(); err != nil {
 		return nil, err
 	}
+	return s.ask(ctx, c, arguments)
+}
+
+func (s *Kea) ask(ctx context.Context, c host.LeaseCommand, arguments json.RawMessage) (json.RawMessage, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, askWithin, fmt.Errorf("kea did not answer within %s: %w", askWithin, context.DeadlineExceeded))
 	defer cancel()
 	question, err := json.Marshal(struct {

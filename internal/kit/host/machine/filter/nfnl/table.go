@@ -108,9 +108,11 @@ func (c *conn) settled(ctx context.Context, table string, read func() error) (ui
 
 // chains lists the names of the chains of a table in the kernel's order; seen gets the attributes of each. How often a chain
 // is used is not asked: while a transaction is under way that takes its rules away, the kernel says never, and the rules
-// still decide.
+// still decide. A chain can come twice: in a list that takes several datagrams, the kernel counts from the second one on those
+// of a table that was just replaced, too, and so begins too early.
 func (c *conn) chains(ctx context.Context, table string, seen func(attrs []byte)) ([]string, error) {
 	var list []string
+	told := map[string]bool{}
 	c.beginTable(unix.NFT_MSG_GETCHAIN, dumpFlags)
 	c.text(unix.NFTA_CHAIN_TABLE, table)
 	err := c.exchange(ctx, func(_ uint16, attrs []byte) {
@@ -123,7 +125,8 @@ func (c *conn) chains(ctx context.Context, table string, seen func(attrs []byte)
 				name = string(cString(data))
 			}
 		}
-		if own {
+		if own && !told[name] {
+			told[name] = true
 			list = append(list, name)
 			seen(attrs)
 		}

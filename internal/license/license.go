@@ -1,0 +1,199 @@
+// Package license owns the gateway's license: its key, what the verification found, and the routes that show and change
+// it. It tells the status, and takes nothing away.
+package license
+
+import (
+	"context"
+	"crypto/ed25519"
+	"net/http"
+	"sync"
+	"time"
+
+	"edge.internal/gateway/internal/kit"
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/secret"
+	"edge.internal/gateway/internal/license/document"
+)
+
+// Deps is what the room needs besides the kit.
+type Deps struct {
+	// PublicKey is that of the issuer of licenses; a build without one has nil, and accepts none.
+	PublicKey ed25519.PublicKey
+	// Usage counts what licenses limit.
+	Usage func(ctx context.Context, q db.Querier) (Usage, error)
+}
+
+// Usage is how much there is of what licenses limit.
+type Usage struct{ Nodes, Domains, TunnelPeers int }
+
+// Room is the license.
+type Room struct {
+	*kit.Kit
+	deps  Deps
+	store *Store
+	// changing is held by a change from its first look at the license on, so that its audit entry names what it has changed.
+	changing sync.Mutex
+}
+
+// New builds the room. No license keeps the gateway from starting.
+func New(k *kit.Kit, d Deps) *Room {
+	r := &Room{Kit: k, deps: d, store: NewStore(k.Paths, d.PublicKey, k.Clock)}
+	if err := r.store.Settle(); err != nil {
+		k.Log.Warn("the license cache stays as it is", "err", err)
+	}
+	if at := r.store.View(); at.Status == Invalid || at.Status == Expired {
+		k.Log.Warn("license", "status", string(at.Status), "reason", at.Reason)
+	}
+	return r
+}
+
+// Record is the license, its status, and how much of what it limits is used.
+type Record struct {
+	Status    Status     `json:"status" enum:"active,trial,expired,invalid" doc:"Status of the license. No status takes a function away."`
+	Reason    string     `json:"reason" doc:"A sentence that says why the status is what it is."`
+	Installed bool       `json:"installed" doc:"Whether a license is stored."`
+	Accepts   bool       `json:"accepts_licenses" doc:"Whether this build of the gateway can verify licenses: one without a public key accepts none."`
+	ID        string     `json:"id" doc:"Id of the license; empty without one, as are the subject and the plan."`
+	Subject   string     `json:"subject" doc:"Whom the license was issued to."`
+	Plan      string     `json:"plan" doc:"What was bought."`
+	NotBefore *time.Time `json:"not_before" doc:"From when the license is valid."`
+	NotAfter  *time.Time `json:"not_after" doc:"Until when the license is valid."`
+	DaysLeft  *int       `json:"days_left" doc:"Whole days until the license expires; 0 on its last day and after it."`
+	Features  []string   `json:"features" doc:"Features that the license names; one that names none is for all of them."`
+	Limits    Limits     `json:"limits" doc:"How much the license is for, and how much there is."`
+	Over      bool       `json:"over" doc:"Whether there is more of something than the license is for. Nothing is refused because of it."`
+	CheckedAt *time.Time `json:"checked_at" doc:"When the signature of the license was verified."`
+}
+
+// Limits are all that a license limits.
+type Limits struct {
+	Nodes       Limit `json:"nodes" doc:"Nodes of the cluster; a gateway of its own is one."`
+	Domains     Limit `json:"domains" doc:"Domains of the reverse proxy."`
+	TunnelPeers Limit `json:"tunnel_peers" doc:"Peers of the tunnels."`
+}
+
+// Limit is one limit, and what it is held against.
+type Limit struct {
+	Limit *int `json:"limit" doc:"How many the license is for; null without a limit."`
+	Used  *int `json:"used" doc:"How many there are; null while the database is away."`
+	Over  bool `json:"over" doc:"Whether there are more than the license is for."`
+}
+
+// Key is the body that installs a license.
+type Key struct {
+	Key secret.Text `json:"key,omitzero" required:"true" doc:"The license as it was issued, from its BEGIN line to its END line. White space does not matter."`
+}
+
+// Mount adds the room's routes. They answer without the database, too.
+func (r *Room) Mount() {
+	doc := func(id, summary string) httpd.Doc { return httpd.Doc{ID: id, Tag: "license", Summary: summary} }
+	audited := func(id, summary string) httpd.Doc {
+		d := doc(id, summary)
+		d.Audit = id
+		return d
+	}
+	httpd.Handle(r.Router, http.MethodGet, "/license", httpd.Read.Offline(), doc("license.get", "The license: its status, its limits and their use"),
+		func(c *httpd.Call, _ struct{}) (Record, error) { return r.record(c), nil })
+	httpd.Handle(r.Router, http.MethodPost, "/license/verify", httpd.Write.Offline(), audited("license.verify", "Verify the stored license again"), r.verify)
+	httpd.Handle(r.Router, http.MethodPut, "/license/key", httpd.Write.Offline(), audited("license.set", "Install a license; it replaces the one that is stored"), r.set)
+	httpd.Handle(r.Router, http.MethodDelete, "/license/key", httpd.Write.Offline(), audited("license.clear", "Remove the license"), r.clear)
+}
+
+func (r *Room) verify(c *httpd.Call, _ struct{}) (Record, error) {
+	r.changing.Lock()
+	defer r.changing.Unlock()
+	err := r.Audit.Do(c, "license.verify", subject(r.store.View()), func() (any, error) {
+		if err := r.store.Verify(); err != nil {
+			return nil, err
+		}
+		at := r.store.View()
+		return map[string]any{"status": at.Status, "reason": at.Reason}, nil
+	})
+	if err != nil {
+		return Record{}, err
+	}
+	return r.record(c), nil
+}
+
+func (r *Room) set(c *httpd.Call, in struct{ Body Key }) (Record, error) {
+	if !r.store.Accepts() {
+		return Record{}, fault.New(fault.NotSupported, "This build of the gateway has no public key to verify licenses with, and accepts none.")
+	}
+	text, _ := in.Body.Key.Fresh()
+	sealed, l, err := r.store.Check(text)
+	if err != nil {
+		return Record{}, fault.Field("key", "is not a license that can be installed: %s", err)
+	}
+	r.changing.Lock()
+	defer r.changing.Unlock()
+	err = r.Audit.Do(c, "license.set", l.Subject, func() (any, error) { return details(&l), r.store.Set(sealed) })
+	if err != nil {
+		return Record{}, err
+	}
+	return r.record(c), nil
+}
+
+func (r *Room) clear(c *httpd.Call, _ struct{}) (Record, error) {
+	r.changing.Lock()
+	defer r.changing.Unlock()
+	at := r.store.View()
+	if !at.Installed {
+		return Record{}, fault.New(fault.NotFound, "No license is installed.")
+	}
+	err := r.Audit.Do(c, "license.clear", subject(at), func() (any, error) { return details(at.License), r.store.Clear() })
+	if err != nil {
+		return Record{}, err
+	}
+	return r.record(c), nil
+}
+
+// subject is what an audit entry about a license names.
+func subject(at Standing) string {
+	if at.License == nil {
+		return "license"
+	}
+	return at.License.Subject
+}
+
+// details are those of an audit entry: all that a license says, and not the license itself.
+func details(l *document.License) any {
+	if l == nil {
+		return nil
+	}
+	return l
+}
+
+func (r *Room) record(ctx context.Context) Record {
+	at := r.store.View()
+	out := Record{Status: at.Status, Reason: at.Reason, Installed: at.Installed, Accepts: r.store.Accepts(), Features: []string{}}
+	if !at.CheckedAt.IsZero() {
+		out.CheckedAt = &at.CheckedAt
+	}
+	var limits document.Limits
+	if l := at.License; l != nil {
+		out.ID, out.Subject, out.Plan, out.NotBefore, out.NotAfter = l.ID, l.Subject, l.Plan, &l.NotBefore, &l.NotAfter
+		left := max(0, int(l.NotAfter.Sub(r.Clock.Now())/(24*time.Hour)))
+		out.DaysLeft, limits = &left, l.Limits
+		out.Features = append(out.Features, l.Features...)
+	}
+	out.Limits = Limits{Nodes: Limit{Limit: limits.Nodes}, Domains: Limit{Limit: limits.Domains}, TunnelPeers: Limit{Limit: limits.TunnelPeers}}
+	usage, err := r.deps.Usage(ctx, r.DB)
+	if err != nil {
+		if !db.Away(err) {
+			r.Log.Warn("what the license limits cannot be counted", "err", err)
+		}
+		return out
+	}
+	out.Limits.Nodes.use(usage.Nodes)
+	out.Limits.Domains.use(usage.Domains)
+	out.Limits.TunnelPeers.use(usage.TunnelPeers)
+	out.Over = out.Limits.Nodes.Over || out.Limits.Domains.Over || out.Limits.TunnelPeers.Over
+	return out
+}
+
+func (l *Limit) use(n int) {
+	l.Used = &n
+	l.Over = l.Limit != nil && n > *l.Limit
+}

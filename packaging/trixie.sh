@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# Runs a command of this folder in a Debian 13 (trixie) without leaving this machine: packaging/trixie.sh make test. Its root is
+# made the first time, in .cache/trixie, which takes a minute, and keeps what is installed there; the folder, Go and Node.js are
+# those of this machine. To begin again, remove .cache/trixie.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+tree=$PWD
+place=$tree/.cache/trixie
+
+if [ "$(id -u)" -ne 0 ]; then
+	echo "Only root can make the root of a Debian 13 and enter it." >&2
+	exit 1
+fi
+
+if [ ! -e "$place/root" ]; then
+	printf '\033[1m==> %s\033[0m\n' "making a Debian 13 in .cache/trixie"
+	command -v mmdebstrap >/dev/null || packaging/packages.sh test
+	sources=$(packaging/sources.sh trixie)
+	mkdir -p "$place/cache"
+	# Made next to the place it goes to, so that an interrupted run leaves no half of it there.
+	work=$(mktemp -d "$place/making.XXXXXX")
+	trap 'rm -rf "$work"' EXIT
+	mmdebstrap --quiet --variant=minbase --include=make,ca-certificates trixie "$work/root" <<<"$sources"
+	mv "$work/root" "$place/root"
+	rm -rf "$work"
+fi
+
+export GOMODCACHE GOCACHE GOFLAGS
+GOMODCACHE=$(go env GOMODCACHE) GOCACHE=$(go env GOCACHE) GOFLAGS=$(go env GOFLAGS)
+goroot=$(go env GOROOT)
+node=$(readlink -f "$(command -v node)")
+npm=$(readlink -f "$(command -v npm)")
+export tree place goroot node modules=${npm%/npm/bin/*}
+
+# Whatever is started in there ends with the command, and no mount of it is seen outside.
+exec unshare --mount --pid --fork --kill-child bash -euo pipefail -c '
+root=$place/root
+mount --bind "$root" "$root"
+share() { # what the machine has, and where it is seen
+	if [ -d "$1" ]; then mkdir -p "$root$2"; else mkdir -p "$root${2%/*}" && touch "$root$2"; fi
+	mount --bind "$1" "$root$2"
+}
+mount -t proc proc "$root/proc"
+mount -t tmpfs -o mode=755 tmpfs "$root/run"
+mount --rbind /sys "$root/sys"
+mount --rbind /dev "$root/dev"
+cp -L /etc/resolv.conf /etc/hosts "$root/etc/" # copies: what covers /etc, as a lab does, would not show mounts in it
+share "$tree" "$tree"
+share "$place/cache" "$tree/.cache"
+mkdir -p "$GOMODCACHE" "$GOCACHE"
+share "$GOMODCACHE" "$GOMODCACHE"
+share "$GOCACHE" "$GOCACHE"
+share "$goroot" "$goroot"
+share "$node" /usr/local/bin/node
+share "$modules" /usr/local/lib/node_modules
+ln -sf ../lib/node_modules/npm/bin/npm-cli.js "$root/usr/local/bin/npm"
+ln -sf ../lib/node_modules/npm/bin/npx-cli.js "$root/usr/local/bin/npx"
+cd "$root"
+pivot_root . .
+umount -l .
+cd "$tree"
+export PATH=$goroot/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+"$@" || exit $? # not in the place of this shell, which picks up processes that have lost their parent' trixie "$@"

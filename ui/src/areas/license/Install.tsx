@@ -1,0 +1,24 @@
+import './texts'
+import { useTranslation } from 'react-i18next'
+import { paths } from '../../app/paths'
+import type { FieldSpec } from '../../kit/fields'
+import { CreateDrawer } from '../../kit/ResourceDrawers'
+import { licenseKey } from './resources'
+
+const fields: FieldSpec[] = [{ name: 'key', type: 'pem', required: true }]
+
+/** A license that the operator pastes, or brings as a file. */
+export default function Install() {
+  const { t } = useTranslation('license')
+  return (
+    <CreateDrawer
+      resource={licenseKey}
+      text="license:install"
+      list={paths.license}
+      fields={fields}
+      defaults={{ key: '' }}
+      verb={t('install.verb')}
+      preview={false}
+    />
+  )
+}

@@ -1,0 +1,26 @@
+import './texts'
+import { Button } from '@mantine/core'
+import { Link } from '@tanstack/react-router'
+import { useTranslation } from 'react-i18next'
+import type { License } from '../../api/types'
+import { paths } from '../../app/paths'
+import { Notice } from '../../kit/Notice'
+import { standingOf } from './standing'
+
+/** Says that the license needs an admin's care. Nothing is broken, so it does not shout. */
+export default function LicenseNotice({ license }: { license: License }) {
+  const { t } = useTranslation('license')
+  return (
+    <Notice
+      tone="warn"
+      title={t(`notice.${standingOf(license)}`, { count: license.days_left ?? 0 })}
+      action={
+        <Button component={Link} to={paths.license} size="compact-sm" variant="default">
+          {t('notice.verb')}
+        </Button>
+      }
+    >
+      {license.reason}
+    </Notice>
+  )
+}
