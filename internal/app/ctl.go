@@ -40,8 +40,7 @@ func Ctl() *cobra.Command {
 	var cfg Config
 	root := &cobra.Command{
 		Use: "gateway-ctl", Short: "Help on the box itself, for root", Version: Version,
-		PersistentPreRunE: func(*cobra.Command, []string) error { return becomeGateway(cfg.Root) },
-		SilenceUsage:      true, SilenceErrors: true, CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
+		SilenceUsage: true, SilenceErrors: true, CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
 	f := root.PersistentFlags()
 	f.StringVar(&cfg.Root, "root", "", "folder that stands before every path")
@@ -125,6 +124,9 @@ func resetPassword(cfg *Config) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "reset-password", Short: "Print a token that sets a new password for the admin, valid for 30 minutes", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := becomeGateway(cfg.Root); err != nil {
+				return err
+			}
 			token, err := account.CreateResetToken(kit.Paths{Root: cfg.Root}, clock.Real, keeps)
 			if err != nil {
 				return err
@@ -232,6 +234,9 @@ func askAPI[T any](ctx context.Context, paths kit.Paths, method, path string, bo
 
 // renderHere does what gateway-api would do, under the lock that keeps it from starting meanwhile.
 func renderHere(ctx context.Context, cfg Config) (system.Rendered, error) {
+	if err := becomeGateway(cfg.Root); err != nil {
+		return system.Rendered{}, err
+	}
 	k, err := newKit(cfg, slog.LevelError)
 	if err != nil {
 		return system.Rendered{}, err

@@ -16,9 +16,11 @@ import (
 	"syscall"
 
 	"github.com/pires/go-proxyproto"
+
+	"edge.internal/gateway/internal/kit/host"
 )
 
-// stub stands for gateway-api and gateway-scheduler: just enough of them for a lab.
+// stub stands for gateway-helper, gateway-api and gateway-scheduler: just enough of them for a lab.
 func stub() {
 	db := flag.String("db", "", "")
 	units := flag.String("units", "", "")
@@ -31,6 +33,12 @@ func stub() {
 	signal.Notify(stop, syscall.SIGTERM)
 	if filepath.Base(os.Args[0]) == "gateway-api" {
 		if err := stubAPI(*db, *units, *root); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+	}
+	if filepath.Base(os.Args[0]) == "gateway-helper" {
+		if _, err := net.Listen("unix", host.HelperSocket); err != nil {
 			fmt.Println(err)
 			os.Exit(1)
 		}

@@ -1,19 +1,23 @@
 package helper
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/fxamacker/cbor/v2"
 	"golang.org/x/sys/unix"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/machine/talk"
 )
 
 // Client is a machine for a program that is not root. What needs no privilege, or one that a group gives, is done in this process by
@@ -57,12 +61,25 @@ func (c *Client) connect(ctx context.Context) (*connection, error) {
 		}
 		conn.Close() // the helper was started again
 	}
-	dialed, err := new(net.Dialer).DialContext(ctx, "unix", c.socket)
+	dialed, err := c.dial(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("gateway-helper, which does what needs root, cannot be reached: %w", err)
+		return nil, fmt.Errorf("gateway-helper, which does what needs root, does not run: %w", err)
 	}
 	s := &socket{UnixConn: dialed.(*net.UnixConn)}
-	return &connection{socket: s, in: decoding.NewDecoder(s)}, nil
+	return &connection{socket: s, in: decoding.NewDecoder(bufio.NewReaderSize(s, readSize))}, nil
+}
+
+// startsWithin is how long a helper that has died may take to be there again.
+const startsWithin = 3 * time.Second
+
+func (c *Client) dial(ctx context.Context) (net.Conn, error) {
+	for begun := time.Now(); ; talk.Pause(ctx, 5*time.Millisecond) {
+		conn, err := new(net.Dialer).DialContext(ctx, "unix", c.socket)
+		absent := errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED)
+		if !absent || ctx.Err() != nil || time.Since(begun) > startsWithin {
+			return conn, err
+		}
+	}
 }
 
 // quiet tells whether a connection is alive and says nothing.
@@ -101,20 +118,10 @@ func (c *Client) Close() {
 // exchange asks for a verb, decodes its results into pointers, and returns how it failed. called reads the arguments of a callback
 // and calls it; it is nil for verbs without one.
 func (c *Client) exchange(ctx context.Context, verb string, args []any, called func(in *cbor.Decoder) error, results ...any) error {
-	if err := ctx.Err(); err != nil {
-		return context.Cause(ctx)
+	failed, err := c.try(ctx, verb, args, called, results)
+	if err != nil && repeatable[verb] && ctx.Err() == nil {
+		failed, err = c.try(ctx, verb, args, called, results) // the helper has died in the middle of it
 	}
-	conn, err := c.connect(ctx)
-	if err != nil {
-		return err
-	}
-	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
-	failed, err := conn.exchange(verb, args, called, results)
-	if err == nil && stop() {
-		c.keep(conn)
-		return failed
-	}
-	conn.Close()
 	switch {
 	case err == nil:
 		return failed
@@ -122,6 +129,25 @@ func (c *Client) exchange(ctx context.Context, verb string, args []any, called f
 		return context.Cause(ctx)
 	}
 	return fmt.Errorf("asking gateway-helper to %s: %w", verb, err)
+}
+
+// try is one attempt: failed is how the verb failed, and err how asking for it did.
+func (c *Client) try(ctx context.Context, verb string, args []any, called func(in *cbor.Decoder) error, results []any) (failed, err error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	conn, err := c.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
+	failed, err = conn.exchange(verb, args, called, results)
+	if stop() && err == nil {
+		c.keep(conn)
+	} else {
+		conn.Close()
+	}
+	return failed, err
 }
 
 // exchange is the conversation: failed is how the verb failed, and err how the conversation did.

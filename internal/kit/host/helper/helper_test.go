@@ -304,6 +304,45 @@ func TestStreams(t *testing.T) {
 	}
 }
 
+// A helper that dies in the middle of a verb that may be done twice is asked again when it is back; another verb fails.
+func TestHelperThatDies(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "s")
+	c := New(hosttest.New(), socket)
+	defer c.Close()
+	for name, ask := range map[string]func() error{
+		"Install": func() error { return c.Install(host.ChronyDropIn, nil) },
+		"Restart": func() error { return c.Restart(t.Context(), host.Chrony) },
+	} {
+		dies, err := Listen(socket, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		asked := make(chan error)
+		go func() { asked <- ask() }()
+		conn, err := dies.AcceptUnix()
+		if err == nil {
+			_, err = conn.Read(make([]byte, 100))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		dies.Close()
+		conn.Close()
+		back, err := Listen(socket, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- Serve(ctx, back, hosttest.New(), 0, slog.New(slog.DiscardHandler)) }()
+		if err := <-asked; (err == nil) != repeatable[name] {
+			t.Errorf("%s: %v", name, err)
+		}
+		cancel()
+		<-ended
+	}
+}
+
 // A port that the helper opens is the caller's.
 func TestDescriptors(t *testing.T) {
 	c, _ := started(t, func(_ string, args []reflect.Value) []reflect.Value {
@@ -341,8 +380,10 @@ func TestHelperThatComesBack(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "s")
 	c := New(hosttest.New(), socket)
 	defer c.Close()
-	if err := c.Sweep(); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("without a helper: %v", err)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := c.Start(ctx, host.Chrony); err == nil {
+		t.Error("without a helper it was done")
 	}
 	for range 3 {
 		l, err := Listen(socket, 0)

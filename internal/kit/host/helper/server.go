@@ -1,6 +1,7 @@
 package helper
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -78,7 +79,7 @@ func permitted(conn *net.UnixConn, uid int) error {
 func converse(ctx context.Context, conn *net.UnixConn, do doer) error {
 	defer context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })()
 	s := &socket{UnixConn: conn}
-	limited := &io.LimitedReader{R: s}
+	limited := &io.LimitedReader{R: bufio.NewReaderSize(s, readSize)}
 	in := decoding.NewDecoder(limited)
 	for {
 		limited.N = messageLimit

@@ -9,6 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// readSize is how much is read at once.
+const readSize = 64 << 10
+
 // socket is one end of a connection. Files go over it as their descriptors, beside what is said.
 type socket struct {
 	*net.UnixConn

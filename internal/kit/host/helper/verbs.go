@@ -23,6 +23,13 @@ var served = map[string]bool{
 	"TunnelDevices": true, "CreateTunnel": true, "ChangeTunnel": true, "RemoveTunnel": true, "TunnelFiles": true,
 }
 
+// repeatable are the verbs that may be done twice: they read, or leave what they leave however often they are done.
+var repeatable = map[string]bool{
+	"Read": true, "Install": true, "Remove": true, "Sweep": true, "ReadLog": true, "PortUsers": true,
+	"FilterState": true, "FilterDigest": true, "FilterDigestOf": true, "FilterCounters": true,
+	"ProxyProcess": true, "TunnelDevices": true, "TunnelFiles": true,
+}
+
 // Served tells whether the helper does a verb of host.Machine.
 func Served(verb string) bool { return served[verb] }
 
