@@ -7,14 +7,25 @@ import (
 	"testing"
 	"time"
 
+	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/kittest"
 )
 
 // token makes an API token and answers it with its id.
 func (h *house) token(t *testing.T, session, name, role string) (token, id string) {
 	t.Helper()
-	var out struct{ ID, Token string }
-	h.do(t, session, http.MethodPost, "/api-tokens", map[string]any{"name": name, "role": role}).Want(t, http.StatusCreated).Into(t, &out)
+	var out, read struct {
+		ID, Token string
+		CreatedAt time.Time `json:"created_at"`
+		UpdatedAt time.Time `json:"updated_at"`
+	}
+	a := h.do(t, session, http.MethodPost, "/api-tokens", map[string]any{"name": name, "role": role}).Want(t, http.StatusCreated)
+	a.Into(t, &out)
+	location := a.Header.Get("Location")
+	h.do(t, session, http.MethodGet, strings.TrimPrefix(location, httpd.Prefix), nil).Want(t, http.StatusOK).Into(t, &read)
+	if !strings.HasSuffix(location, "/api-tokens/"+out.ID) || read.ID != out.ID || read.UpdatedAt.IsZero() || !read.UpdatedAt.Equal(out.CreatedAt) {
+		t.Fatalf("at %q: %+v, made as %+v", location, read, out)
+	}
 	if !strings.HasPrefix(out.Token, "gwt_") || len(out.Token) < 40 {
 		t.Fatalf("token %q", out.Token)
 	}

@@ -94,13 +94,21 @@ func TestPasskeyAsSecondStep(t *testing.T) {
 	for _, host := range []string{fqdn, fqdn + ":3443", "localhost:3443"} {
 		d := newDevice(host)
 		var added Passkey
-		h.register(t, session, d).Want(t, http.StatusCreated).Into(t, &added)
+		begun := len(h.entries(t, "auth.passkey.begin"))
+		a := h.register(t, session, d).Want(t, http.StatusCreated)
+		a.Into(t, &added)
+		if at := a.Header.Get("Location"); !strings.HasSuffix(at, "/auth/passkeys/"+added.ID.String()) {
+			t.Errorf("it is said to be at %q", at)
+		}
+		if n := len(h.entries(t, "auth.passkey.begin")) - begun; n != 1 {
+			t.Errorf("%d entries about its beginning", n)
+		}
 		var list []Passkey
 		h.do(t, session, http.MethodGet, "/auth/passkeys", nil).Want(t, http.StatusOK).Into(t, &list)
 		if len(list) != 1 || list[0].Name != "laptop" || list[0].Host != d.party.ID || list[0].ID != added.ID || list[0].LastUsedAt != nil {
 			t.Fatalf("%s: passkeys %+v", host, list)
 		}
-		a := h.login(t, admin, plain, here).Want(t, http.StatusOK)
+		a = h.login(t, admin, plain, here).Want(t, http.StatusOK)
 		if !strings.Contains(string(a.Body), `"methods":["passkey"]`) || a.Header.Get("Set-Cookie") != "" {
 			t.Errorf("first step: %s", a.Body)
 		}

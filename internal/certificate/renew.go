@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -355,6 +356,7 @@ func (r *Room) askWhen(ctx context.Context, asked map[uuid.UUID]time.Time) error
 	if err != nil {
 		return err
 	}
+	maps.DeleteFunc(asked, func(_ uuid.UUID, until time.Time) bool { return r.Clock.Now().After(until) })
 	directory := r.directory()
 	rows = slices.DeleteFunc(rows, func(c Certificate) bool { return r.Clock.Now().Before(asked[c.ID]) || !c.mayBeFrom(directory) })
 	if len(rows) == 0 || !r.deps.ACME().Enabled {

@@ -227,6 +227,18 @@ func TestPreviewStoresNothing(t *testing.T) {
 	b.Do(t, "viewer", http.MethodPost, "/change-sets", `{"operations":[{"kind":"ntp.pool","verb":"create","body":{"address":"x.example"}}]}`).Want(t, 403)
 }
 
+// What a checker says is for administrators.
+func TestRefusedPreview(t *testing.T) {
+	b, _ := bench(t)
+	b.Machine.Reject(host.ChronyCheck, "Invalid syntax for pool directive at line 3")
+	for role, want := range map[string]bool{"viewer": false, "admin": true} {
+		a := b.Do(t, role, http.MethodPost, "/change-sets", `{"preview":true,"operations":[{"kind":"ntp.pool","verb":"create","body":{"address":"x.example"}}]}`).Want(t, 400)
+		if !strings.HasPrefix(a.Error.Message, "ntp refuses this configuration") || strings.Contains(string(a.Body), "Invalid syntax") != want {
+			t.Errorf("%s: %s", role, a.Body)
+		}
+	}
+}
+
 func TestSettingsInAChangeSet(t *testing.T) {
 	b, _ := bench(t)
 	b.Do(t, "admin", http.MethodPost, "/change-sets", `{"operations":[{"kind":"ntp.settings","verb":"update","body":{"rtcsync":false}}]}`).Want(t, 200)
@@ -234,7 +246,7 @@ func TestSettingsInAChangeSet(t *testing.T) {
 		t.Fatal("not applied")
 	}
 	for _, verb := range []string{"create", "delete"} {
-		b.Do(t, "admin", http.MethodPost, "/change-sets", `{"operations.0.verb":[{"kind":"ntp.settings","verb":"`+verb+`","body":{}}]}`).WantField(t, "operations")
+		b.Do(t, "admin", http.MethodPost, "/change-sets", `{"operations":[{"kind":"ntp.settings","verb":"`+verb+`","body":{}}]}`).WantField(t, "operations.0.verb")
 	}
 	b.Get(t, "/ntp/settings").Want(t, 200)
 }

@@ -61,7 +61,7 @@ func reloadsAreConfirmed(t *testing.T, e *edge, l *traffic) {
 // Many changes at once that each need a reload share a few.
 func reloadsAreShared(t *testing.T, e *edge, l *traffic) {
 	const changes = 100
-	before := e.status(t)
+	before, began := e.status(t), time.Now()
 	ids := make([]string, changes)
 	l.undisturbed(t, func() {
 		var all sync.WaitGroup
@@ -81,6 +81,7 @@ func reloadsAreShared(t *testing.T, e *edge, l *traffic) {
 		}
 		all.Wait()
 	})
+	took := time.Since(began)
 	var stats struct{ Backends []edgeServer }
 	e.Must(t, http.MethodGet, "/proxy/stats", nil, 200, &stats)
 	there := map[string]bool{}
@@ -92,10 +93,11 @@ func reloadsAreShared(t *testing.T, e *edge, l *traffic) {
 			t.Errorf("backend %d is answered as live, and the proxy does not have it", n)
 		}
 	}
-	if n := e.status(t).Reloads - before.Reloads; n == 0 || n >= changes { // how many share one depends on how fast they are checked
-		t.Errorf("%d changes took %d reloads", changes, n)
+	// While changes queue, a reload waits a second for more of them; now and then the queue is empty for a moment.
+	if n := e.status(t).Reloads - before.Reloads; n == 0 || n > 5+2*int(took.Seconds()) || n >= changes {
+		t.Errorf("%d changes took %d reloads in %s", changes, n, took)
 	} else {
-		t.Logf("%d changes took %d reloads", changes, n)
+		t.Logf("%d changes took %d reloads in %s", changes, n, took)
 	}
 	// They go as they came.
 	operations := make([]operation, len(ids))

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"edge.internal/gateway/internal/kit/actor"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/host"
@@ -198,6 +199,13 @@ func refused(err error) bool {
 	return ok
 }
 
-func refusal(id ID, err error) error {
-	return &fault.Error{Kind: fault.Invalid, Message: fmt.Sprintf("%s refuses this configuration: %v", id, err), Details: map[string]string{"component": string(id)}}
+// refusal is a change that the daemon's checker refuses. What it says may show more of the machine than a viewer's preview may.
+func refusal(ctx context.Context, id ID, err error) error {
+	message := fmt.Sprintf("%s refuses this configuration", id)
+	if actor.From(ctx).Role == actor.Viewer {
+		message += ". Administrators see what it says."
+	} else {
+		message += ": " + err.Error()
+	}
+	return &fault.Error{Kind: fault.Invalid, Message: message, Details: map[string]string{"component": string(id)}}
 }

@@ -88,7 +88,7 @@ func (l *lane) judge(ctx context.Context, x *imagined, err error) error {
 	}
 	x.refused = l.refused != nil && (x.revision == 0 || l.refused.revision == x.revision-1)
 	if refused(err) && !x.refused {
-		return refusal(l.id, err)
+		return refusal(ctx, l.id, err)
 	}
 	return nil
 }
