@@ -387,7 +387,7 @@ func sessionSurvivesRestart(t *testing.T, l *labtest.Lab) {
 	if err != nil || info.Mode().Perm() != 0o600 || info.Size() < 32 {
 		t.Fatalf("%v %v", info, err)
 	}
-	if info.Sys().(*syscall.Stat_t).Uid != 0 {
-		t.Fatal("somebody else owns the secret")
+	if id := strings.TrimSpace(l.Run(t, lab.Gateway, "id", "-u", host.User)); fmt.Sprint(info.Sys().(*syscall.Stat_t).Uid) != id {
+		t.Fatal("someone else than the gateway owns the secret")
 	}
 }
