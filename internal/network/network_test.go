@@ -319,7 +319,7 @@ func TestChangesReachTheMachineOnce(t *testing.T) {
 		t.Fatalf("%v %s", err, state)
 	}
 	preview := b.Do(t, "admin", http.MethodPost, "/change-sets", `{"preview":true,"operations":[{"kind":"network.route","verb":"create","body":{"destination":"10.8.0.0/16","gateway":"10.0.0.2"}}]}`).Want(t, 200)
-	if !strings.Contains(string(preview.Body), "/var/lib/gateway/network.json") || !strings.Contains(string(preview.Body), "10.8.0.0/16") || b.Rows(t, "network_routes") != 1 {
+	if !strings.Contains(string(preview.Body), "/var/lib/gateway-helper/network.json") || !strings.Contains(string(preview.Body), "10.8.0.0/16") || b.Rows(t, "network_routes") != 1 {
 		t.Fatalf("%s", preview.Body)
 	}
 }

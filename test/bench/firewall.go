@@ -137,7 +137,7 @@ func (f *filterBench) change(ctx context.Context) error {
 	return err
 }
 
-const kept = "/var/lib/gateway/packet-filter.nft"
+const kept = "/var/lib/gateway-helper/packet-filter.nft"
 
 // bare is a commit, and nft putting a copy of the table, under another name, in the place of the one before.
 func (f *filterBench) bare(ctx context.Context) (float64, error) {

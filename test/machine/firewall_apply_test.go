@@ -306,7 +306,7 @@ func (r *rig) filterState(t *testing.T) string {
 	return ""
 }
 
-const keptTable = "/var/lib/gateway/packet-filter.nft"
+const keptTable = "/var/lib/gateway-helper/packet-filter.nft"
 
 // After a death and an empty kernel, as at a boot, what was kept is loaded before there is a database.
 func keptTableWithoutDatabase(t *testing.T, r *rig) {

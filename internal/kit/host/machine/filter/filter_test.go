@@ -186,7 +186,7 @@ func TestFilterRefusesABadTable(t *testing.T) {
 	s := at("")
 	_, err := s.Run(t.Context(), host.NftCheck, host.Input{Staged: []host.File{{Place: host.PacketFilterTable, Content: []byte("table inet gateway {\n\tfrobnicate\n}\n")}}})
 	var exit *host.ExitError
-	if !errors.As(err, &exit) || !strings.Contains(err.Error(), "/var/lib/gateway/packet-filter.nft:2:2-11: Error: syntax error") {
+	if !errors.As(err, &exit) || !strings.Contains(err.Error(), "/var/lib/gateway-helper/packet-filter.nft:2:2-11: Error: syntax error") {
 		t.Fatalf("err = %v", err)
 	}
 	// A check changes nothing.
