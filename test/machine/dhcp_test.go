@@ -426,10 +426,7 @@ func dhcpHeals(t *testing.T, r *dhcpRig) {
 		t.Fatal(err)
 	}
 	r.Run(t, lab.Gateway, "kill", "-9", fmt.Sprint(state.PID))
-	poll(t, "kea is back", 20*time.Second, func() bool {
-		now, err := r.Units().State(t.Context(), host.Kea)
-		return err == nil && now.Active == "active" && now.PID != state.PID
-	})
+	another(t, r.Units(), host.Kea, state.PID)
 	r.WaitState(t, "dhcp", "live", 10*time.Second)
 	if after := r.active(t); fmt.Sprint(after) != fmt.Sprint(before) {
 		t.Fatalf("%v instead of %v", after, before)

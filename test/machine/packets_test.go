@@ -24,6 +24,7 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/sys/unix"
 
+	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/lab"
 	"edge.internal/gateway/internal/lab/labtest"
 )
@@ -680,6 +681,15 @@ func poll(t *testing.T, what string, within time.Duration, so func() bool) {
 			t.Fatalf("not within %s: %s", within, what)
 		}
 	}
+}
+
+// another waits until a unit runs as another process than the one that was killed: the moment without any may be too short to see.
+func another(t *testing.T, units host.Units, u host.Unit, killed int) {
+	t.Helper()
+	poll(t, fmt.Sprintf("another %s runs", u), 20*time.Second, func() bool {
+		now, err := units.State(t.Context(), u)
+		return err == nil && now.Active == "active" && now.PID != killed
+	})
 }
 
 // back waits until the API answers from its database.

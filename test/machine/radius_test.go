@@ -438,7 +438,7 @@ func radiusComesBack(t *testing.T, r *radiusRig) {
 		t.Errorf("it runs as %s", who)
 	}
 	r.Run(t, lab.Gateway, "kill", "-9", strconv.Itoa(state.PID))
-	poll(t, "the server is gone", 5*time.Second, func() bool { return r.ports(t) == "" })
+	another(t, r.Units(), host.FreeRADIUS, state.PID)
 	poll(t, "the server is back", 20*time.Second, func() bool { return r.ports(t) != "" })
 	r.WaitState(t, "radius", "live", 20*time.Second)
 	r.want(t, r.login(), "Access-Accept")

@@ -131,8 +131,9 @@ func (l *traffic) serves(t *testing.T) {
 
 // A killed HAProxy comes back by itself, and with what it had.
 func proxyComesBack(t *testing.T, e *edge, l *traffic) {
+	master := e.pid(t, host.HAProxy)
 	e.kill(t, e.process(t).PID) // a master ends when its worker has died
-	poll(t, "HAProxy is gone", 5*time.Second, func() bool { return e.answers("https://"+busy+"/", 200, "origin") != nil })
+	another(t, e.Units(), host.HAProxy, master)
 	l.serves(t)
 	e.WaitState(t, "reverse-proxy", "live", 20*time.Second)
 	e.kill(t, e.pid(t, host.HAProxy))
