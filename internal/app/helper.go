@@ -11,6 +11,7 @@ import (
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/helper"
+	"edge.internal/gateway/internal/kit/host/helper/guard"
 	"edge.internal/gateway/internal/kit/host/machine"
 	"edge.internal/gateway/internal/kit/host/machine/files"
 	"edge.internal/gateway/internal/kit/host/machine/units"
@@ -40,7 +41,7 @@ func RunHelper(ctx context.Context, cfg Config) error {
 		return fmt.Errorf("the helper's socket: %w", err)
 	}
 	_, _ = daemon.SdNotify(false, daemon.SdNotifyReady)
-	return helper.Serve(ctx, l, m, uid, log)
+	return helper.Serve(ctx, l, guard.Around(m), uid, log)
 }
 
 // makeMasterKey makes the key of the sealed secrets, which the programs may read but not change.

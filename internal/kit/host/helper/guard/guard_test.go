@@ -1,0 +1,98 @@
+package guard_test
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/helper/guard"
+)
+
+// byPath are the places by where they are.
+var byPath = func() map[string]host.Place {
+	m := map[string]host.Place{}
+	for _, p := range []host.Place{
+		host.ChronyMain, host.ChronyDropIn, host.UnboundMain, host.UnboundDropIn, host.SquidMain, host.SquidDropIn, host.KeaConfig,
+		host.RadiusConfig, host.RadiusClients, host.RadiusUsers, host.ProxyConfig, host.PacketFilterTable,
+	} {
+		m[p.Path()] = p
+	}
+	return m
+}()
+
+// What the rooms render is admitted.
+func TestRenderedFilesAreAdmitted(t *testing.T) {
+	golden, err := filepath.Glob("../../../../*/testdata/render/*.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[host.Place]bool{}
+	for _, path := range golden {
+		archive, err := txtar.ParseFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range archive.Files {
+			place, ok := byPath[f.Name]
+			if !ok {
+				continue
+			}
+			seen[place] = true
+			if err := guard.Admit(host.File{Place: place, Content: f.Data}); err != nil {
+				t.Errorf("%s: %v", path, err)
+			}
+		}
+	}
+	for path, place := range byPath {
+		if !seen[place] && place != host.PacketFilterTable { // whose text is in the tests of its printer
+
+			t.Errorf("no golden file has %s", path)
+		}
+	}
+}
+
+// What would run, load or read something is refused, however it is written.
+func TestHostileFilesAreRefused(t *testing.T) {
+	for place, texts := range map[host.Place][]string{
+		host.ProxyConfig: {
+			"global\n lua-load /tmp/x.lua", "global\n lua-load-per-thread x", `global` + "\n" + ` "lua-load" x`, "global\n lua\\-load x", "global\n 'lua'-load x",
+			"global\n external-check", "global\n insecure-fork-wanted", "backend x\n option external-check", "backend x\n external-check command /bin/sh",
+			"program x\n command /bin/sh", "global\n ssl-engine x", "global\n ssl-provider x", "global\n chroot /", "global\n uid 0",
+			"frontend x\n http-request lua.x", "frontend x\n http-request use-service lua.x", "frontend x\n http-request return file /etc/shadow",
+			"frontend x\n http-request return lf-file ../../etc/shadow", "backend x\n errorfile 503 /etc/shadow", "frontend x\n bind :443 ssl crt /etc/ssl/private/x.pem",
+			"frontend x\n acl a src -f /etc/shadow", "frontend x\n http-request set-var(txn.x) path,map(/etc/shadow)", "frontend x\n http-request set-var(txn.x) path,map_str(../../shadow)",
+			"frontend x\n http-request return file \"$HOME/x\"", ".if 1\n lua-load x\n.endif", "global\n no lua-load x",
+		},
+		host.SquidDropIn: {
+			"external_acl_type x /bin/sh", "external_acl_type x %DST /bin/sh " + host.JudgeProgram, "auth_param basic program /bin/sh", "url_rewrite_program /bin/sh",
+			"logformat x y", "acl x dst \"/etc/shadow\"", "access_log daemon:/etc/x", "cache_dir ufs /etc 1 1 1", "unlinkd_program /bin/sh", "include /etc/shadow", "logfile_daemon /bin/sh",
+			"mime_table /etc/shadow", "cache_effective_user root",
+		},
+		host.UnboundDropIn: {
+			"python:\n python-script: /tmp/x.py", "dynlib:\n dynlib-file: /tmp/x.so", "server:\n module-config: \"python validator iterator\"", "include: /etc/shadow",
+			"include-toplevel: \"/tmp/*.conf\"", "server:\n logfile: /etc/x", "server:\n trust-anchor-file: /etc/shadow", "server:\n auto-trust-anchor-file: /etc/x",
+			"remote-control:\n control-interface: 0.0.0.0", "auth-zone:\n zonefile: /etc/x", "server:\n pidfile: /etc/x", "dnstap:\n",
+		},
+		host.ChronyDropIn:      {"mailonchange root@localhost 0.5", "include /etc/shadow", "confdir /tmp", "logdir /etc", "dumpdir /etc", "pidfile /etc/x", "keyfile /etc/shadow", "user root"},
+		host.RadiusConfig:      {"modules {\n exec {\n }\n}", "modules {\n perl {\n }\n}", "modules {\n python3 {\n }\n}", "authorize {\n update reply {\n Reply-Message := `id`\n }\n}", "authorize {\n update reply {\n Reply-Message := \"%{exec:/bin/id}\"\n }\n}", "$INCLUDE /etc/shadow", "libdir = /tmp", "modules {\n rlm_exec = x\n}", "modules {\n detail {\n filename = /etc/x\n }\n}", "modules {\n linelog {\n filename = /etc/x\n }\n}"},
+		host.RadiusUsers:       {"bob Cleartext-Password := `id`", "$INCLUDE /etc/shadow", "bob Exec-Program = \"/bin/id\"", "bob Cleartext-Password := \"%{exec:/bin/id}\""},
+		host.KeaConfig:         {`{"Dhcp4": {"hooks-libraries": [{"library": "/tmp/x.so"}]}}`, `{"Dhcp4": {"hooks-libraries": [{"library": "libdhcp_run_script.so"}]}}`, `{"Dhcp4": <?include "/etc/shadow"?>}`, `{"Dhcp4": {"control-socket": {"socket-name": "/tmp/x"}}}`, `{"Dhcp4": {"lease-database": {"type": "memfile", "name": "/etc/x"}}}`, `{"Dhcp4": {"lease-database": {"type": "mysql", "name": "x"}}}`},
+		host.PacketFilterTable: {"include \"/etc/shadow\"", "table inet x { }; include \"/etc/shadow\"", "\tinclude \"/etc/shadow\""},
+	} {
+		for _, text := range texts {
+			if guard.Admit(host.File{Place: place, Content: []byte(text + "\n")}) == nil {
+				t.Errorf("%s: admitted:\n%s", place, text)
+			}
+		}
+	}
+	if guard.Admit(host.File{Place: host.ProxyMaintenancePage, Content: slices.Repeat([]byte("x"), 65<<20)}) == nil {
+		t.Error("a file without end was admitted")
+	}
+	if err := guard.Admit(host.File{Place: host.ProxyHosts, Content: []byte(strings.Repeat("a b\n", 10))}); err != nil {
+		t.Error(err)
+	}
+}

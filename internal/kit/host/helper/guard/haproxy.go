@@ -1,0 +1,100 @@
+package guard
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// directives are HAProxy's that the gateway uses; those with several forms stand with their second word.
+var directives = []string{
+	"global", "defaults", "frontend", "backend", "resolvers", "cache", "listen", "peers", "ring",
+	"balance", "bind", "cluster-secret", "default-path", "default_backend", "description", "group", "user", "hard-stop-after", "hash-type", "hold", "limited-quic",
+	"log", "maxconn", "mode", "parse-resolv-conf", "resolve_retries", "retries", "server", "setenv", "ssl-default-bind-ciphers", "ssl-default-bind-options",
+	"stick-table", "tune.bufsize", "tune.maxrewrite", "use_backend", "acl", "filter", "nameserver", "accepted_payload_size",
+	"stats socket", "stats timeout",
+	"option httpchk", "option httplog", "option dontlog-normal", "option idle-close-on-response", "option redispatch", "option forwardfor", "option tcp-check",
+	"timeout check", "timeout client", "timeout connect", "timeout http-keep-alive", "timeout http-request", "timeout queue", "timeout retry", "timeout server",
+	"timeout tunnel", "timeout resolve", "timeout tarpit",
+	"http-check send", "http-check expect", "http-check connect",
+	"http-request", "http-response", "http-after-response", "tcp-request",
+}
+
+// files are what makes HAProxy read a file, as root: the word before its name.
+var files = []string{"errorfile", "errorfiles", "file", "lf-file", "-f", "crt", "crt-list", "ca-file", "ca-verify-file", "crl-file", "ca-base", "crt-base"}
+
+// converters read a file by its name.
+var converters = regexp.MustCompile(`\bmap(?:_\w+)?\(([^,)]*)`)
+
+func haproxy(text string) error {
+	return lines(text, func(words []string) error {
+		words = unescaped(strings.Join(words, " "))
+		first := words[0]
+		if first == "no" && len(words) > 1 {
+			words = words[1:]
+			first = words[0]
+		}
+		if len(words) > 1 && slices.Contains([]string{"stats", "option", "timeout", "http-check"}, first) {
+			first += " " + words[1]
+		}
+		if !slices.Contains(directives, first) {
+			return fmt.Errorf("it has %q", first)
+		}
+		for i, word := range words {
+			if slices.ContainsFunc([]string{"lua.", "use-service", "external-check"}, func(p string) bool { return strings.HasPrefix(word, p) }) {
+				return fmt.Errorf("it has %q", word)
+			}
+			if i > 0 && slices.Contains(files, words[i-1]) && !below(word) {
+				return fmt.Errorf("it reads %s", word)
+			}
+			for _, m := range converters.FindAllStringSubmatch(word, -1) {
+				if !below(m[1]) {
+					return fmt.Errorf("it reads %s", m[1])
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// below tells whether a name leads to a file of the gateway's: relative to its configuration, and not out of there.
+func below(name string) bool {
+	return !strings.HasPrefix(name, "/") && !slices.Contains(strings.Split(name, "/"), "..") && !strings.Contains(name, "$")
+}
+
+// unescaped splits a line into words as HAProxy does: quotes and back slashes do not hide what a word is.
+func unescaped(line string) []string {
+	var words []string
+	var word strings.Builder
+	var quote rune
+	in, escaped := false, false
+	for _, r := range line {
+		switch {
+		case escaped:
+			word.WriteRune(r)
+			escaped = false
+		case r == '\\' && quote != '\'':
+			in, escaped = true, true
+		case quote != 0 && r == quote:
+			quote = 0
+		case quote == 0 && (r == '\'' || r == '"'):
+			in, quote = true, r
+		case quote == 0 && r == '#' && !in:
+			return words
+		case quote == 0 && (r == ' ' || r == '\t'):
+			if in {
+				words = append(words, word.String())
+				word.Reset()
+				in = false
+			}
+		default:
+			in = true
+			word.WriteRune(r)
+		}
+	}
+	if in {
+		words = append(words, word.String())
+	}
+	return words
+}
