@@ -37,7 +37,7 @@ defaults
 	timeout client 5s
 	timeout server 5s
 frontend gateway_management
-	bind %[2]s ssl crt %[1]s/etc/haproxy/default.pem
+	bind %[2]s ssl crt %[1]s/etc/haproxy/gateway/default.pem
 	http-response set-header Via proxy
 	default_backend gateway_api
 backend gateway_api

@@ -456,8 +456,8 @@ func TestPlayedKea26DoesNotKnowANewLink(t *testing.T) {
 	r.enable(t)
 	r.post(t, "/dhcp/subnets", with(nil))
 	refuse := func(link string) {
-		r.Machine.RefuseLeaseServerReload(&host.LeaseServerRefused{Command: host.LeaseServerReload, Text: "Config reload failed: configuration error using file '/etc/kea/kea-dhcp4.conf': " +
-			"subnet configuration failed: Specified network interface name " + link + " for subnet 10.20.0.0/24 is not present in the system (/etc/kea/kea-dhcp4.conf:93:7)"})
+		r.Machine.RefuseLeaseServerReload(&host.LeaseServerRefused{Command: host.LeaseServerReload, Text: "Config reload failed: configuration error using file '/etc/kea/gateway/kea-dhcp4.conf': " +
+			"subnet configuration failed: Specified network interface name " + link + " for subnet 10.20.0.0/24 is not present in the system (/etc/kea/gateway/kea-dhcp4.conf:93:7)"})
 	}
 	restarts := r.Machine.Restarts(host.Kea)
 	refuse("guest0")

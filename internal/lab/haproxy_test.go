@@ -41,7 +41,7 @@ func TestHAProxy(t *testing.T) {
 	if err := units.Start(t.Context(), host.HAProxy); err == nil {
 		t.Fatal("it starts with the configuration of the machine's package")
 	}
-	if err := os.WriteFile(l.Path("/etc/haproxy/haproxy.cfg"), []byte(smallProxy), 0o600); err != nil {
+	if err := os.WriteFile(l.Path("/etc/haproxy/gateway/haproxy.cfg"), []byte(smallProxy), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := units.Start(t.Context(), host.HAProxy); err != nil {

@@ -399,13 +399,13 @@ func TestLab(t *testing.T) {
 // testTime synchronises the gateway's chronyd with the wan's.
 func testTime(t *testing.T, l *lab.Lab) {
 	ctx, units := t.Context(), l.Units()
-	if err := units.Start(ctx, host.Chrony); err == nil || !strings.Contains(err.Error(), "/etc/chrony/chrony.conf") {
+	if err := units.Start(ctx, host.Chrony); err == nil || !strings.Contains(err.Error(), "/etc/chrony/gateway.conf") {
 		t.Errorf("chrony without a configuration: %v", err)
 	}
 	if s, err := units.State(ctx, host.Chrony); err != nil || s.Active != "failed" || !s.Installed || s.Detail == "" {
 		t.Errorf("%+v, %v", s, err)
 	}
-	sh(t, l, lab.Gateway, "sh", "-c", "echo 'server 198.51.100.2 iburst minpoll -2 maxpoll -2' > /etc/chrony/chrony.conf")
+	sh(t, l, lab.Gateway, "sh", "-c", "echo 'server 198.51.100.2 iburst minpoll -2 maxpoll -2' > /etc/chrony/gateway.conf")
 	if err := errors.Join(units.Start(ctx, host.Chrony), units.Enable(ctx, host.Chrony, true)); err != nil {
 		t.Fatal(err)
 	}

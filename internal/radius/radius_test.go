@@ -274,7 +274,7 @@ func TestServerThatCannotListen(t *testing.T) {
 	b.Machine.SetLog(host.RadiusServer, `Sun Nov 15 12:34:05 2026 : Error: Failed binding to auth address 10.0.0.1 port 1812 bound to server gateway: Address already in use
 Sun Nov 15 12:34:06 2026 : Info: Loaded virtual server gateway
 Sun Nov 15 12:34:06 2026 : Error: Failed binding to auth address 192.0.2.77 port 1812 bound to server gateway: Cannot assign requested address
-Sun Nov 15 12:34:06 2026 : Error: /etc/freeradius/3.0/radiusd.conf[60]: Error binding to port for 192.0.2.77 port 1812
+Sun Nov 15 12:34:06 2026 : Error: /etc/freeradius/gateway/radiusd.conf[60]: Error binding to port for 192.0.2.77 port 1812
 `)
 	b.Do(t, "admin", http.MethodPut, "/radius/settings", `{"enabled":true,"listen_addresses":["192.0.2.77"]}`).Want(t, 200)
 	if s := status(b); s.State != apply.Degraded || !strings.Contains(s.LastError, "ended with status 1: it cannot listen on 192.0.2.77 port 1812: Cannot assign requested address") {
@@ -334,12 +334,12 @@ func TestRefusalTellsNoSecret(t *testing.T) {
 	b, _ := enabled(t)
 	b.Machine.Script(host.FreeRADIUSCheck, func(context.Context, host.Input) (host.Output, error) {
 		return host.Output{ExitCode: 1, Stdout: "Sun Nov 15 11:49:03 2026 : Info: Starting - reading configuration files ...\n" +
-			"Sun Nov 15 11:49:03 2026 : Error: /etc/freeradius/3.0/gateway-users[3]: Parse error (check) for entry ada: canary\n" +
-			"Sun Nov 15 11:49:03 2026 : Error: /etc/freeradius/3.0/radiusd.conf[70]: Failed to find \"reject\" as a module or policy.\n" +
+			"Sun Nov 15 11:49:03 2026 : Error: /etc/freeradius/gateway/gateway-users[3]: Parse error (check) for entry ada: canary\n" +
+			"Sun Nov 15 11:49:03 2026 : Error: /etc/freeradius/gateway/radiusd.conf[70]: Failed to find \"reject\" as a module or policy.\n" +
 			"Sun Nov 15 11:49:03 2026 : Error: canary\n"}, nil
 	})
 	a := b.Do(t, "admin", http.MethodPost, "/radius/users", `{"name":"ada","password":"canary"}`).Want(t, 400)
-	if want := "freeradius: /etc/freeradius/3.0/gateway-users[3] cannot be read; /etc/freeradius/3.0/radiusd.conf[70]: Failed to find"; !strings.Contains(a.Error.Message, want) || strings.Contains(string(a.Body), "canary") {
+	if want := "freeradius: /etc/freeradius/gateway/gateway-users[3] cannot be read; /etc/freeradius/gateway/radiusd.conf[70]: Failed to find"; !strings.Contains(a.Error.Message, want) || strings.Contains(string(a.Body), "canary") {
 		t.Fatalf("%s", a.Body)
 	}
 }

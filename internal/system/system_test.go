@@ -356,7 +356,7 @@ func TestRestartOfTheReverseProxy(t *testing.T) {
 // What a daemon says is for administrators: a viewer gets the sentence, and the audit log has no more.
 func TestWordsOfDaemonsAreForAdministrators(t *testing.T) {
 	b := bench(t)
-	b.Machine.Refuse(host.Chrony, errors.New("exit status 1: Fatal error : Could not open /etc/chrony/chrony.conf"))
+	b.Machine.Refuse(host.Chrony, errors.New("exit status 1: Fatal error : Could not open /etc/chrony/gateway.conf"))
 	b.Do(t, "admin", http.MethodPost, "/system/render-configs", nil).Want(t, 200)
 	for role, words := range map[string]bool{"admin": true, "viewer": false} {
 		a := b.Do(t, role, http.MethodGet, "/system/components", nil).Want(t, 200)

@@ -215,7 +215,7 @@ func (p *proxyBench) followed() (float64, error) {
 		}
 		took, err := seconds(func() error {
 			for range 3000 {
-				content, err := os.ReadFile(p.lab.Path("/etc/haproxy/maps/headers.map"))
+				content, err := os.ReadFile(p.lab.Path("/etc/haproxy/gateway/maps/headers.map"))
 				if err != nil || strings.Contains(string(content), word) {
 					return err
 				}
@@ -289,7 +289,7 @@ func (p *proxyBench) reloads(ctx context.Context, s settings) (goals []goal, err
 
 // bareReload checks the installed files and reloads HAProxy until another worker serves.
 func (p *proxyBench) bareReload() error {
-	if out, err := exec.Command("/usr/sbin/haproxy", "-c", "-q", "-f", p.lab.Path("/etc/haproxy/haproxy.cfg")).CombinedOutput(); err != nil {
+	if out, err := exec.Command("/usr/sbin/haproxy", "-c", "-q", "-f", p.lab.Path("/etc/haproxy/gateway/haproxy.cfg")).CombinedOutput(); err != nil {
 		return fmt.Errorf("haproxy -c: %w: %s", err, out)
 	}
 	worker := func() string {

@@ -314,7 +314,7 @@ func secretLine(text string) string {
 func keysStaySecret(t *testing.T, r *acmeRig) {
 	count := 0
 	var keys []string
-	err := filepath.WalkDir(r.Path("/etc/haproxy/certificates"), func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(r.Path("/etc/haproxy/gateway/certificates"), func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}

@@ -283,5 +283,5 @@ func (e *edge) shows(t testing.TB, port, name, fingerprint string) {
 
 // keyFile is where the proxy has a certificate with its key.
 func (e *edge) keyFile(id string) string {
-	return e.Path(fmt.Sprintf("/etc/haproxy/certificates/%s.pem", id))
+	return e.Path(fmt.Sprintf("/etc/haproxy/gateway/certificates/%s.pem", id))
 }

@@ -604,7 +604,7 @@ func forwardWithoutList(t *testing.T, f *forwardRig) {
 	}
 	// squid starts its judge anew when its logs are rotated, with everything as it is.
 	f.expectStatus(t, map[string]int{"http://www.example.net/": 200})
-	f.Run(t, lab.Gateway, "squid", "-k", "rotate", "-f", "/etc/squid/squid.conf")
+	f.Run(t, lab.Gateway, "squid", "-k", "rotate", "-f", "/etc/squid/gateway.conf")
 	c := f.client(t)
 	poll(t, "nobody gets through", 10*time.Second, func() bool { return f.outcome(t, c, "GET", "http://www.example.net/") == 403 })
 	f.expectStatus(t, map[string]int{"http://www.example.net/": 403, "https://www.example.net/": 403})

@@ -407,7 +407,7 @@ func systemActions(t *testing.T, p *proxyRig) {
 	p.WaitState(t, "reverse-proxy", "live", 10*time.Second)
 
 	// A drift is mended: what somebody did by hand is undone.
-	if err := os.WriteFile(p.Path("/etc/haproxy/haproxy.cfg"), []byte("nonsense\n"), 0o600); err != nil {
+	if err := os.WriteFile(p.Path("/etc/haproxy/gateway/haproxy.cfg"), []byte("nonsense\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	p.live(t, http.MethodPost, "/system/proxy-reload", nil)
@@ -497,7 +497,7 @@ func refusedConfiguration(t *testing.T, p *proxyRig) {
 
 	unstub()
 	p.WaitState(t, "reverse-proxy", "live", 20*time.Second)
-	if p.config(t) == files["/etc/haproxy/haproxy.cfg"] {
+	if p.config(t) == files["/etc/haproxy/gateway/haproxy.cfg"] {
 		t.Error("what is stored is not installed")
 	}
 	p.get(t, "https://"+name).from(t, "a")

@@ -462,7 +462,7 @@ func (p *proxyRig) machine(t *testing.T) *machine.Machine {
 // config is HAProxy's configuration as it is installed.
 func (p *proxyRig) config(t *testing.T) string {
 	t.Helper()
-	content, err := os.ReadFile(p.Path("/etc/haproxy/haproxy.cfg"))
+	content, err := os.ReadFile(p.Path("/etc/haproxy/gateway/haproxy.cfg"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -486,7 +486,7 @@ func section(config, name string) string {
 func (p *proxyRig) files(t *testing.T) map[string]string {
 	t.Helper()
 	files := map[string]string{}
-	for path := range strings.Lines(p.Run(t, lab.Gateway, "find", "/etc/haproxy", "-type", "f")) {
+	for path := range strings.Lines(p.Run(t, lab.Gateway, "find", "/etc/haproxy/gateway", "-type", "f")) {
 		content, err := os.ReadFile(p.Path(strings.TrimSpace(path)))
 		if err != nil {
 			t.Fatal(err)

@@ -399,7 +399,7 @@ func radiusTest(t *testing.T, r *radiusRig) {
 
 // The account by which the gateway knows its files lets nobody in from elsewhere, over neither family.
 func radiusProbe(t *testing.T, r *radiusRig) {
-	users := r.Run(t, lab.Gateway, "cat", "/etc/freeradius/3.0/gateway-users")
+	users := r.Run(t, lab.Gateway, "cat", "/etc/freeradius/gateway/gateway-users")
 	m := regexp.MustCompile(`(?m)^(\+\S+) Cleartext-Password := (\S+)$`).FindStringSubmatch(users)
 	if m == nil {
 		t.Fatal("there is no probe")
@@ -474,7 +474,7 @@ func radiusTellsNothing(t *testing.T, r *radiusRig) {
 		t.Errorf("a secret was told: …%s…", told.Bytes()[max(0, i-300):min(told.Len(), i+100)])
 	}
 	for _, name := range []string{"radiusd.conf", "gateway-clients.conf", "gateway-users"} {
-		if mode := strings.TrimSpace(r.Run(t, lab.Gateway, "stat", "-c", "%a %U %G", "/etc/freeradius/3.0/"+name)); mode != "640 root freerad" {
+		if mode := strings.TrimSpace(r.Run(t, lab.Gateway, "stat", "-c", "%a %U %G", "/etc/freeradius/gateway/"+name)); mode != "640 root freerad" {
 			t.Errorf("%s: %s", name, mode)
 		}
 	}

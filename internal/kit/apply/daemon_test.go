@@ -63,7 +63,7 @@ func TestDeadDaemonIsNotLive(t *testing.T) {
 		s := x.status()
 		return s.State == apply.Pending && s.Daemon == apply.Down && s.LastError == "chrony has stopped and is being started again." && s.Detail == "signal: killed"
 	})
-	x.Machine.Refuse(host.Chrony, errors.New("exit status 1: [1794766446] chronyd[495:0] fatal error: could not bind, see /etc/chrony/chrony.conf"))
+	x.Machine.Refuse(host.Chrony, errors.New("exit status 1: [1794766446] chronyd[495:0] fatal error: could not bind, see /etc/chrony/gateway.conf"))
 	close(gate)
 	eventually(t, "it is down", func() bool {
 		s := x.status()
@@ -120,7 +120,7 @@ func TestReasons(t *testing.T) {
 		"exit status 1: [1794766446] unbound[495:0] error: can't bind socket: Address already in use for 10.10.0.1 port 53; [1794766446] unbound[495:0] fatal error: could not open ports": "UDP 53 on 10.10.0.1 is used by python3 (pid 29958).",
 		"exit status 1: [ALERT]    (8) : Starting frontend web: cannot bind socket (Address already in use) [0.0.0.0:80]":                                                                  "TCP 80 on all addresses is used by nginx (pid 7).",
 		"exit status 1: [1794766446] chronyd[495:0] fatal error: could not open its socket":                                                                                                "chrony does not run: could not open its socket.",
-		"chrony.service did not restart: job failed: result exit-code, status 1: Fatal error : Could not open /etc/chrony/chrony.conf":                                                     "chrony does not run: Could not open.",
+		"chrony.service did not restart: job failed: result exit-code, status 1: Fatal error : Could not open /etc/chrony/gateway.conf":                                                     "chrony does not run: Could not open.",
 		"exit status 1: [1794778911] chronyd[159:0] error: bind: address already in use":                                                                                                   "UDP 123 on all addresses is used by ntpd (pid 8).",
 		"haproxy runs with another configuration (unmarked)":                                                                                                                               "HAProxy runs with another configuration (unmarked).",
 		"the address 192.0.2.7 is not one of this machine":                                                                                                                                 "The address 192.0.2.7 is not one of this machine.",

@@ -63,7 +63,7 @@ var commands = map[Command]CommandSpec{
 	UnboundCheck: {Argv: []string{"/usr/sbin/unbound-checkconf", "{unbound.dropin}"}, Timeout: 30 * time.Second},
 
 	SquidCheck:       {Argv: []string{squid, "-k", "parse", "-f", "{squid.dropin}"}, Timeout: 30 * time.Second},
-	SquidReconfigure: {Argv: []string{squid, "-k", "reconfigure", "-f", "/etc/squid/squid.conf"}, Timeout: 30 * time.Second, Asks: string(Squid)},
+	SquidReconfigure: {Argv: []string{squid, "-k", "reconfigure", "-f", "/etc/squid/gateway.conf"}, Timeout: 30 * time.Second, Asks: string(Squid)},
 
 	KeaCheck: {Argv: []string{kea, "-t", "{kea.config}"}, Timeout: 30 * time.Second},
 

@@ -70,7 +70,7 @@ const (
 const proxyCertificate = "haproxy.certificate/"
 
 // certificateFolder is where they are.
-const certificateFolder = "/etc/haproxy/certificates/"
+const certificateFolder = "/etc/haproxy/gateway/certificates/"
 
 // ProxyCertificate is a certificate of the reverse proxy with its key.
 func ProxyCertificate(id uuid.UUID) Place { return Place(proxyCertificate + id.String()) }
@@ -93,37 +93,37 @@ type PlaceSpec struct {
 
 // places is the closed list: what is not in it cannot be written.
 var places = map[Place]PlaceSpec{
-	ChronyMain:   {"/etc/chrony/chrony.conf", 0o644, "root", "root"},
+	ChronyMain:   {"/etc/chrony/gateway.conf", 0o644, "root", "root"},
 	ChronyDropIn: {"/etc/chrony/conf.d/gateway.conf", 0o644, "root", "root"},
 
 	RouteProtocols:    {"/etc/iproute2/rt_protos.d/gateway.conf", 0o644, "root", "root"},
 	NetworkState:      {"/var/lib/gateway-helper/network.json", 0o644, "root", "root"},
 	PacketFilterTable: {"/var/lib/gateway-helper/packet-filter.nft", 0o600, "root", "root"},
 
-	UnboundMain:   {"/etc/unbound/unbound.conf", 0o644, "root", "root"},
+	UnboundMain:   {"/etc/unbound/gateway.conf", 0o644, "root", "root"},
 	UnboundDropIn: {"/etc/unbound/gateway.conf.d/gateway.conf", 0o644, "root", "root"},
 
-	SquidMain:   {"/etc/squid/squid.conf", 0o644, "root", "root"},
+	SquidMain:   {"/etc/squid/gateway.conf", 0o644, "root", "root"},
 	SquidDropIn: {"/etc/squid/conf.d/gateway.conf", 0o644, "root", "root"},
 	// The judge reads it as squid's user.
 	SquidAccessList: {"/etc/squid/gateway.acls", 0o640, "root", "proxy"},
 
-	KeaConfig: {"/etc/kea/kea-dhcp4.conf", 0o644, "root", "root"},
+	KeaConfig: {"/etc/kea/gateway/kea-dhcp4.conf", 0o644, "root", "root"},
 
-	RadiusConfig:  {"/etc/freeradius/3.0/radiusd.conf", 0o640, "root", "freerad"},
-	RadiusClients: {"/etc/freeradius/3.0/gateway-clients.conf", 0o640, "root", "freerad"},
-	RadiusUsers:   {"/etc/freeradius/3.0/gateway-users", 0o640, "root", "freerad"},
+	RadiusConfig:  {"/etc/freeradius/gateway/radiusd.conf", 0o640, "root", "freerad"},
+	RadiusClients: {"/etc/freeradius/gateway/gateway-clients.conf", 0o640, "root", "freerad"},
+	RadiusUsers:   {"/etc/freeradius/gateway/gateway-users", 0o640, "root", "freerad"},
 
 	// HAProxy reads its files as root. The values of headers are nobody else's business.
-	ProxyConfig:             {"/etc/haproxy/haproxy.cfg", 0o640, "root", "root"},
-	ProxyHosts:              {"/etc/haproxy/maps/hosts.map", 0o640, "root", "root"},
-	ProxyWildcards:          {"/etc/haproxy/maps/wildcards.map", 0o640, "root", "root"},
-	ProxyRoutes:             {"/etc/haproxy/maps/routes.map", 0o640, "root", "root"},
-	ProxyHeaders:            {"/etc/haproxy/maps/headers.map", 0o640, "root", "root"},
-	ProxySwitches:           {"/etc/haproxy/maps/switches.map", 0o640, "root", "root"},
-	ProxyMaintenancePage:    {"/etc/haproxy/pages/maintenance.html", 0o644, "root", "root"},
-	ProxyCertificateList:    {"/etc/haproxy/certificates.list", 0o640, "root", "root"},
-	ProxyManagementList:     {"/etc/haproxy/management.list", 0o640, "root", "root"},
+	ProxyConfig:             {"/etc/haproxy/gateway/haproxy.cfg", 0o640, "root", "root"},
+	ProxyHosts:              {"/etc/haproxy/gateway/maps/hosts.map", 0o640, "root", "root"},
+	ProxyWildcards:          {"/etc/haproxy/gateway/maps/wildcards.map", 0o640, "root", "root"},
+	ProxyRoutes:             {"/etc/haproxy/gateway/maps/routes.map", 0o640, "root", "root"},
+	ProxyHeaders:            {"/etc/haproxy/gateway/maps/headers.map", 0o640, "root", "root"},
+	ProxySwitches:           {"/etc/haproxy/gateway/maps/switches.map", 0o640, "root", "root"},
+	ProxyMaintenancePage:    {"/etc/haproxy/gateway/pages/maintenance.html", 0o644, "root", "root"},
+	ProxyCertificateList:    {"/etc/haproxy/gateway/certificates.list", 0o640, "root", "root"},
+	ProxyManagementList:     {"/etc/haproxy/gateway/management.list", 0o640, "root", "root"},
 	ProxyDefaultCertificate: {certificateFolder + "default.pem", 0o600, "root", "root"},
 }
 

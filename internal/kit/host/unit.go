@@ -92,7 +92,7 @@ var units = []UnitSpec{
 	{
 		Unit: Chrony, Service: "chrony.service", Binary: "/usr/sbin/chronyd",
 		// -x: a lab shares the machine's clock and must never set it.
-		Argv: []string{"/usr/sbin/chronyd", "-x", "-d", "-f", "/etc/chrony/chrony.conf"},
+		Argv: []string{"/usr/sbin/chronyd", "-x", "-d", "-f", "/etc/chrony/gateway.conf"},
 		Folders: []Folder{
 			{"/etc/chrony", 0o755, "root", "root"},
 			{"/etc/chrony/conf.d", 0o755, "root", "root"},
@@ -107,12 +107,13 @@ var units = []UnitSpec{
 	},
 	{
 		Unit: HAProxy, Service: "haproxy.service", Binary: haproxy,
-		Argv: []string{haproxy, "-W", "-S", ProxyMasterSocket, "-p", ProxyPIDFile, "-f", "/etc/haproxy/haproxy.cfg"},
+		Argv: []string{haproxy, "-W", "-S", ProxyMasterSocket, "-p", ProxyPIDFile, "-f", "/etc/haproxy/gateway/haproxy.cfg"},
 		Folders: []Folder{
 			{"/etc/haproxy", 0o755, "root", "root"},
-			{"/etc/haproxy/maps", 0o755, "root", "root"},
-			{"/etc/haproxy/pages", 0o755, "root", "root"},
-			{"/etc/haproxy/certificates", 0o700, "root", "root"},
+			{"/etc/haproxy/gateway", 0o755, "root", "root"},
+			{"/etc/haproxy/gateway/maps", 0o755, "root", "root"},
+			{"/etc/haproxy/gateway/pages", 0o755, "root", "root"},
+			{"/etc/haproxy/gateway/certificates", 0o700, "root", "root"},
 			{"/var/lib/haproxy", 0o755, "root", "root"},
 			{"/run/haproxy", 0o755, "root", "root"},
 		},
@@ -123,7 +124,7 @@ var units = []UnitSpec{
 	},
 	{
 		Unit: Unbound, Service: "unbound.service", Binary: unbound,
-		Argv: []string{unbound, "-d", "-p", "-c", "/etc/unbound/unbound.conf"},
+		Argv: []string{unbound, "-d", "-p", "-c", "/etc/unbound/gateway.conf"},
 		Folders: []Folder{
 			{"/etc/unbound", 0o755, "root", "root"},
 			{"/etc/unbound/gateway.conf.d", 0o755, "root", "root"},
@@ -135,7 +136,7 @@ var units = []UnitSpec{
 	},
 	{
 		Unit: Squid, Service: "squid.service", Binary: squid,
-		Argv: []string{squid, "--foreground", "-f", "/etc/squid/squid.conf"},
+		Argv: []string{squid, "--foreground", "-f", "/etc/squid/gateway.conf"},
 		Folders: []Folder{
 			{"/etc/squid", 0o755, "root", "root"},
 			{"/etc/squid/conf.d", 0o755, "root", "root"},
@@ -149,9 +150,10 @@ var units = []UnitSpec{
 	},
 	{
 		Unit: Kea, Service: "kea-dhcp4-server.service", Binary: kea,
-		Argv: []string{kea, "-c", "/etc/kea/kea-dhcp4.conf"},
+		Argv: []string{kea, "-c", "/etc/kea/gateway/kea-dhcp4.conf"},
 		Folders: []Folder{
 			{"/etc/kea", 0o755, "root", "root"},
+			{"/etc/kea/gateway", 0o755, "root", "root"},
 			{"/var/lib/kea", 0o750, "_kea", "_kea"},
 			// Since 2.6 Kea takes no other mode for the folder of its command socket.
 			{"/run/kea", 0o750, "_kea", "_kea"},
@@ -163,10 +165,10 @@ var units = []UnitSpec{
 	{
 		Unit: FreeRADIUS, Service: "freeradius.service", Binary: freeradius,
 		// As the package's unit runs it: without a privilege from the start. -P: or it would not say when it serves.
-		Argv: []string{"/usr/bin/setpriv", "--reuid=freerad", "--regid=freerad", "--init-groups", freeradius, "-f", "-P"},
+		Argv: []string{"/usr/bin/setpriv", "--reuid=freerad", "--regid=freerad", "--init-groups", freeradius, "-f", "-P", "-d", "/etc/freeradius/gateway"},
 		Folders: []Folder{
 			{"/etc/freeradius", 0o750, "freerad", "freerad"},
-			{"/etc/freeradius/3.0", 0o750, "freerad", "freerad"},
+			{"/etc/freeradius/gateway", 0o750, "root", "freerad"},
 			{"/var/log/freeradius", 0o750, "freerad", "freerad"},
 			{"/run/freeradius", 0o755, "freerad", "freerad"},
 		},

@@ -34,7 +34,7 @@ defaults
 	timeout tunnel 1h
 	option forwardfor
 frontend gateway_management
-	bind %[2]s ssl crt %[1]s/etc/haproxy/default.pem alpn h2,http/1.1
+	bind %[2]s ssl crt %[1]s/etc/haproxy/gateway/default.pem alpn h2,http/1.1
 	default_backend gateway_api
 backend gateway_api
 	server api unix@%[1]s/run/gateway/api.sock send-proxy-v2

@@ -207,7 +207,7 @@ func TestRefusedReload(t *testing.T) {
 func TestReloadRefusedText(t *testing.T) {
 	for log, want := range map[string]string{
 		"": "haproxy refused the reload and goes on as it was; its log says why",
-		"[NOTICE]   (1) : haproxy version is 3.0.11\n[ALERT]    (1) : config : parsing [/etc/haproxy/haproxy.cfg:3] : unknown keyword 'x' in 'global' section\n": "haproxy refused the reload and goes on as it was: parsing [/etc/haproxy/haproxy.cfg:3] : unknown keyword 'x' in 'global' section",
+		"[NOTICE]   (1) : haproxy version is 3.0.11\n[ALERT]    (1) : config : parsing [/etc/haproxy/gateway/haproxy.cfg:3] : unknown keyword 'x' in 'global' section\n": "haproxy refused the reload and goes on as it was: parsing [/etc/haproxy/gateway/haproxy.cfg:3] : unknown keyword 'x' in 'global' section",
 	} {
 		if got := (&host.ReloadRefused{Log: log}).Error(); got != want {
 			t.Errorf("%q, want %q", got, want)
@@ -278,7 +278,7 @@ func TestProxyCheck(t *testing.T) {
 		t.Error(err)
 	}
 	err := checkProxy(t, proxyConfig("")+"frobnicate\n", hosts)
-	if want := "haproxy: parsing [/etc/haproxy/haproxy.cfg:12] : unknown keyword 'frobnicate' in 'frontend' section"; err == nil || err.Error() != want {
+	if want := "haproxy: parsing [/etc/haproxy/gateway/haproxy.cfg:12] : unknown keyword 'frobnicate' in 'frontend' section"; err == nil || err.Error() != want {
 		t.Errorf("error says %q, want %q", err, want)
 	}
 	err = checkProxy(t, proxyConfig(""))
@@ -298,7 +298,7 @@ func TestCertificatesAreClosed(t *testing.T) {
 	root := t.TempDir()
 	s, id := at(root), uuid.New()
 	install(t, s, host.ProxyCertificate(id), "key")
-	if got := host.ProxyCertificate(id).Path(); got != "/etc/haproxy/certificates/"+id.String()+".pem" {
+	if got := host.ProxyCertificate(id).Path(); got != "/etc/haproxy/gateway/certificates/"+id.String()+".pem" {
 		t.Errorf("it is at %s", got)
 	}
 	file := s.Path(host.ProxyCertificate(id))
