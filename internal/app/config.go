@@ -60,10 +60,6 @@ func (c *Config) HelperFlags(f *flag.FlagSet) {
 	f.StringVar(&c.Helper, "helper", host.HelperSocket, "where gateway-helper listens")
 }
 
-func newLog(level slog.Level) *slog.Logger {
-	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
-}
-
 // masterKey is where the key of the sealed secrets is.
 func masterKey(paths kit.Paths) string { return paths.Config("master.key") }
 
