@@ -18,10 +18,12 @@ export GOFLAGS     := $(shell go env GOFLAGS) -trimpath
 
 UI_SOURCES := $(shell find ui/src ui/public ui/scripts -type f 2>/dev/null) ui/index.html ui/package.json ui/vite.config.ts ui/tsconfig.json
 PROGRAMS   := gateway-api gateway-helper gateway-scheduler gateway-ctl gateway-lab gateway-acl gateway-license
+# What the Debian package has: gateway-upgrade joins here and in packaging/deb/nfpm.yaml.
+PACKAGED   := gateway-api gateway-helper gateway-scheduler gateway-ctl gateway-acl
 
 say = @printf '\033[1m==> %s\033[0m\n' "$(1)"
 
-.PHONY: help run test trixie build programs generate lint bench fuzz faults screenshots clean run-packages test-packages
+.PHONY: help run test trixie build programs package generate lint bench fuzz faults screenshots clean run-packages test-packages
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 14
@@ -49,6 +51,12 @@ programs: ui/dist/index.html
 	$(call say,building the programs into bin/)
 	@mkdir -p bin
 	@go build $(GO_FLAGS) -o bin/ $(addprefix ./cmd/,$(PROGRAMS))
+
+package: ui/dist/index.html ## build dist/gateway_VERSION_ARCH.deb (VERSION=another version)
+	$(call say,building the Debian package $(VERSION))
+	@mkdir -p dist/build/$(VERSION)/bin
+	@go build -buildvcs=false $(GO_FLAGS) -o dist/build/$(VERSION)/bin/ $(addprefix ./cmd/,$(PACKAGED))
+	@packaging/deb/build.sh $(VERSION)
 
 ui/node_modules/.installed: ui/package-lock.json
 	$(call say,installing the npm packages of the UI)

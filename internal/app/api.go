@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -44,7 +43,11 @@ func RunAPI(ctx context.Context, cfg Config) error {
 	// The live heap is a few MiB: letting it grow fivefold before it is collected costs little memory and saves the
 	// collector's share of every request.
 	debug.SetGCPercent(400)
-	k, err := newKit(cfg, slog.LevelInfo)
+	level, err := cfg.level()
+	if err != nil {
+		return err
+	}
+	k, err := newKit(cfg, level)
 	if err != nil {
 		return err
 	}
@@ -112,6 +115,7 @@ func RunAPI(ctx context.Context, cfg Config) error {
 	}
 	group.Go(func() error { attach(ctx, k); return nil })
 	group.Go(func() error { serveMetrics(ctx, cfg.Metrics, metrics, k); return nil })
+	group.Go(func() error { return watchdog(ctx, k) })
 	k.Log.Info("gateway-api is ready", "version", Version, "listen", cfg.Listen)
 	_, _ = daemon.SdNotify(false, daemon.SdNotifyReady)
 	return group.Wait()
@@ -161,6 +165,29 @@ func serveMetrics(ctx context.Context, addr string, reg *prometheus.Registry, k 
 	mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
 	if err := (&httpd.Server{Handler: mux, Log: k.Log}).Serve(ctx, l); err != nil {
 		k.Log.Warn("metrics ended", "err", err)
+	}
+}
+
+// watchdog tells systemd, where it wants to know, that the API answers. One that does not is started again.
+func watchdog(ctx context.Context, k *kit.Kit) error {
+	within, err := daemon.SdWatchdogEnabled(false)
+	if err != nil || within == 0 {
+		return err
+	}
+	for {
+		asking, cancel := context.WithTimeout(ctx, within/3)
+		_, err := askAPI[setup.Status](asking, k.Paths, http.MethodGet, "/setup/status", nil)
+		cancel()
+		if err == nil {
+			_, _ = daemon.SdNotify(false, daemon.SdNotifyWatchdog)
+		} else if ctx.Err() == nil {
+			k.Log.Warn("the API does not answer itself", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(within / 3):
+		}
 	}
 }
 
