@@ -120,10 +120,6 @@ func readSettings(file string) error {
 	return nil
 }
 
-func newLog(level slog.Level) *slog.Logger {
-	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
-}
-
 // masterKey is where the key of the sealed secrets is.
 func masterKey(paths kit.Paths) string { return paths.Config("master.key") }
 

@@ -68,7 +68,7 @@ func New(opts Options) (*Machine, error) {
 	c := command.New(h, f)
 	return &Machine{
 		Units: opts.Units, Files: f, Commands: c, Network: network.New(h), Filter: filter.New(h, c), Proxy: haproxy.New(h),
-		Resolver: unbound.New(h), Squid: squid.New(h), Kea: kea.New(h), Radius: freeradius.New(h), Tunnels: wireguard.New(h, c),
+		Resolver: unbound.New(h), Squid: squid.New(h), Kea: kea.New(h), Radius: freeradius.New(h), Tunnels: wireguard.New(h, c, opts.Units),
 		Known: facts.New(h, opts.State),
 	}, nil
 }
