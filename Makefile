@@ -4,6 +4,7 @@ SHELL       := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 
+# Of the programs and of the Debian package.
 VERSION  := 1.0.0
 # The public key that licenses are verified with, as `gateway-license keypair` prints it. Without one no license is accepted.
 LICENSE_PUBLIC_KEY ?=
@@ -23,7 +24,7 @@ PACKAGED   := gateway-api gateway-helper gateway-scheduler gateway-ctl gateway-a
 
 say = @printf '\033[1m==> %s\033[0m\n' "$(1)"
 
-.PHONY: help run test trixie build programs package generate lint bench fuzz faults screenshots clean run-packages test-packages
+.PHONY: help run test trixie build programs package repository generate lint bench fuzz faults screenshots clean run-packages test-packages
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 14
@@ -57,6 +58,9 @@ package: ui/dist/index.html ## build dist/gateway_VERSION_ARCH.deb (VERSION=anot
 	@mkdir -p dist/build/$(VERSION)/bin
 	@go build -buildvcs=false $(GO_FLAGS) -o dist/build/$(VERSION)/bin/ $(addprefix ./cmd/,$(PACKAGED))
 	@packaging/deb/build.sh $(VERSION)
+
+repository: ## make a signed apt repository in dist/apt of the packages in dist (SIGNING_KEY=key, REPOSITORY_URL=where it will be)
+	@SIGNING_KEY='$(SIGNING_KEY)' REPOSITORY_URL='$(REPOSITORY_URL)' packaging/deb/repository.sh
 
 ui/node_modules/.installed: ui/package-lock.json
 	$(call say,installing the npm packages of the UI)
