@@ -36,7 +36,7 @@ run: run-packages build ## set everything up and run a whole gateway in a box
 
 test: test-packages build ## set everything up and run all tests
 	$(call say,Go: vet and format)
-	@test -z "$$(gofmt -l cmd internal test ui/*.go)" || { echo 'not formatted:'; gofmt -l cmd internal test ui/*.go; exit 1; }
+	@test -z "$$(gofmt -l cmd internal packaging test ui/*.go)" || { echo 'not formatted:'; gofmt -l cmd internal packaging test ui/*.go; exit 1; }
 	@go vet -tags vm ./...
 	$(call say,UI: types and unit tests)
 	@cd ui && npm run --silent typecheck && npm run --silent lint && npm run --silent test && npm run --silent size
