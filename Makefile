@@ -11,6 +11,7 @@ LICENSE_PUBLIC_KEY ?=
 APP      := edge.internal/gateway/internal/app
 GO_FLAGS := -ldflags '-s -w -X $(APP).Version=$(VERSION) -X $(APP).LicensePublicKey=$(LICENSE_PUBLIC_KEY)'
 LAB_DIR  ?= /var/lib/gateway-lab
+DIST     ?= dist
 UI_ADDR  ?= 127.0.0.1:3443
 
 # Programs and tests are compiled in one way, so that what one of them has built serves the others.
@@ -35,7 +36,7 @@ run: run-packages build ## set everything up and run a whole gateway in a box
 
 test: test-packages build ## set everything up and run all tests
 	$(call say,Go: vet and format)
-	@test -z "$$(gofmt -l cmd internal test ui/*.go)" || { echo 'not formatted:'; gofmt -l cmd internal test ui/*.go; exit 1; }
+	@test -z "$$(gofmt -l cmd internal packaging test ui/*.go)" || { echo 'not formatted:'; gofmt -l cmd internal packaging test ui/*.go; exit 1; }
 	@go vet -tags vm ./...
 	$(call say,UI: types and unit tests)
 	@cd ui && npm run --silent typecheck && npm run --silent lint && npm run --silent test && npm run --silent size
@@ -55,12 +56,12 @@ programs: ui/dist/index.html
 
 package: ui/dist/index.html ## build dist/gateway_VERSION_ARCH.deb (VERSION=another version)
 	$(call say,building the Debian package $(VERSION))
-	@mkdir -p dist/build/$(VERSION)/bin
-	@go build -buildvcs=false $(GO_FLAGS) -o dist/build/$(VERSION)/bin/ $(addprefix ./cmd/,$(PACKAGED))
-	@packaging/deb/build.sh $(VERSION)
+	@mkdir -p $(DIST)/build/$(VERSION)/bin
+	@go build -buildvcs=false $(GO_FLAGS) -o $(DIST)/build/$(VERSION)/bin/ $(addprefix ./cmd/,$(PACKAGED))
+	@packaging/deb/build.sh $(DIST) $(VERSION)
 
 repository: ## make a signed apt repository in dist/apt of the packages in dist (SIGNING_KEY=key, REPOSITORY_URL=where it will be)
-	@SIGNING_KEY='$(SIGNING_KEY)' REPOSITORY_URL='$(REPOSITORY_URL)' packaging/deb/repository.sh
+	@SIGNING_KEY='$(SIGNING_KEY)' REPOSITORY_URL='$(REPOSITORY_URL)' packaging/deb/repository.sh $(DIST)
 
 ui/node_modules/.installed: ui/package-lock.json
 	$(call say,installing the npm packages of the UI)
@@ -100,5 +101,5 @@ screenshots: test-packages build ## a picture of each page, in both themes, into
 	@GATEWAY_PLAYWRIGHT=screenshots go test -count=1 -timeout 20m ./test/e2e
 
 clean: ## remove what was built
-	rm -rf bin ui/node_modules ui/test-results ui/playwright-report
+	rm -rf bin dist ui/node_modules ui/test-results ui/playwright-report
 	find ui/dist -mindepth 1 ! -name .gitkeep -delete

@@ -1,21 +1,21 @@
 #!/usr/bin/env bash
-# Makes a signed apt repository in dist/apt of the packages in dist. SIGNING_KEY names the key of the caller's keyring that signs it;
-# without one, a key is made and kept in dist/keyring, which is good for tests and for a network of one's own. Beside the repository
+# Makes a signed apt repository in DIST/apt of the packages in DIST: packaging/deb/repository.sh DIST. SIGNING_KEY names the key of the caller's keyring that signs it;
+# without one, a key is made and kept in DIST/keyring, which is good for tests and for a network of one's own. Beside the repository
 # lie its public key and the source that a machine adds.
 set -euo pipefail
-cd "$(dirname "$0")/../.."
-url=${REPOSITORY_URL:-file:$PWD/dist/apt}
+cd "${1:?folder}"
+url=${REPOSITORY_URL:-file:$PWD/apt}
 
 shopt -s nullglob
-packages=(dist/gateway_*.deb)
+packages=(gateway_*.deb)
 if [ ${#packages[@]} -eq 0 ]; then
-	echo "There is no package in dist: make package builds one." >&2
+	echo "There is no package in $PWD: make package builds one." >&2
 	exit 1
 fi
 
 key=${SIGNING_KEY:-}
 if [ -z "$key" ]; then
-	export GNUPGHOME=$PWD/dist/keyring
+	export GNUPGHOME=$PWD/keyring
 	key=gateway-repository
 	mkdir -p -m 700 "$GNUPGHOME"
 	if ! gpg --batch --list-secret-keys "$key" >/dev/null 2>&1; then
@@ -25,7 +25,7 @@ if [ -z "$key" ]; then
 fi
 
 # Made beside and renamed: who reads it meanwhile sees the former one, or this one.
-work=dist/apt.new
+work=apt.new
 rm -rf "$work"
 mkdir -p "$work/pool"
 cp --reflink=auto -p "${packages[@]}" "$work/pool/"
@@ -45,7 +45,7 @@ gpg --batch --yes --quiet --local-user "$key" --clearsign --output dists/stable/
 gpg --batch --yes --quiet --local-user "$key" --armor --detach-sign --output dists/stable/Release.gpg dists/stable/Release
 gpg --batch --quiet --armor --export "$key" >gateway.asc
 printf 'Types: deb\nURIs: %s\nSuites: stable\nComponents: main\nSigned-By: /etc/apt/keyrings/gateway.asc\n' "$url" >gateway.sources
-cd ../..
-rm -rf dist/apt
-mv "$work" dist/apt
-echo "dist/apt has: $(cd dist/apt/pool && echo *.deb)"
+cd ..
+rm -rf apt
+mv "$work" apt
+echo "$PWD/apt has $(cd apt/pool && echo *.deb)"
