@@ -3,9 +3,12 @@
 package appliance
 
 import (
+	"io/fs"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,11 +21,12 @@ type fields map[string]any
 type appliance struct {
 	*node
 	*labtest.Browser
+	dist string // where packages are built
 }
 
-// release is the Debian that is installed: DIST, or Debian 12.
+// release is the Debian that is installed: GATEWAY_RELEASE, or Debian 12.
 func release() string {
-	if name := os.Getenv("DIST"); name != "" {
+	if name := os.Getenv("GATEWAY_RELEASE"); name != "" {
 		return name
 	}
 	return "bookworm"
@@ -30,7 +34,7 @@ func release() string {
 
 func TestAppliance(t *testing.T) {
 	n := boot(t, release())
-	g := &appliance{n, labtest.NewBrowser(t, "https://"+address+":3443", n.dial)}
+	g := &appliance{n, labtest.NewBrowser(t, "https://"+address+":3443", n.dial), t.TempDir()}
 	n.listenOutside(t, "198.51.100.1:8080", origin)
 	for _, stage := range []struct {
 		name string
@@ -78,18 +82,38 @@ func install(t *testing.T, g *appliance) {
 	g.write(t, "/etc/systemd/system/chrony.service.d/zz-test.conf", []byte(clockDropIn))
 	g.write(t, "/etc/default/chrony-test", []byte("DAEMON_OPTS=\"-F 1 -x\"\n"))
 	g.sh(t, "systemctl restart networking")
-	debs, _ := filepath.Glob("../../dist/gateway_*.deb")
-	if len(debs) == 0 {
-		t.Fatal("no package: run make package first")
-	}
-	g.copy(t, debs[0], "/srv/gateway.deb")
+	g.publish(t, "1.0.0")
 	started := time.Now()
-	out, err := g.run(t.Context(), "apt-get", "install", "-y", "-q", "--no-install-recommends", "/srv/gateway.deb", "wireguard-go")
+	out, err := g.run(t.Context(), "apt-get", "install", "-y", "-q", "--no-install-recommends", "gateway", "wireguard-go")
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	t.Logf("installed in %s", time.Since(started).Round(time.Second))
 	g.waitUp(t)
+}
+
+// publish builds a version of the package into the node's repository, as somebody who offers packages does, and has the node look there.
+func (g *appliance) publish(t *testing.T, version string, more ...string) {
+	t.Helper()
+	build := exec.Command("make", append([]string{"-C", "../..", "package", "repository", "DIST=" + g.dist, "VERSION=" + version, "REPOSITORY_URL=file:/srv/apt"}, more...)...)
+	build.Env = append(os.Environ(), "COMPRESSION=none")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("building version %s: %v\n%s", version, err, tail(string(out)))
+	}
+	apt := filepath.Join(g.dist, "apt")
+	err := filepath.WalkDir(apt, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			g.copy(t, path, "/srv/apt/"+strings.TrimPrefix(path, apt+"/"))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The Debian is not reached from here; what apt knows of it stays.
+	g.sh(t, `cp /srv/apt/gateway.asc /etc/apt/keyrings/
+		cp /srv/apt/gateway.sources /etc/apt/sources.list.d/
+		apt-get update -q -o Dir::Etc::sourcelist=/etc/apt/sources.list.d/gateway.sources -o Dir::Etc::sourceparts=- -o APT::Get::List-Cleanup=0 2>&1`)
 }
 
 // waitUp waits until the API answers, and has its database.

@@ -171,9 +171,9 @@ func join(said, more string) string {
 	return said + ": " + more
 }
 
-// lastWords are the last lines that a service has said, as the journal has them; none when it cannot be asked.
+// lastWords are the last lines that a service's own processes have said, as the journal has them; none when it cannot be asked.
 func lastWords(ctx context.Context, service string) string {
-	out, err := command.Exec(ctx, []string{"/usr/bin/journalctl", "--unit=" + service, "--lines=5", "--output=cat", "--no-pager", "--quiet"}, 5*time.Second)
+	out, err := command.Exec(ctx, []string{"/usr/bin/journalctl", "_SYSTEMD_UNIT=" + service, "--lines=5", "--output=cat", "--no-pager", "--quiet"}, 5*time.Second)
 	if err != nil {
 		return ""
 	}
