@@ -125,7 +125,7 @@ func RunAPI(ctx context.Context, cfg Config) error {
 // attach waits for the database, brings its schema up to date, and lets the engine converge.
 func attach(ctx context.Context, k *kit.Kit) {
 	last := ""
-	for {
+	for n := 0; ; n++ {
 		trying, cancel := context.WithTimeout(ctx, 2*time.Minute)
 		err := k.DB.Attach(trying, schema.Migrations)
 		cancel()
@@ -136,6 +136,9 @@ func attach(ctx context.Context, k *kit.Kit) {
 		}
 		if ctx.Err() != nil {
 			return
+		}
+		if n == 0 {
+			k.Engine.Boot(ctx)
 		}
 		if text := err.Error(); text != last {
 			last = text

@@ -36,7 +36,7 @@ type Kit struct {
 // New puts a kit together from its outer parts. It needs no database yet.
 func New(d *db.DB, m host.Machine, c clock.Clock, log *slog.Logger, box *secret.Box, paths Paths, version string) *Kit {
 	auditLog := audit.New(d, c, m.Facts().MachineID, paths.State("audit"))
-	engine := apply.New(d, m, c, log, paths.State("good"))
+	engine := apply.New(d, m, c, log, box, paths.State("good"))
 	router := httpd.NewRouter(log)
 	return &Kit{
 		DB: d, Audit: auditLog, Engine: engine, Router: router, Host: m, Clock: c, Secrets: box, Outbound: outbound.New(m), Log: log, Paths: paths, Version: version,

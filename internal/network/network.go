@@ -35,7 +35,7 @@ func New(k *kit.Kit, d Deps) *Room {
 	r := &Room{Kit: k, deps: d}
 	r.interfaces, r.addresses, r.routes = r.interfaceKind(), r.addressKind(), r.routeKind()
 	apply.Register(k.Engine, apply.Component[Config]{
-		ID: apply.Network, Load: r.load, Render: Render, Apply: r.apply, Verify: r.verify,
+		ID: apply.Network, Load: r.load, Render: Render, Apply: r.apply, Verify: r.verify, Volatile: true,
 		// There is no checker: what could be refused is refused by the types, and at the rows.
 		Check: func(context.Context, []host.File) error { return nil },
 	})

@@ -45,7 +45,7 @@ func New(k *kit.Kit, d Deps) *Room {
 	r := &Room{Kit: k, deps: d}
 	r.interfaces, r.peers = r.interfaceKind(), r.peerKind()
 	apply.Register(k.Engine, apply.Component[Config]{
-		ID: apply.Tunnel, Load: r.load, Render: Render, Apply: r.converge, Verify: r.verify,
+		ID: apply.Tunnel, Load: r.load, Render: Render, Apply: r.converge, Verify: r.verify, Volatile: true,
 		// There is no checker: what could be refused is refused by the types, and at the rows.
 		Check: func(context.Context, []host.File) error { return nil },
 		// The full way touches only what differs, too, but it reads everything.

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"edge.internal/gateway/internal/kit/actor"
+	"github.com/go-json-experiment/json"
+
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/host"
@@ -79,6 +81,9 @@ type Component[C any] struct {
 	Atomic bool
 	// Verify says whether the daemon runs with the configuration, which is that of the files.
 	Verify func(ctx context.Context, c C, files []host.File) error
+	// Volatile says that the kernel forgets at a reboot what was applied: the configuration is kept, sealed, and applied at the next
+	// start if the database is away then.
+	Volatile bool
 	// Runtime, where the daemon has one, is the way to change it while it runs, whose cost depends on the change and not
 	// on the size of the configuration.
 	Runtime *Runtime[C]
@@ -142,6 +147,8 @@ type erased struct {
 	can    func(was, now any) bool
 	do     func(ctx context.Context, was, now any) error
 	plan   func(ctx context.Context, tx *db.Tx, rows []Row) (Step, error)
+	// decode reads a configuration that was kept; nil where none is.
+	decode func(b []byte) (any, error)
 }
 
 func erase[C any](m host.Machine, c Component[C]) erased {
@@ -154,6 +161,13 @@ func erase[C any](m host.Machine, c Component[C]) erased {
 		on:     func(any) bool { return true },
 		can:    func(any, any) bool { return false },
 		plan:   func(context.Context, *db.Tx, []Row) (Step, error) { return nil, nil },
+	}
+	if c.Volatile {
+		e.decode = func(b []byte) (any, error) {
+			var v C
+			err := json.Unmarshal(b, &v)
+			return v, err
+		}
 	}
 	if c.Enabled != nil {
 		e.on = func(v any) bool { return c.Enabled(v.(C)) }

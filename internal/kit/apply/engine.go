@@ -22,6 +22,7 @@ import (
 	"edge.internal/gateway/internal/kit/failpoint"
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/secret"
 )
 
 // answerWithin is how long a change waits for its components before it answers "pending".
@@ -33,6 +34,7 @@ type Engine struct {
 	host  host.Machine
 	clock clock.Clock
 	log   *slog.Logger
+	box   *secret.Box
 	dir   string // where the last known good configurations are kept
 	lanes map[ID]*lane
 	order []ID
@@ -40,8 +42,8 @@ type Engine struct {
 }
 
 // New makes an engine without components.
-func New(d *db.DB, m host.Machine, c clock.Clock, log *slog.Logger, dir string) *Engine {
-	return &Engine{db: d, host: m, clock: c, log: log, dir: dir, lanes: map[ID]*lane{}}
+func New(d *db.DB, m host.Machine, c clock.Clock, log *slog.Logger, box *secret.Box, dir string) *Engine {
+	return &Engine{db: d, host: m, clock: c, log: log, box: box, dir: dir, lanes: map[ID]*lane{}}
 }
 
 // Register adds a component. The order of registration is the order of ApplyAll.

@@ -17,7 +17,7 @@ func fallen(t *testing.T) (*toy, *clock.Fake) {
 	t.Helper()
 	now := clock.NewFake(time.Now())
 	x := newToy(t, func(x *toy) {
-		x.Engine = apply.New(x.DB, x.Machine, now, x.Log, t.TempDir())
+		x.Engine = apply.New(x.DB, x.Machine, now, x.Log, x.Secrets, t.TempDir())
 	})
 	x.want(t, "a", apply.Live)
 	x.dislike("b")

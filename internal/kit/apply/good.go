@@ -26,7 +26,10 @@ type goodFile struct {
 	Hash  string     `json:"hash"`
 }
 
-const goodList = "list.json"
+const (
+	goodList   = "list.json"
+	goodConfig = "configuration" // sealed; of components that are volatile alone
+)
 
 func (e *Engine) goodPath(id ID, name string) string { return filepath.Join(e.dir, string(id), name) }
 
@@ -68,7 +71,7 @@ func (e *Engine) keepGood(id ID, was, now []host.File) error {
 	for _, f := range was {
 		kept[f.Place] = f.Content
 	}
-	list, used := make([]goodFile, len(now)), map[string]bool{goodList: true}
+	list, used := make([]goodFile, len(now)), map[string]bool{goodList: true, goodConfig: true}
 	for i, f := range now {
 		sum := sha256.Sum256(f.Content)
 		list[i] = goodFile{f.Place, hex.EncodeToString(sum[:])}

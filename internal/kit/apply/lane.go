@@ -85,6 +85,8 @@ type lane struct {
 	good       []host.File
 	goodConfig any
 	goodKnown  bool
+	// retained is what a volatile component was last seen to run with, as it is kept for a start without a database.
+	retained []byte
 }
 
 // failure is a state that the daemon did not take.
@@ -267,8 +269,11 @@ func (l *lane) pass(ctx context.Context) {
 		l.kick(0, false)
 	}
 	// Those who waited have their answer. A death before the file is kept costs a reload at the next start, no more.
-	if err == nil && installed {
-		if err := l.keep(now); err != nil {
+	if err == nil {
+		if installed {
+			err = l.keep(now)
+		}
+		if err = errors.Join(err, l.retain(now.config)); err != nil {
 			l.report(start, 0, now.revision, false, err)
 		}
 	}

@@ -2,6 +2,7 @@ package apply
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"edge.internal/gateway/internal/kit/rescue"
@@ -105,7 +106,7 @@ func (l *lane) settle(ctx context.Context) {
 	defer cancel()
 	followed, err := l.follow(ctx)
 	if err == nil && followed != nil {
-		err = l.keep(followed)
+		err = errors.Join(l.keep(followed), l.retain(followed.config))
 	}
 	l.mu.Lock()
 	l.settling = false

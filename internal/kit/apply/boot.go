@@ -1,0 +1,83 @@
+package apply
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/go-json-experiment/json"
+
+	"edge.internal/gateway/internal/kit/rescue"
+	"edge.internal/gateway/internal/kit/secret"
+)
+
+// Boot applies what was last applied of the components that the kernel forgets at a reboot. It is for a start without a database: with one,
+// the lanes apply what is stored.
+func (e *Engine) Boot(ctx context.Context) {
+	for _, id := range e.order {
+		l := e.lanes[id]
+		if l.decode == nil {
+			continue
+		}
+		switch err := l.boot(ctx); {
+		case errors.Is(err, fs.ErrNotExist): // a new gateway
+		case err != nil:
+			e.log.Warn("the last configuration is not applied", "component", id, "err", err)
+		default:
+			e.log.Info("the last configuration is applied, until the database is there", "component", id)
+		}
+	}
+}
+
+func (l *lane) boot(ctx context.Context) (err error) {
+	defer rescue.Into(&err, l.engine.log, string(l.id))
+	ctx, cancel := context.WithTimeout(ctx, applyWithin)
+	defer cancel()
+	sealed, err := os.ReadFile(l.engine.goodPath(l.id, goodConfig))
+	if err != nil {
+		return err
+	}
+	plain, err := l.engine.box.Open(sealed, goodConfig, string(l.id), "")
+	if err != nil {
+		return err
+	}
+	config, err := l.decode([]byte(plain))
+	if err != nil {
+		return fmt.Errorf("reading it: %w", err)
+	}
+	files, err := l.render(config)
+	if err != nil {
+		return err
+	}
+	l.work.Lock()
+	defer l.work.Unlock()
+	return l.apply(ctx, config, files)
+}
+
+// retain keeps the configuration of a component that is volatile.
+func (l *lane) retain(config any) error {
+	if l.decode == nil || config == nil {
+		return nil
+	}
+	plain, err := json.Marshal(config)
+	if err != nil {
+		return err
+	}
+	l.keeping.Lock()
+	defer l.keeping.Unlock()
+	if bytes.Equal(plain, l.retained) {
+		return nil
+	}
+	sealed, err := l.engine.box.Seal(string(plain), goodConfig, string(l.id), "")
+	if err != nil {
+		return err
+	}
+	if err := secret.Save(l.engine.goodPath(l.id, goodConfig), sealed); err != nil {
+		return fmt.Errorf("keeping the configuration for a start without a database: %w", err)
+	}
+	l.retained = plain
+	return nil
+}
