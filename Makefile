@@ -25,7 +25,7 @@ PACKAGED   := gateway-api gateway-helper gateway-scheduler gateway-ctl gateway-a
 
 say = @printf '\033[1m==> %s\033[0m\n' "$(1)"
 
-.PHONY: help run test trixie build programs package repository generate lint bench fuzz faults screenshots clean run-packages test-packages
+.PHONY: help run test appliance trixie build programs package repository generate lint bench fuzz faults screenshots clean run-packages test-packages
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 14
@@ -43,6 +43,10 @@ test: test-packages build ## set everything up and run all tests
 	$(call say,Go: all tests - rooms and programs and lab and virtual machine and faults and browser)
 	@# What takes longest begins first, so that no core idles at the end. All were vetted above.
 	@go test -json -count=1 -vet=off -p 2 -timeout 30m ./test/e2e ./test/machine ./... | go run ./test/summary
+
+appliance: test-packages build ## install the package on a Debian with systemd, and live with it (RELEASE=trixie, REBOOTS=20)
+	@packaging/appliance.sh $(or $(RELEASE),bookworm)
+	@GATEWAY_RELEASE=$(RELEASE) GATEWAY_REBOOTS=$(REBOOTS) go test -count=1 -timeout 1h -v ./test/appliance
 
 trixie: ## run the tests, or another target (TARGET=run), in a Debian 13 on this machine
 	@packaging/trixie.sh make $(or $(TARGET),test)
@@ -78,6 +82,7 @@ test-packages:
 	@packaging/packages.sh test
 	@packaging/vm.sh
 	@packaging/haproxy3.sh
+	@packaging/appliance.sh bookworm
 
 generate: ui/node_modules/.installed ## write api/openapi.json and the UI's client types
 	@go run ./cmd/gateway-api -openapi > api/openapi.json.new && mv api/openapi.json.new api/openapi.json

@@ -23,6 +23,8 @@ ip -n lan link set lo up
 status=133 # which nspawn ends with when the node reboots
 while [ $status = 133 ]; do
 	# A network that the node has not seen: a table or an address from before the reboot would prove nothing.
+	ip link delete wan 2>/dev/null || true
+	ip -n lan link delete eth0 2>/dev/null || true
 	ip netns delete node 2>/dev/null || true
 	ip netns add node
 	ip link add wan type veth peer name eth0 netns node

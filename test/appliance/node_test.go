@@ -189,22 +189,30 @@ func (n *node) write(t *testing.T, path string, content []byte) {
 	}
 }
 
-// dial connects to the node from its outside.
-func (n *node) dial(ctx context.Context, network, address string) (conn net.Conn, err error) {
+// onOutside runs a function on a thread that is on the node's outside. Sockets that it opens belong there.
+func (n *node) onOutside(do func() error) (err error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		runtime.LockOSThread() // never unlocked: the thread is on the outside and ends with this function
+		runtime.LockOSThread() // never unlocked: the thread ends with this function
 		var ns *os.File
 		if ns, err = os.Open(fmt.Sprintf("/proc/%d/ns/net", n.outside())); err != nil {
 			return
 		}
 		defer ns.Close()
-		if err = unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
-			return
+		if err = unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err == nil {
+			err = do()
 		}
-		conn, err = new(net.Dialer).DialContext(ctx, network, address)
 	}()
 	<-done
+	return err
+}
+
+// dial connects to the node from its outside.
+func (n *node) dial(ctx context.Context, network, address string) (conn net.Conn, err error) {
+	err = n.onOutside(func() error {
+		conn, err = new(net.Dialer).DialContext(ctx, network, address)
+		return err
+	})
 	return conn, err
 }

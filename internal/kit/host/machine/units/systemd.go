@@ -155,17 +155,25 @@ func await(ctx context.Context, conn *dbus.Conn, service, verb string, queue que
 		if r == "done" {
 			return nil
 		}
-		why := ""
-		if words := lastWords(ctx, service); words != "" {
-			why = ": " + words
+		why := "job " + r
+		if props, err := conn.GetAllPropertiesContext(ctx, service); err == nil {
+			why = join(why, unitState("", props).Detail)
 		}
-		return fmt.Errorf("%s did not %s: job %s%s", service, verb, r, why)
+		return fmt.Errorf("%s did not %s: %s", service, verb, join(why, lastWords(ctx, service)))
 	}
 }
 
-// lastWords are the last lines that a service has said, as the journal has them; none when it cannot be asked.
+// join joins what was said, if more was.
+func join(said, more string) string {
+	if more == "" {
+		return said
+	}
+	return said + ": " + more
+}
+
+// lastWords are the last lines that a service's own processes have said, as the journal has them; none when it cannot be asked.
 func lastWords(ctx context.Context, service string) string {
-	out, err := command.Exec(ctx, []string{"/usr/bin/journalctl", "--unit=" + service, "--lines=5", "--output=cat", "--no-pager", "--quiet"}, 5*time.Second)
+	out, err := command.Exec(ctx, []string{"/usr/bin/journalctl", "_SYSTEMD_UNIT=" + service, "--lines=5", "--output=cat", "--no-pager", "--quiet"}, 5*time.Second)
 	if err != nil {
 		return ""
 	}
@@ -212,9 +220,7 @@ func systemdState(ctx context.Context, conn *dbus.Conn, spec host.UnitSpec) (hos
 	}
 	state := unitState(spec.Unit, props)
 	if state.Active == "failed" {
-		if words := lastWords(ctx, spec.Service); words != "" {
-			state.Detail += ": " + words
-		}
+		state.Detail = join(state.Detail, lastWords(ctx, spec.Service))
 	}
 	return state, nil
 }
