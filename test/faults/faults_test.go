@@ -157,7 +157,7 @@ func killAtFilter(t *testing.T, l *labtest.Lab, cycle int, point string) time.Du
 	name := fmt.Sprintf("cycle %d", cycle)
 	died := time.Now()
 	a, err := l.Do(t.Context(), http.MethodPost, "/firewall/rules", map[string]any{"name": name, "src_zone": "any", "dst_zone": "self", "action": "drop"})
-	if (err == nil) != inHelper(point) || err == nil && a.Status != 201 || !struck(l, point) {
+	if (err == nil) != failpoint.InHelper(point) || err == nil && a.Status != 201 || !struck(l, point) {
 		t.Fatalf("cycle %d: the failpoint %s: %v, %+v", cycle, point, err, a)
 	}
 	gone := ready(t, l, died)
@@ -170,9 +170,6 @@ func killAtFilter(t *testing.T, l *labtest.Lab, cycle int, point string) time.Du
 	}
 	return gone
 }
-
-// inHelper tells whether a point is where the helper works: the API survives a death there, and asks again.
-func inHelper(point string) bool { return point == failpoint.Staged || point == failpoint.Renamed }
 
 // struck tells whether a point has been met.
 func struck(l *labtest.Lab, point string) bool {
@@ -202,7 +199,7 @@ func killAtEveryFailpoint(t *testing.T, l *labtest.Lab) {
 		address := fmt.Sprintf("10.%d.%d.%d", i>>16&255, i>>8&255, i&255)
 		died := time.Now()
 		a, err := l.Do(t.Context(), http.MethodPost, "/ntp/pools", map[string]any{"kind": "server", "address": address})
-		if (err == nil) != inHelper(point) || err == nil && a.Status != 201 || !struck(l, point) {
+		if (err == nil) != failpoint.InHelper(point) || err == nil && a.Status != 201 || !struck(l, point) {
 			t.Fatalf("cycle %d: the failpoint %s: %v, %+v", i, point, err, a)
 		}
 		gone := ready(t, l, died)

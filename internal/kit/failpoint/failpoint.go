@@ -51,3 +51,6 @@ func Hit(name string) error {
 	}
 	return &Error{Point: name}
 }
+
+// InHelper tells whether a point is where gateway-helper works: the API survives a death there, and asks again.
+func InHelper(point string) bool { return point == Staged || point == Renamed }

@@ -2,9 +2,11 @@ package units
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/dbus"
@@ -171,13 +173,36 @@ func join(said, more string) string {
 	return said + ": " + more
 }
 
-// lastWords are the last lines that a service's own processes have said, as the journal has them; none when it cannot be asked.
+// lastWords are what the processes of a service's last run have said at last, as the journal has it; nothing when it cannot be asked.
 func lastWords(ctx context.Context, service string) string {
-	out, err := command.Exec(ctx, []string{"/usr/bin/journalctl", "_SYSTEMD_UNIT=" + service, "--lines=5", "--output=cat", "--no-pager", "--quiet"}, 5*time.Second)
+	out, err := command.Exec(ctx, []string{"/usr/bin/journalctl", "--unit=" + service, "--lines=50", "--output=json", "--output-fields=MESSAGE,_PID,_SYSTEMD_INVOCATION_ID", "--quiet"}, 5*time.Second)
 	if err != nil {
 		return ""
 	}
-	return host.FirstLines(out.Stdout)
+	return wordsOf(out.Stdout)
+}
+
+// wordsOf picks the last run's words out of entries of the journal.
+func wordsOf(entries string) string {
+	const lines = 5
+	var said []string
+	run := ""
+	for line := range strings.Lines(entries) {
+		var e struct {
+			Message string `json:"MESSAGE"`
+			PID     string `json:"_PID"`
+			Run     string `json:"_SYSTEMD_INVOCATION_ID"`
+		}
+		// systemd itself says that the service started and ended. A message that is not text is a list of bytes.
+		if json.Unmarshal([]byte(line), &e) != nil || e.PID == "1" {
+			continue
+		}
+		if e.Run != run {
+			said, run = nil, e.Run
+		}
+		said = append(said, e.Message)
+	}
+	return host.FirstLines(strings.Join(said[max(0, len(said)-lines):], "\n"))
 }
 
 func (Systemd) Enable(ctx context.Context, u host.Unit, on bool) error {

@@ -206,3 +206,21 @@ func TestSupervisorProtocol(t *testing.T) {
 		t.Errorf("without a supervisor: %v", err)
 	}
 }
+
+// Of what the journal has about a service, its last run's own words are told.
+func TestLastWords(t *testing.T) {
+	entries := `{"MESSAGE":"statistics","_PID":"700","_SYSTEMD_INVOCATION_ID":"a"}
+{"MESSAGE":"Stopped unbound.service","_PID":"1"}
+{"MESSAGE":"Starting unbound.service","_PID":"1"}
+{"MESSAGE":"the port is taken","_PID":"701","_SYSTEMD_INVOCATION_ID":"b"}
+{"MESSAGE":[255,254],"_PID":"701","_SYSTEMD_INVOCATION_ID":"b"}
+{"MESSAGE":"giving up","_PID":"701","_SYSTEMD_INVOCATION_ID":"b"}
+{"MESSAGE":"unbound.service: Failed with result 'exit-code'.","_PID":"1"}
+`
+	if got, want := wordsOf(entries), "the port is taken; giving up"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := wordsOf(""); got != "" {
+		t.Errorf("%q", got)
+	}
+}
