@@ -3,7 +3,7 @@
 # one commit are the same, byte by byte.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-nfpm=v2.45.2
+nfpm=$(packaging/nfpm.sh)
 
 DIST=${1:?folder} VERSION=${2:?version}
 ARCH=$(dpkg --print-architecture)
@@ -12,13 +12,6 @@ COMPRESSION=${COMPRESSION:-xz}
 STAGE=$DIST/build/$VERSION
 export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 MTIME=$(date -u -d "@$SOURCE_DATE_EPOCH" +%Y-%m-%dT%H:%M:%SZ)
-
-tools=.cache/tools
-if [ ! -x "$tools/nfpm-$nfpm" ]; then
-	printf '\033[1m==> %s\033[0m\n' "installing nfpm $nfpm (once)"
-	GOBIN="$PWD/$tools" go install "github.com/goreleaser/nfpm/v2/cmd/nfpm@$nfpm"
-	mv "$tools/nfpm" "$tools/nfpm-$nfpm"
-fi
 
 docs=$STAGE/docs
 rm -rf "$docs"
@@ -38,4 +31,4 @@ config=$(<packaging/deb/nfpm.yaml)
 for name in VERSION ARCH COMPRESSION STAGE MTIME; do
 	config=${config//"\${$name}"/${!name}}
 done
-"$tools/nfpm-$nfpm" package --config <(echo "$config") --packager deb --target "$DIST/gateway_${VERSION}_$ARCH.deb"
+"$nfpm" package --config <(echo "$config") --packager deb --target "$DIST/gateway_${VERSION}_$ARCH.deb"

@@ -30,8 +30,15 @@ func TestDaemonsReadTheGatewaysFiles(t *testing.T) {
 		"share/haproxy.env": host.ProxyConfig, "share/unbound.env": host.UnboundMain, "systemd/dropins/chrony.conf": host.ChronyMain,
 		"systemd/dropins/squid.conf": host.SquidMain, "systemd/dropins/kea-dhcp4-server.conf": host.KeaConfig,
 	} {
-		if !regexp.MustCompile(`(?m)[ =]` + regexp.QuoteMeta(place.Path()) + `$`).MatchString(read(t, file)) {
+		if !regexp.MustCompile(`(?m)^(ExecStart|CONFIG|DAEMON_OPTS)=(.* )?` + regexp.QuoteMeta(place.Path()) + `$`).MatchString(read(t, file)) {
 			t.Errorf("%s does not name %s", file, place.Path())
+		}
+	}
+	for unit, place := range map[host.Unit]host.Place{
+		host.HAProxy: host.ProxyConfig, host.Unbound: host.UnboundMain, host.Chrony: host.ChronyMain, host.Squid: host.SquidMain, host.Kea: host.KeaConfig, host.FreeRADIUS: host.RadiusConfig,
+	} {
+		if !strings.Contains(read(t, "systemd/dropins/"+string(unit)+".conf"), "\nConditionPathExists="+place.Path()+"\n") {
+			t.Errorf("%s is started before %s is there", unit, place.Path())
 		}
 	}
 	if !strings.HasSuffix(read(t, "share/freeradius.env"), " "+filepath.Dir(host.RadiusConfig.Path())+"\n") {
