@@ -26,6 +26,7 @@ import (
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/password"
 	"edge.internal/gateway/internal/kit/rescue"
+	"edge.internal/gateway/internal/kit/secret"
 	"edge.internal/gateway/internal/schema"
 	"edge.internal/gateway/internal/setup"
 	"edge.internal/gateway/ui"
@@ -47,6 +48,11 @@ func RunAPI(ctx context.Context, cfg Config) error {
 	level, err := cfg.level()
 	if err != nil {
 		return err
+	}
+	if cfg.Root != "" { // there is no helper
+		if _, err := secret.Make(masterKey(kit.Paths{Root: cfg.Root})); err != nil {
+			return err
+		}
 	}
 	k, err := newKit(cfg, level)
 	if err != nil {

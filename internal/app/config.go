@@ -139,11 +139,7 @@ func newKit(cfg Config, level slog.Level) (*kit.Kit, error) {
 	if cfg.Root == "" {
 		m = helper.New(local, cfg.Helper)
 	}
-	key := secret.Open
-	if cfg.Root != "" {
-		key = secret.Make
-	}
-	box, err := key(masterKey(paths))
+	box, err := secret.Open(masterKey(paths))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, errors.New("there is no master key yet: gateway-helper makes it when it starts for the first time")
 	}

@@ -43,7 +43,6 @@ func TestAppliance(t *testing.T) {
 		{"Install", install},
 		{"SetUp", setUp},
 		{"NotRoot", notRoot},
-		{"Hardening", hardening},
 		{"EveryComponentChanges", everyComponentChanges},
 		{"Traffic", traffic},
 		{"Services", services},

@@ -89,7 +89,7 @@ func rebootWithoutDatabase(t *testing.T, g *appliance) {
 	}
 	poll(t, "the API answers without a database", 20*time.Second, func() bool {
 		a, err := g.Do(t.Context(), "GET", "/system/health", nil)
-		return err == nil && a.Status == 200 && strings.Contains(string(a.Body), `"down"`)
+		return err == nil && a.Status == 200 && strings.Contains(string(a.Body), `"away"`)
 	})
 	g.sh(t, "systemctl unmask postgresql postgresql@15-main postgresql@17-main 2>&1; systemctl enable --now postgresql 2>&1")
 	g.backAgain(t)

@@ -1,7 +1,6 @@
 package appliance
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 )
@@ -46,23 +45,5 @@ func notRoot(t *testing.T, g *appliance) {
 	}
 	if out, err := g.run(t.Context(), "setpriv", "--reuid=gateway", "--regid=gateway", "--init-groups", "dd", "if=/dev/null", "of=/etc/gateway/master.key"); err == nil {
 		t.Errorf("the user gateway writes the master key: %s", out)
-	}
-}
-
-// exposure is how exposed systemd finds each unit, from 0 to 10, at most.
-var exposure = map[string]float64{"gateway-api": 2.0, "gateway-scheduler": 2.0, "gateway-helper": 3.5}
-
-func hardening(t *testing.T, g *appliance) {
-	for unit, limit := range exposure {
-		out := g.sh(t, "systemd-analyze security --no-pager "+unit+".service | tail -1")
-		var found float64
-		at := strings.LastIndex(out, ": ")
-		if _, err := fmt.Sscan(out[at+2:], &found); err != nil || at < 0 {
-			t.Fatalf("%s: %v", out, err)
-		}
-		t.Logf("%s: %.1f", unit, found)
-		if found > limit {
-			t.Errorf("%s is exposed: %.1f, at most %.1f", unit, found, limit)
-		}
 	}
 }

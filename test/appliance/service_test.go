@@ -61,6 +61,14 @@ func services(t *testing.T, g *appliance) {
 	g.Must(t, http.MethodPost, "/system/service-restart", fields{"kind": "dns"}, 200, &outcome)
 	g.allLive(t)
 
+	// Who takes the packet filter apart gets it back, also when the tables of others change at the same time.
+	g.sh(t, "nft add table inet other; nft flush chain inet gateway input")
+	poll(t, "the packet filter is back", 20*time.Second, func() bool {
+		out, err := g.run(t.Context(), "nft", "list", "chain", "inet", "gateway", "input")
+		return err == nil && strings.Contains(out, "anti-lockout")
+	})
+	g.allLive(t)
+
 	// Killed, they come back, and what they did goes on.
 	for _, unit := range []string{"gateway-helper", "gateway-api"} {
 		before := g.pid(t, unit)
