@@ -39,7 +39,7 @@ func purge(t *testing.T, g *appliance) {
 	if list := g.sh(t, "tar -tzf "+saved); !strings.Contains(list, "database.dump") || !strings.Contains(list, "etc/gateway/master.key") {
 		t.Errorf("the last copy has %s", list)
 	}
-	left := g.sh(t, "find / -xdev -path '*gateway*' -not -path '/var/backups/*' -not -path '/srv/*' -not -path '/proc/*' -not -path '/sys/*' -not -path '/var/log/apt/*' -not -path '/var/lib/dpkg/*' -not -path '/var/lib/apt/*' -not -path '/var/cache/*' | head -20")
+	left := g.sh(t, "find / -xdev -path '*gateway*' -not -path '/var/backups/*' -not -path '/srv/*' -not -path '/etc/apt/*' -not -path '/proc/*' -not -path '/sys/*' -not -path '/var/log/apt/*' -not -path '/var/lib/dpkg/*' -not -path '/var/lib/apt/*' -not -path '/var/cache/*' | head -20")
 	if left != "" {
 		t.Errorf("left: %s", left)
 	}
