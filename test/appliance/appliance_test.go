@@ -46,6 +46,7 @@ func TestAppliance(t *testing.T) {
 		{"EveryComponentChanges", everyComponentChanges},
 		{"Traffic", traffic},
 		{"Services", services},
+		{"HostileAPI", hostileAPI},
 		{"Reboot", reboot},
 		{"RebootWithoutDatabase", rebootWithoutDatabase},
 		{"Remove", remove},

@@ -1,6 +1,8 @@
 package appliance
 
 import (
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -46,4 +48,35 @@ func notRoot(t *testing.T, g *appliance) {
 	if out, err := g.run(t.Context(), "setpriv", "--reuid=gateway", "--regid=gateway", "--init-groups", "dd", "if=/dev/null", "of=/etc/gateway/master.key"); err == nil {
 		t.Errorf("the user gateway writes the master key: %s", out)
 	}
+}
+
+// A gateway-api that an attacker has taken over gets nothing out of gateway-helper that the gateway does not need.
+func hostileAPI(t *testing.T, g *appliance) {
+	attacker := filepath.Join(t.TempDir(), "attacker")
+	build := exec.Command("go", "build", "-o", attacker, "./attacker")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	g.copy(t, attacker, "/srv/attacker")
+	g.sh(t, "chmod 755 /srv/attacker; touch /srv/before")
+	helper, processes := g.pid(t, "gateway-helper"), g.sh(t, "systemctl list-units --type=service --state=running --no-legend --plain | cut -d' ' -f1")
+	out := g.sh(t, "setpriv --reuid=gateway --regid=gateway --init-groups /srv/attacker")
+	t.Log(tail(out))
+	if strings.Contains(out, "taken:") {
+		t.Errorf("the helper does what it must not: %s", tail(out))
+	}
+	if now := g.pid(t, "gateway-helper"); now != helper {
+		t.Errorf("the helper died: %s, %s", helper, now)
+	}
+	if now := g.sh(t, "systemctl list-units --type=service --state=running --no-legend --plain | cut -d' ' -f1"); now != processes {
+		t.Errorf("what runs has changed:\n%s\n%s", processes, now)
+	}
+	if written := g.sh(t, "find /etc /usr /root /home /boot /opt /var/lib/gateway-helper /var/spool -xdev -newer /srv/before -not -type d"); written != "" {
+		t.Errorf("written: %s", written)
+	}
+	// Others do not even reach it.
+	if out, err := g.run(t.Context(), "setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "/srv/attacker"); err == nil || !strings.Contains(out, "permission denied") {
+		t.Errorf("a stranger: %v, %s", err, tail(out))
+	}
+	g.allLive(t)
 }

@@ -15,6 +15,7 @@ import (
 	"syscall"
 
 	"github.com/google/renameio/v2"
+	"golang.org/x/sys/unix"
 
 	"edge.internal/gateway/internal/kit/failpoint"
 	"edge.internal/gateway/internal/kit/host"
@@ -42,7 +43,12 @@ func (s *Files) Read(p host.Place) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, info, err := openPlain(s.home.Path(spec.Path), os.O_RDONLY)
+	dir, err := s.enter(spec.Path)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	f, info, err := openPlain(dir.path(spec.Path), os.O_RDONLY)
 	if errors.Is(err, errNotPlain) {
 		return nil, fmt.Errorf("%s %w: %w", spec.Path, err, fs.ErrNotExist)
 	}
@@ -55,6 +61,37 @@ func (s *Files) Read(p host.Place) ([]byte, error) {
 	}
 	return io.ReadAll(f)
 }
+
+// folder is that of a file, opened.
+type folder struct{ *os.File }
+
+// enter opens the folder of a file, step by step, without following a link: some folders are below those of daemons' users, who could make
+// them lead anywhere. (openat2 does that in one call; systemd's filters hide it.)
+func (s *Files) enter(file string) (folder, error) {
+	const flags = unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC
+	dir := filepath.Dir(file)
+	fd, err := unix.Open(s.home.Path("/"), flags, 0)
+	for _, name := range strings.Split(strings.Trim(dir, "/"), "/") {
+		if err != nil {
+			break
+		}
+		above := fd
+		fd, err = unix.Openat(above, name, flags|unix.O_NOFOLLOW, 0)
+		unix.Close(above)
+	}
+	if err != nil {
+		return folder{}, &fs.PathError{Op: "entering", Path: dir, Err: err}
+	}
+	return folder{os.NewFile(uintptr(fd), dir)}, nil
+}
+
+// path names a file in the folder, wherever that is moved.
+func (f folder) path(file string) string {
+	return filepath.Join("/proc/self/fd", strconv.Itoa(int(f.Fd())), filepath.Base(file))
+}
+
+// sync makes a rename in the folder survive a power cut.
+func (f folder) sync() error { return syncFolder(f.path(".")) }
 
 var errNotPlain = errors.New("is not a plain file")
 
@@ -86,26 +123,30 @@ func (s *Files) Install(p host.Place, content []byte) error {
 	}
 	s.installing.Lock()
 	defer s.installing.Unlock()
-	if err := s.install(s.home.Path(spec.Path), spec, content); err != nil {
+	if err := s.install(spec, content); err != nil {
 		return fmt.Errorf("installing %s: %w", spec.Path, err)
 	}
 	return nil
 }
 
-func (s *Files) install(path string, spec host.PlaceSpec, content []byte) error {
+func (s *Files) install(spec host.PlaceSpec, content []byte) error {
 	uid, gid, err := s.owner(spec.Owner, spec.Group)
 	if err != nil {
 		return err
 	}
-	dir := filepath.Dir(path)
 	// What others may not read, they may not list either.
-	if err := MakeFolder(dir, folderMode(spec.Mode)); err != nil {
+	if err := MakeFolder(s.home.Path(filepath.Dir(spec.Path)), folderMode(spec.Mode)); err != nil {
 		return err
 	}
+	dir, err := s.enter(spec.Path)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
 	if err := s.sweep(dir); err != nil {
 		return err
 	}
-	f, err := renameio.NewPendingFile(path, renameio.WithTempDir(dir), renameio.WithStaticPermissions(spec.Mode))
+	f, err := renameio.NewPendingFile(dir.path(spec.Path), renameio.WithTempDir(dir.path(".")), renameio.WithStaticPermissions(spec.Mode))
 	if err != nil {
 		return err
 	}
@@ -125,30 +166,30 @@ func (s *Files) install(path string, spec host.PlaceSpec, content []byte) error 
 	if err := failpoint.Hit(failpoint.Renamed); err != nil {
 		return err
 	}
-	return syncFolder(dir)
+	return dir.sync()
 }
 
 // sweep removes what a process that died while installing has left in a folder. It is done once: as long as this one lives, nobody
 // else installs.
-func (s *Files) sweep(dir string) error {
-	if s.swept[dir] {
+func (s *Files) sweep(dir folder) error {
+	if s.swept[dir.Name()] {
 		return nil
 	}
-	entries, err := os.ReadDir(dir)
+	entries, err := os.ReadDir(dir.path("."))
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
 		hidden, ok := strings.CutPrefix(e.Name(), ".")
 		base := strings.TrimRight(hidden, "0123456789") // renameio adds a number
-		if !ok || base == hidden || !host.IsPlace(strings.TrimPrefix(filepath.Join(dir, base), s.home.Root)) {
+		if !ok || base == hidden || !host.IsPlace(filepath.Join(dir.Name(), base)) {
 			continue
 		}
-		if err := os.Remove(filepath.Join(dir, e.Name())); err != nil {
+		if err := os.Remove(dir.path(e.Name())); err != nil {
 			return err
 		}
 	}
-	s.swept[dir] = true
+	s.swept[dir.Name()] = true
 	return nil
 }
 
@@ -158,13 +199,21 @@ func (s *Files) Remove(p host.Place) error {
 	if err != nil {
 		return err
 	}
-	path := s.home.Path(spec.Path)
-	if err := os.Remove(path); errors.Is(err, fs.ErrNotExist) {
+	dir, err := s.enter(spec.Path)
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil
-	} else if err != nil {
+	}
+	if err == nil {
+		defer dir.Close()
+		err = os.Remove(dir.path(spec.Path))
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
 		return fmt.Errorf("removing %s: %w", spec.Path, err)
 	}
-	return syncFolder(filepath.Dir(path))
+	return dir.sync()
 }
 
 // owner looks up the owner of a place. Under a root folder everything belongs to whoever runs the gateway: the owners

@@ -104,7 +104,7 @@ func TestInstallSetsTheOwner(t *testing.T) {
 		t.Fatal("only root may give files away: run this test as root")
 	}
 	path := filepath.Join(t.TempDir(), "file")
-	if err := at("").install(path, host.PlaceSpec{Path: path, Mode: 0o640, Owner: "root", Group: "_chrony"}, []byte("x")); err != nil {
+	if err := at("").install(host.PlaceSpec{Path: path, Mode: 0o640, Owner: "root", Group: "_chrony"}, []byte("x")); err != nil {
 		t.Fatal(err)
 	}
 	_, gid, err := LookupOwner("root", "_chrony")
@@ -188,5 +188,32 @@ func TestInstallSaysWhyItFails(t *testing.T) {
 	err := s.Install(host.ChronyDropIn, nil)
 	if !errors.Is(err, syscall.ENOTDIR) || !strings.Contains(err.Error(), "/etc/chrony/conf.d/gateway.conf") {
 		t.Errorf("err = %v", err)
+	}
+}
+
+// A daemon's user who owns the folder above ours cannot make it lead elsewhere.
+func TestFoldersAreNotFollowed(t *testing.T) {
+	root := t.TempDir()
+	s, elsewhere := at(root), filepath.Join(root, "elsewhere")
+	place := host.RadiusUsers
+	file := filepath.Join(elsewhere, filepath.Base(place.Path()))
+	folder := filepath.Join(root, filepath.Dir(place.Path()))
+	if err := errors.Join(os.MkdirAll(elsewhere, 0o755), os.MkdirAll(filepath.Dir(folder), 0o755), os.WriteFile(file, []byte("theirs"), 0o600), os.Symlink(elsewhere, folder)); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Install(place, []byte("ours")); !errors.Is(err, syscall.ENOTDIR) {
+		t.Errorf("install: %v", err)
+	}
+	if content, err := s.Read(place); !errors.Is(err, syscall.ENOTDIR) {
+		t.Errorf("read: %q, %v", content, err)
+	}
+	if err := s.Remove(place); !errors.Is(err, syscall.ENOTDIR) {
+		t.Errorf("remove: %v", err)
+	}
+	if content, err := os.ReadFile(file); err != nil || string(content) != "theirs" {
+		t.Errorf("%q, %v", content, err)
+	}
+	if left, err := os.ReadDir(elsewhere); err != nil || len(left) != 1 {
+		t.Errorf("%v, %v", left, err)
 	}
 }

@@ -17,11 +17,18 @@ func (s *Files) ReadLog(l host.Log, most int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	last, err := tail(s.home.Path(spec.Path), most)
+	dir, err := s.enter(spec.Path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	last, err := tail(dir.path(spec.Path), most)
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", spec.Path, err)
 	}
-	earlier, err := tail(s.home.Path(spec.Path)+".1", most-int64(len(last)))
+	earlier, err := tail(dir.path(spec.Path)+".1", most-int64(len(last)))
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", spec.Path, err)
 	}
@@ -58,7 +65,14 @@ func (s *Files) TrimLog(l host.Log) error {
 	if err != nil {
 		return err
 	}
-	if err := trim(s.home.Path(spec.Path), spec.Limit); err != nil {
+	dir, err := s.enter(spec.Path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	defer dir.Close()
+	if err := trim(dir.path(spec.Path), spec.Limit); err != nil {
 		return fmt.Errorf("cutting %s: %w", spec.Path, err)
 	}
 	return nil

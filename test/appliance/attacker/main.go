@@ -1,0 +1,171 @@
+// Command attacker plays a gateway-api that an attacker has taken over: it asks gateway-helper for all that it must not do, and prints
+// what was not refused.
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/helper"
+	"edge.internal/gateway/internal/kit/value"
+)
+
+var (
+	helpers = helper.New(nil, host.HelperSocket)
+	ctx     = context.Background()
+	asked   int
+)
+
+// refused notes an attempt that has to fail.
+func refused(err error, what string, args ...any) {
+	asked++
+	if err == nil {
+		fmt.Printf("taken: "+what+"\n", args...)
+	}
+}
+
+func main() {
+	places()
+	contents()
+	units()
+	commands()
+	network()
+	leaseServer()
+	garbage()
+	fmt.Printf("%d attempts\n", asked)
+}
+
+// names lead out of every closed list.
+var names = []string{
+	"", ".", "..", "/", "x", "../../etc/passwd", "/etc/shadow", "/etc/cron.d/x", "haproxy.config/../../../cron.d/x", "haproxy.config\x00", "HAPROXY.CONFIG", " haproxy.config",
+	string(host.ProxyCertificate(uuid.Nil)) + "/../../../../cron.d/x", strings.Replace(string(host.ProxyCertificate(uuid.Nil)), uuid.Nil.String(), "../../../cron.d/x", 1),
+	string(host.TunnelState(value.Must[value.IfName]("a"))) + "/../../../../etc/cron.d/x", strings.TrimSuffix(string(host.TunnelState(value.Must[value.IfName]("a"))), "a") + "../../../etc/cron.d/x",
+}
+
+func places() {
+	for _, n := range names {
+		p := host.Place(n)
+		content, err := helpers.Read(p)
+		refused(err, "reading %q: %q", n, content)
+		refused(helpers.Install(p, []byte("* * * * * root id\n")), "installing %q", n)
+		refused(helpers.Remove(p), "removing %q", n)
+		content, err = helpers.ReadLog(host.Log(n), 1<<20)
+		refused(err, "reading the log %q: %q", n, content)
+		refused(helpers.TrimLog(host.Log(n)), "trimming the log %q", n)
+		file := host.File{Place: p, Content: []byte("x")}
+		_, err = helpers.Run(ctx, host.ChronyCheck, host.Input{Staged: []host.File{file}})
+		refused(err, "staging %q", n)
+		_, err = helpers.FilterDigestOf(ctx, file)
+		refused(err, "loading %q", n)
+	}
+}
+
+// contents would have a daemon run, load or read something.
+func contents() {
+	for place, texts := range map[host.Place][]string{
+		host.ProxyConfig:       {"global\n lua-load /tmp/x.lua", "global\n external-check", "program x\n command /bin/sh", "frontend x\n http-request return file /etc/shadow", "frontend x\n bind :443 ssl crt /etc/ssl/private/ssl-cert-snakeoil.key"},
+		host.SquidMain:         {"external_acl_type x /bin/sh", "url_rewrite_program /bin/sh", "include /etc/shadow"},
+		host.SquidDropIn:       {"auth_param basic program /bin/sh", "acl x dst \"/etc/shadow\"", "unlinkd_program /bin/sh"},
+		host.UnboundMain:       {"include: /etc/shadow", "python:\n python-script: /tmp/x.py"},
+		host.UnboundDropIn:     {"dynlib:\n dynlib-file: /tmp/x.so", "server:\n logfile: /etc/x"},
+		host.ChronyMain:        {"include /etc/shadow", "mailonchange root 0"},
+		host.ChronyDropIn:      {"keyfile /etc/shadow", "user root"},
+		host.KeaConfig:         {`{"Dhcp4": {"hooks-libraries": [{"library": "/tmp/x.so"}]}}`},
+		host.RadiusConfig:      {"modules {\n exec {\n }\n}", "$INCLUDE /etc/shadow", "libdir = /tmp"},
+		host.RadiusClients:     {"$INCLUDE /etc/shadow", "client x {\n secret = `id`\n}"},
+		host.RadiusUsers:       {"bob Cleartext-Password := `id`", "$INCLUDE /etc/shadow"},
+		host.PacketFilterTable: {"include \"/etc/shadow\""},
+	} {
+		for _, text := range texts {
+			content := []byte(text + "\n")
+			refused(helpers.Install(place, content), "installing %s: %q", place, text)
+			for _, c := range known {
+				_, err := helpers.Run(ctx, c, host.Input{Staged: []host.File{{Place: place, Content: content}}})
+				refused(err, "%s with %s: %q", c, place, text)
+			}
+		}
+	}
+	refused(helpers.Install(host.ProxyHosts, make([]byte, 65<<20)), "a file without end")
+}
+
+func units() {
+	for _, n := range append(names, "ssh", "ssh.service", "cron", "systemd-journald", "dbus.service", "gateway-api.service", "gateway-wireguard@x", "gateway-upgrade", "--root=/", "haproxy.service") {
+		u := host.Unit(n)
+		refused(helpers.Start(ctx, u), "starting %q", n)
+		refused(helpers.Stop(ctx, u), "stopping %q", n)
+		refused(helpers.Restart(ctx, u), "restarting %q", n)
+		refused(helpers.Reload(ctx, u), "reloading %q", n)
+		refused(helpers.Enable(ctx, u, true), "enabling %q", n)
+		refused(helpers.Enable(ctx, u, false), "disabling %q", n)
+	}
+}
+
+// known are commands of the list that take files.
+var known = []host.Command{
+	host.ChronyCheck, host.NftCheck, host.NftLoad, host.HAProxyCheck, host.UnboundCheck, host.SquidCheck, host.KeaCheck, host.FreeRADIUSCheck,
+}
+
+func commands() {
+	for _, n := range append(names, "sh", "/bin/sh", "nft", "nft.load ", "chrony.check;id", "$(id)") {
+		_, err := helpers.Run(ctx, host.Command(n), host.Input{})
+		refused(err, "running %q", n)
+	}
+	for _, c := range append(known, host.HAProxyVersion, host.WireguardGo) {
+		for _, args := range [][]string{{"-c", "id"}, {"--version"}, {"-f"}, {";id"}, {"$(id)"}, {"../x"}, {"a b"}, {"/etc/shadow"}} {
+			_, err := helpers.Run(ctx, c, host.Input{Args: args})
+			refused(err, "%s %q", c, args)
+		}
+	}
+}
+
+func network() {
+	for _, n := range []string{"", "..", "a/b", "../x", "a b", "-f", "x;id", "$(id)", strings.Repeat("a", 16)} {
+		refused(helpers.CreateTunnel(ctx, n, ""), "making the tunnel %q", n)
+	}
+	for _, address := range []string{":22", ":443", ":80", ":1023", "x", ""} {
+		for _, network := range []string{"tcp", "tcp4", "udp", "unix", "ip"} {
+			f, err := helpers.Listen(ctx, network, address)
+			refused(err, "listening on %s %s", network, address)
+			if f != nil {
+				f.Close()
+			}
+		}
+	}
+	for _, n := range []string{"udp", "unix"} {
+		_, err := helpers.Listen(ctx, n, ":7000")
+		refused(err, "listening on %s", n)
+	}
+}
+
+func leaseServer() {
+	for _, c := range append(names, "config-set", "config-write", "config-test", "shutdown", "libreload", "lease4-wipe") {
+		_, err := helpers.LeaseServerAsk(ctx, host.LeaseCommand(c), json.RawMessage(`{"filename": "/etc/cron.d/x"}`))
+		refused(err, "asking Kea for %q", c)
+	}
+}
+
+// garbage is not even a question.
+func garbage() {
+	for _, n := range []int{1, 64, 1 << 20} {
+		conn, err := net.Dial("unix", host.HelperSocket)
+		if err != nil {
+			fmt.Println("the helper is gone:", err)
+			os.Exit(1)
+		}
+		_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+		noise := make([]byte, n)
+		_, _ = rand.Read(noise)
+		_, _ = conn.Write(noise)
+		conn.Close()
+		asked++
+	}
+}
