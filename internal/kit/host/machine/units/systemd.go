@@ -140,6 +140,30 @@ func (Systemd) job(ctx context.Context, u host.Unit, verb string,
 	}
 }
 
+// Begin starts a job and does not wait for it.
+func (Systemd) Begin(ctx context.Context, j host.Job) error {
+	service, err := j.Service()
+	if err != nil {
+		return err
+	}
+	conn, err := dbus.NewWithContext(ctx)
+	if err != nil {
+		return fmt.Errorf("reaching systemd: %w", err)
+	}
+	defer conn.Close()
+	load, err := conn.GetUnitPropertyContext(ctx, service, "LoadState")
+	if err != nil {
+		return fmt.Errorf("reading the state of %s: %w", service, err)
+	}
+	if is, _ := load.Value.Value().(string); is == "not-found" {
+		return fmt.Errorf("%s: %w", service, host.ErrNotInstalled)
+	}
+	if _, err := conn.StartUnitContext(ctx, service, "replace", nil); err != nil {
+		return fmt.Errorf("%s did not start: %w", service, err)
+	}
+	return nil
+}
+
 // lastWords are the last lines that a service has said, as the journal has them; none when it cannot be asked.
 func lastWords(ctx context.Context, service string) string {
 	out, err := command.Exec(ctx, []string{"/usr/bin/journalctl", "--unit=" + service, "--lines=5", "--output=cat", "--no-pager", "--quiet"}, 5*time.Second)
