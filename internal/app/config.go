@@ -29,6 +29,9 @@ var Version = "1.0.0"
 // that does not accepts no license.
 var LicensePublicKey = ""
 
+// DefaultDB is where PostgreSQL is unless a program is told otherwise.
+const DefaultDB = "postgres:///gateway?host=/run/postgresql&user=gateway"
+
 // Config is what a program is told when it starts.
 type Config struct {
 	// DB is where PostgreSQL is.
@@ -48,7 +51,7 @@ type Config struct {
 // Flags binds the configuration to a program's flags.
 func (c *Config) Flags(f *flag.FlagSet) {
 	c.HelperFlags(f)
-	f.StringVar(&c.DB, "db", "postgres:///gateway?host=/run/postgresql&user=gateway", "where PostgreSQL is")
+	f.StringVar(&c.DB, "db", DefaultDB, "where PostgreSQL is")
 	f.StringVar(&c.Root, "root", "", "folder that stands before every path")
 	f.StringVar(&c.Listen, "listen", ":3443", "management port; empty for the unix sockets alone")
 	f.StringVar(&c.Metrics, "metrics", "127.0.0.1:9464", "where Prometheus asks; empty for nowhere")

@@ -44,7 +44,7 @@ func Ctl() *cobra.Command {
 	}
 	f := root.PersistentFlags()
 	f.StringVar(&cfg.Root, "root", "", "folder that stands before every path")
-	f.StringVar(&cfg.DB, "db", "postgres:///gateway?host=/run/postgresql&user=gateway", "where PostgreSQL is")
+	f.StringVar(&cfg.DB, "db", DefaultDB, "where PostgreSQL is")
 	f.StringVar(&cfg.Units, "units", "systemd", "who runs the daemons: systemd, lab, or none:REASON")
 	f.StringVar(&cfg.Helper, "helper", host.HelperSocket, "where gateway-helper listens")
 

@@ -111,6 +111,19 @@ func (f Folder) sync() error {
 	return d.Sync()
 }
 
+// Lock keeps other processes from doing upgrades until the returned function is called.
+func (f Folder) Lock() (release func(), err error) {
+	lock, err := os.OpenFile(f.Path("lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		lock.Close()
+		return nil, fmt.Errorf("%w: another gateway-upgrade runs (%w)", host.ErrUpgradeRuns, err)
+	}
+	return func() { lock.Close() }, nil
+}
+
 // Sweep removes what a process that died while writing has left.
 func (f Folder) Sweep() error {
 	left, err := filepath.Glob(filepath.Join(f.path, ".*.json[0-9]*"))

@@ -295,7 +295,7 @@ func TestReady(t *testing.T) {
 	proxy := httptest.NewTLSServer(api(&console))
 	defer proxy.Close()
 	s := Service{
-		Control: socket, Console: proxy.Listener.Addr().String(), Port: 3443,
+		Control: socket, Port: proxy.Listener.Addr().(*net.TCPAddr).Port,
 		PortUsers: func(int) ([]host.PortUser, error) { return []host.PortUser{{Program: holder}}, nil },
 	}
 	live := s.Live(t.Context())
@@ -318,7 +318,7 @@ func TestReady(t *testing.T) {
 		{&database, "away", "has no database"},
 		{&dns, "degraded", "dns is degraded"},
 		{&console, "1.0.0", "the console does not answer through HAProxy"},
-		{&holder, "gateway-api", "HAProxy does not hold port 3443"},
+		{&holder, "gateway-api", "HAProxy does not hold port "},
 	} {
 		was := *c.what
 		*c.what = c.is

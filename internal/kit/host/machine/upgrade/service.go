@@ -20,9 +20,8 @@ import (
 type Service struct {
 	// Control is the socket of the API for the machine's root.
 	Control string
-	// Console is the address at which HAProxy serves the console, and Port its port.
-	Console string
-	Port    int
+	// Port is where HAProxy serves the console.
+	Port int
 	// PortUsers tells who holds a port.
 	PortUsers func(port int) ([]host.PortUser, error)
 }
@@ -89,7 +88,7 @@ func (s Service) Ready(ctx context.Context, version string, live []string) error
 	}
 	console := &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "tcp", s.Console)
+			return new(net.Dialer).DialContext(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", s.Port))
 		},
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, // the connection does not leave the machine
 	}

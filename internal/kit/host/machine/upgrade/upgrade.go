@@ -93,6 +93,11 @@ const maxAttempts = 3
 
 // Run grants the wish that is written down, or goes on where it was interrupted. Without a wish there is nothing to do.
 func (r *Runner) Run(ctx context.Context) error {
+	release, err := r.Folder.Lock()
+	if err != nil {
+		return err
+	}
+	defer release()
 	if err := r.Folder.Sweep(); err != nil {
 		return err
 	}
