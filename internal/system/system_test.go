@@ -157,6 +157,8 @@ func TestFlagsAndLG07(t *testing.T) {
 func TestFlagAndEntryBelongTogether(t *testing.T) {
 	var refused error
 	b := benchWith(t, func() error { return refused })
+	b.Engine.ApplyAll(t.Context()) // which starts chrony, however busy the machine is
+	restarts := b.Machine.Restarts(host.Chrony)
 	refused = errors.New("the disk is full")
 	b.Do(t, "admin", http.MethodPost, "/system/maintenance", `{"enabled":true}`).Want(t, 500)
 	if b.Audited(t, "system.maintenance") != 0 {
@@ -171,7 +173,7 @@ func TestFlagAndEntryBelongTogether(t *testing.T) {
 	}
 	b.Do(t, "admin", http.MethodPost, "/system/maintenance", `{"enabled":true}`).Want(t, 500)
 	b.Do(t, "admin", http.MethodPost, "/system/service-restart", `{"kind":"ntp"}`).Want(t, 500)
-	if a := b.Get(t, "/system/maintenance").Want(t, 200); string(a.Data) != `{"enabled":false}` || b.Machine.Restarts(host.Chrony) != 1 {
+	if a := b.Get(t, "/system/maintenance").Want(t, 200); string(a.Data) != `{"enabled":false}` || b.Machine.Restarts(host.Chrony) != restarts {
 		t.Errorf("something was done without an entry: %s", a.Data)
 	}
 }
