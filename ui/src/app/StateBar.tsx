@@ -61,9 +61,7 @@ export function StateBar() {
         {databaseAway && (
           <li>
             <Badge tone="bad">{t('bar.database')}</Badge>
-            <span className={classes.reason}>
-              {t(database === 'newer' ? 'bar.databaseNewer' : 'bar.databaseText')}
-            </span>
+            <span className={classes.reason}>{t(database === 'newer' ? 'bar.databaseNewer' : 'bar.databaseText')}</span>
           </li>
         )}
         {troubled.map((component) => (
