@@ -211,12 +211,12 @@ func (m Machine) BackUp(ctx context.Context, id string) error {
 	return nil
 }
 
-// programs are the gateway's own that write its data, in the order in which they start.
+// programs are the gateway's own that write its data, in the order in which they start. A version may lack one.
 var programs = []host.Unit{host.API, host.Scheduler}
 
 func (m Machine) stop(ctx context.Context) error {
 	for _, u := range slices.Backward(programs) {
-		if err := m.Units.Stop(ctx, u); err != nil {
+		if err := m.Units.Stop(ctx, u); err != nil && !errors.Is(err, host.ErrNotInstalled) {
 			return err
 		}
 	}
@@ -227,7 +227,9 @@ func (m Machine) stop(ctx context.Context) error {
 func (m Machine) Resume(ctx context.Context) error {
 	var failures []error
 	for _, u := range programs {
-		failures = append(failures, m.Units.Start(ctx, u))
+		if err := m.Units.Start(ctx, u); !errors.Is(err, host.ErrNotInstalled) {
+			failures = append(failures, err)
+		}
 	}
 	return errors.Join(failures...)
 }

@@ -352,7 +352,7 @@ func TestOutputOfSteps(t *testing.T) {
 	b.run(t)
 	steps := b.last(t).Steps
 	i := slices.IndexFunc(steps, func(s host.UpgradeStep) bool { return s.Name == stepInstall })
-	if got := steps[i].Output; got != "unpacking http://…@example.net/pool\n" {
+	if got := steps[i].Output; got != "unpacking http://…example.net/pool\n" {
 		t.Errorf("%q", got)
 	}
 	var long tail
