@@ -34,8 +34,10 @@ type killed struct{ point string }
 type fakeEffects struct {
 	// trouble is what is wrong with the new version, or with the machine.
 	trouble string
-	// killAt is the number of the point at which the next run is killed; 0 for none. passed counts those that were passed.
-	killAt, passed int
+	// The next run is killed when it comes to a point for the nth time; without a name it is not. passed counts how often it came to each.
+	killAt string
+	nth    int
+	passed map[string]int
 	// during is called within an effect.
 	during func(effect string)
 
@@ -50,11 +52,11 @@ type fakeEffects struct {
 }
 
 func newFake(trouble string) *fakeEffects {
-	return &fakeEffects{trouble: trouble, installed: former, up: true, schema: former, data: "precious", backups: map[string][2]string{}, fetched: map[string]bool{}}
+	return &fakeEffects{trouble: trouble, installed: former, up: true, schema: former, data: "precious", backups: map[string][2]string{}, fetched: map[string]bool{}, passed: map[string]int{}}
 }
 
 func (f *fakeEffects) point(name string) {
-	if f.passed++; f.passed == f.killAt {
+	if f.passed[name]++; name == f.killAt && f.passed[name] == f.nth {
 		panic(killed{name})
 	}
 	if f.during != nil && strings.HasSuffix(name, " within") {
@@ -64,7 +66,7 @@ func (f *fakeEffects) point(name string) {
 
 // boot is what the machine does after a power cut: it starts the programs, whichever are there.
 func (f *fakeEffects) boot() {
-	f.killAt, f.passed = 0, 0
+	f.killAt, f.passed = "", map[string]int{}
 	f.start()
 }
 
@@ -154,7 +156,7 @@ func (f *fakeEffects) Restore(_ context.Context, id string) error {
 }
 
 func (f *fakeEffects) Ready(_ context.Context, version string, live []string) error {
-	f.point("ready within")
+	f.point("ready " + version + " within")
 	switch {
 	case !f.up || f.installed != version:
 		return errors.New("gateway-api does not answer")
@@ -257,32 +259,59 @@ var outcomes = map[string]host.UpgradeState{
 // Whatever is wrong with the new version, and wherever the run is killed: the next start ends it, with the new version or with the
 // former one and its data.
 func TestKilledAtEveryPoint(t *testing.T) {
+	folder := folders(t)
 	for trouble, want := range outcomes {
 		t.Run("new version: "+trouble, func(t *testing.T) {
 			t.Parallel()
-			fresh := newBench(t, t.TempDir(), newFake(trouble))
+			fresh := newBench(t, folder(t), newFake(trouble))
 			if at := fresh.run(t); at != "" {
 				t.Fatal(at)
 			}
 			fresh.settled(t, "not killed", want)
-			points := min(fresh.fake.passed, 40) // one that is never ready is asked often
-			if points < 3 {
-				t.Fatalf("%d points", points)
+			if len(fresh.fake.passed) < 3 {
+				t.Fatalf("%v", fresh.fake.passed)
 			}
-			for n := 1; n <= points; n++ {
-				b := newBench(t, t.TempDir(), newFake(trouble))
-				b.fake.killAt = n
-				at := b.run(t)
-				if at == "" {
-					continue // the number of questions differs
+			for point, times := range fresh.fake.passed {
+				// One that is never ready is asked often: the first time tells as much as the others.
+				if strings.HasPrefix(point, "ready ") {
+					times = 1
 				}
-				b.fake.boot()
-				if again := b.run(t); again != "" {
-					t.Fatal(again)
+				for nth := 1; nth <= times; nth++ {
+					b := newBench(t, folder(t), newFake(trouble))
+					b.fake.killAt, b.fake.nth = point, nth
+					if at := b.run(t); at != point {
+						t.Fatalf("it was not killed %s, but %q", point, at)
+					}
+					b.fake.boot()
+					if again := b.run(t); again != "" {
+						t.Fatal(again)
+					}
+					b.settled(t, fmt.Sprintf("killed %s, the time %d", point, nth), want)
 				}
-				b.settled(t, fmt.Sprintf("killed at point %d, %s", n, at), want)
 			}
 		})
+	}
+}
+
+// So it is when the start that should end it is killed as well.
+func TestKilledTwice(t *testing.T) {
+	folder := folders(t)
+	for _, trouble := range []string{"", "no space", "installation fails"} {
+		fresh := newBench(t, folder(t), newFake(trouble))
+		fresh.run(t)
+		for first := range fresh.fake.passed {
+			for second := range fresh.fake.passed {
+				b := newBench(t, folder(t), newFake(trouble))
+				for _, point := range []string{first, second, ""} {
+					b.fake.boot()
+					b.fake.killAt, b.fake.nth = point, 1
+					if b.run(t) == "" && point != "" {
+						break // the second start was past that point
+					}
+				}
+				b.settled(t, fmt.Sprintf("%q, killed %s and %s", trouble, first, second), outcomes[trouble])
+			}
+		}
 	}
 }
 
@@ -322,8 +351,8 @@ func TestStopped(t *testing.T) {
 	b.run(t)
 	b.settled(t, "stopped", host.UpgradeDone)
 	// Without a wish nothing is done.
-	b.fake.passed = 0
-	if b.run(t); b.fake.passed != 0 {
+	clear(b.fake.passed)
+	if b.run(t); len(b.fake.passed) != 0 {
 		t.Error("something was done without a wish")
 	}
 }
@@ -367,15 +396,7 @@ func TestOutputOfSteps(t *testing.T) {
 
 // A disk that fills up during the installation does not keep it from being taken back, and the record tells it.
 func TestFullDisk(t *testing.T) {
-	root := t.TempDir()
-	if err := unix.Mount("tmpfs", root, "tmpfs", 0, "size=1m"); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(root, unix.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
-	})
+	root := inMemory(t, "1m")
 	b := newBench(t, root, newFake("installation fails"))
 	b.fake.during = func(effect string) {
 		switch effect {
@@ -392,6 +413,35 @@ func TestFullDisk(t *testing.T) {
 	if err := b.Folder.Reserve(8 << 20); !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("what is not there was set aside: %v", err)
 	}
+}
+
+// folders makes folders in memory: thousands of writes are to reach the disk, and a busy one takes its time.
+func folders(t *testing.T) func(t *testing.T) string {
+	t.Helper()
+	memory := inMemory(t, "64m")
+	return func(t *testing.T) string {
+		t.Helper()
+		path, err := os.MkdirTemp(memory, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+}
+
+// inMemory is a file system of its own, of a size.
+func inMemory(t *testing.T, size string) string {
+	t.Helper()
+	path := t.TempDir()
+	if err := unix.Mount("tmpfs", path, "tmpfs", 0, "size="+size); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(path, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	return path
 }
 
 // fill takes all that is left of a file system.
