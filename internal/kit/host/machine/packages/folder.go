@@ -124,9 +124,9 @@ func (f Folder) Lock() (release func(), err error) {
 	return func() { lock.Close() }, nil
 }
 
-// Sweep removes what a process that died while writing has left.
-func (f Folder) Sweep() error {
-	left, err := filepath.Glob(filepath.Join(f.path, ".*.json[0-9]*"))
+// Sweep removes what a process that died while writing a file has left. Nobody else may be writing it.
+func (f Folder) Sweep(name string) error {
+	left, err := filepath.Glob(filepath.Join(f.path, "."+filepath.Base(name)+"[0-9]*"))
 	if err != nil {
 		return err
 	}
@@ -148,7 +148,9 @@ func (f Folder) Reserve(bytes int64) error {
 		return err
 	}
 	defer file.Close()
-	if err := unix.Fallocate(int(file.Fd()), 0, 0, bytes); err != nil {
+	if err := unix.Fallocate(int(file.Fd()), 0, 0, bytes); errors.Is(err, unix.EOPNOTSUPP) {
+		return nil // a file system that cannot do that
+	} else if err != nil {
 		return fmt.Errorf("setting %d MiB aside: %w", bytes>>20, err)
 	}
 	return nil

@@ -1,6 +1,7 @@
 package upgrade
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -70,7 +71,7 @@ func (s Service) Ready(ctx context.Context, version string, live []string) error
 	var waiting []string
 	for _, name := range live {
 		if states[name] != "live" {
-			waiting = append(waiting, fmt.Sprintf("%s is %s", name, states[name]))
+			waiting = append(waiting, name+" is "+cmp.Or(states[name], "missing"))
 		}
 	}
 	if len(waiting) > 0 {

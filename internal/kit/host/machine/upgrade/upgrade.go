@@ -98,7 +98,7 @@ func (r *Runner) Run(ctx context.Context) error {
 		return err
 	}
 	defer release()
-	if err := r.Folder.Sweep(); err != nil {
+	if err := r.Folder.Sweep(host.UpgradeFile); err != nil {
 		return err
 	}
 	var wish host.UpgradeWish

@@ -348,8 +348,15 @@ func TestStopped(t *testing.T) {
 		t.Fatal(err, b.last(t).State)
 	}
 	b.fake.during = nil
+	left := b.Folder.Path(".upgrade.json4711") // of a write that was killed
+	if err := os.WriteFile(left, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	b.run(t)
 	b.settled(t, "stopped", host.UpgradeDone)
+	if _, err := os.Stat(left); !errors.Is(err, fs.ErrNotExist) {
+		t.Error("what was left is still there")
+	}
 	// Without a wish nothing is done.
 	clear(b.fake.passed)
 	if b.run(t); len(b.fake.passed) != 0 {
