@@ -4,12 +4,14 @@ SHELL       := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 
+# Of the programs and of the Debian package.
 VERSION  := 1.0.0
 # The public key that licenses are verified with, as `gateway-license keypair` prints it. Without one no license is accepted.
 LICENSE_PUBLIC_KEY ?=
 APP      := edge.internal/gateway/internal/app
 GO_FLAGS := -ldflags '-s -w -X $(APP).Version=$(VERSION) -X $(APP).LicensePublicKey=$(LICENSE_PUBLIC_KEY)'
 LAB_DIR  ?= /var/lib/gateway-lab
+DIST     ?= dist
 UI_ADDR  ?= 127.0.0.1:3443
 
 # Programs and tests are compiled in one way, so that what one of them has built serves the others.
@@ -18,10 +20,12 @@ export GOFLAGS     := $(shell go env GOFLAGS) -trimpath
 
 UI_SOURCES := $(shell find ui/src ui/public ui/scripts -type f 2>/dev/null) ui/index.html ui/package.json ui/vite.config.ts ui/tsconfig.json
 PROGRAMS   := gateway-api gateway-helper gateway-scheduler gateway-upgrade gateway-ctl gateway-lab gateway-acl gateway-license
+# What the Debian package has.
+PACKAGED   := gateway-api gateway-helper gateway-scheduler gateway-upgrade gateway-ctl gateway-acl
 
 say = @printf '\033[1m==> %s\033[0m\n' "$(1)"
 
-.PHONY: help run test trixie build programs generate lint bench fuzz faults screenshots clean run-packages test-packages
+.PHONY: help run test appliance trixie build programs package repository generate lint bench fuzz faults screenshots clean run-packages test-packages
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 14
@@ -32,13 +36,17 @@ run: run-packages build ## set everything up and run a whole gateway in a box
 
 test: test-packages build ## set everything up and run all tests
 	$(call say,Go: vet and format)
-	@test -z "$$(gofmt -l cmd internal test ui/*.go)" || { echo 'not formatted:'; gofmt -l cmd internal test ui/*.go; exit 1; }
+	@test -z "$$(gofmt -l cmd internal packaging test ui/*.go)" || { echo 'not formatted:'; gofmt -l cmd internal packaging test ui/*.go; exit 1; }
 	@go vet -tags vm ./...
 	$(call say,UI: types and unit tests)
 	@cd ui && npm run --silent typecheck && npm run --silent lint && npm run --silent test && npm run --silent size
 	$(call say,Go: all tests - rooms and programs and lab and virtual machine and faults and browser)
 	@# What takes longest begins first, so that no core idles at the end. All were vetted above.
 	@go test -json -count=1 -vet=off -p 2 -timeout 30m ./test/e2e ./test/machine ./... | go run ./test/summary
+
+appliance: test-packages build ## install the package on a Debian with systemd, and live with it (RELEASE=trixie, REBOOTS=20)
+	@packaging/appliance.sh $(or $(RELEASE),bookworm)
+	@GATEWAY_RELEASE=$(RELEASE) GATEWAY_REBOOTS=$(REBOOTS) go test -count=1 -timeout 1h -v ./test/appliance
 
 trixie: ## run the tests, or another target (TARGET=run), in a Debian 13 on this machine
 	@packaging/trixie.sh make $(or $(TARGET),test)
@@ -49,6 +57,15 @@ programs: ui/dist/index.html
 	$(call say,building the programs into bin/)
 	@mkdir -p bin
 	@go build $(GO_FLAGS) -o bin/ $(addprefix ./cmd/,$(PROGRAMS))
+
+package: ui/dist/index.html ## build dist/gateway_VERSION_ARCH.deb (VERSION=another version)
+	$(call say,building the Debian package $(VERSION))
+	@mkdir -p $(DIST)/build/$(VERSION)/bin
+	@go build -buildvcs=false $(GO_FLAGS) -o $(DIST)/build/$(VERSION)/bin/ $(addprefix ./cmd/,$(PACKAGED))
+	@packaging/deb/build.sh $(DIST) $(VERSION)
+
+repository: ## make a signed apt repository in dist/apt of the packages in dist (SIGNING_KEY=key, REPOSITORY_URL=where it will be)
+	@SIGNING_KEY='$(SIGNING_KEY)' REPOSITORY_URL='$(REPOSITORY_URL)' packaging/deb/repository.sh $(DIST)
 
 ui/node_modules/.installed: ui/package-lock.json
 	$(call say,installing the npm packages of the UI)
@@ -65,6 +82,7 @@ test-packages:
 	@packaging/packages.sh test
 	@packaging/vm.sh
 	@packaging/haproxy3.sh
+	@packaging/appliance.sh bookworm
 
 generate: ui/node_modules/.installed ## write api/openapi.json and the UI's client types
 	@go run ./cmd/gateway-api -openapi > api/openapi.json.new && mv api/openapi.json.new api/openapi.json
@@ -88,5 +106,5 @@ screenshots: test-packages build ## a picture of each page, in both themes, into
 	@GATEWAY_PLAYWRIGHT=screenshots go test -count=1 -timeout 20m ./test/e2e
 
 clean: ## remove what was built
-	rm -rf bin ui/node_modules ui/test-results ui/playwright-report
+	rm -rf bin dist ui/node_modules ui/test-results ui/playwright-report
 	find ui/dist -mindepth 1 ! -name .gitkeep -delete

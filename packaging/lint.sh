@@ -7,7 +7,7 @@ version=v2.14.0
 say() { printf '\033[1m==> %s\033[0m\n' "$1"; }
 
 say "gofmt and vet"
-unformatted=$(gofmt -l cmd internal test ui/*.go)
+unformatted=$(gofmt -l cmd internal packaging test ui/*.go)
 if [ -n "$unformatted" ]; then
 	echo "not formatted: $unformatted" >&2
 	exit 1

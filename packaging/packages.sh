@@ -10,7 +10,8 @@ declare -A packages=(
 	[test]="postgresql chrony haproxy iproute2 nftables util-linux ca-certificates
 		unbound dns-root-data squid kea-dhcp4-server freeradius wireguard-go wireguard-tools
 		procps curl iputils-ping python3 chromium-headless-shell fonts-dejavu-core
-		qemu-system-x86 busybox-static cpio kmod xz-utils mmdebstrap patchelf nginx-light pebble bind9-dnsutils freeradius-utils"
+		qemu-system-x86 busybox-static cpio kmod xz-utils mmdebstrap systemd-container patchelf nginx-light pebble bind9-dnsutils freeradius-utils
+		lintian apt-utils gpg gpg-agent man-db"
 )
 wanted=${packages[${1:?run or test}]}
 

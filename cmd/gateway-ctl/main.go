@@ -8,5 +8,10 @@ import (
 )
 
 func main() {
-	app.Main(func(ctx context.Context) error { return app.Ctl().ExecuteContext(ctx) })
+	app.Main(func(ctx context.Context) error {
+		if err := app.ReadSettings(); err != nil {
+			return err
+		}
+		return app.Ctl().ExecuteContext(ctx)
+	})
 }

@@ -12,7 +12,11 @@ func main() {
 	app.Main(func(ctx context.Context) error {
 		var cfg app.Config
 		cfg.HelperFlags(flag.CommandLine)
+		filter := flag.Bool("load-packet-filter", false, "load the packet filter that was kept, and exit")
 		flag.Parse()
+		if *filter {
+			return app.LoadPacketFilter(ctx)
+		}
 		return app.RunHelper(ctx, cfg)
 	})
 }

@@ -11,7 +11,7 @@ import (
 func main() {
 	app.Main(func(ctx context.Context) error {
 		var cfg app.Config
-		flag.StringVar(&cfg.DB, "db", app.DefaultDB, "where PostgreSQL is")
+		cfg.UpgradeFlags(flag.CommandLine)
 		refresh := flag.Bool("refresh", false, "have apt fetch its lists, and nothing else")
 		flag.Parse()
 		if *refresh {

@@ -5,9 +5,9 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"reflect"
 	"runtime/debug"
@@ -44,7 +44,11 @@ func RunAPI(ctx context.Context, cfg Config) error {
 	// The live heap is a few MiB: letting it grow fivefold before it is collected costs little memory and saves the
 	// collector's share of every request.
 	debug.SetGCPercent(400)
-	k, err := newKit(cfg, slog.LevelInfo)
+	level, err := cfg.level()
+	if err != nil {
+		return err
+	}
+	k, err := newKit(cfg, level)
 	if err != nil {
 		return err
 	}
@@ -112,6 +116,7 @@ func RunAPI(ctx context.Context, cfg Config) error {
 	}
 	group.Go(func() error { attach(ctx, k); return nil })
 	group.Go(func() error { serveMetrics(ctx, cfg.Metrics, metrics, k); return nil })
+	group.Go(func() error { return watchdog(ctx, k) })
 	k.Log.Info("gateway-api is ready", "version", Version, "listen", cfg.Listen)
 	_, _ = daemon.SdNotify(false, daemon.SdNotifyReady)
 	return group.Wait()
@@ -162,6 +167,41 @@ func serveMetrics(ctx context.Context, addr string, reg *prometheus.Registry, k 
 	if err := (&httpd.Server{Handler: mux, Log: k.Log}).Serve(ctx, l); err != nil {
 		k.Log.Warn("metrics ended", "err", err)
 	}
+}
+
+// watchdog tells systemd, where it wants to know, that the service takes requests. One that does not is started again.
+func watchdog(ctx context.Context, k *kit.Kit) error {
+	within, err := daemon.SdWatchdogEnabled(false)
+	if err != nil || within == 0 {
+		return err
+	}
+	for {
+		asking, cancel := context.WithTimeout(ctx, within/3)
+		err := answers(asking, k.Paths)
+		cancel()
+		if err == nil {
+			_, _ = daemon.SdNotify(false, daemon.SdNotifyWatchdog)
+		} else if ctx.Err() == nil {
+			k.Log.Warn("the service does not take its own request", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(within / 3):
+		}
+	}
+}
+
+// answers asks the server for nothing in particular, which leaves no line in the log.
+func answers(ctx context.Context, paths kit.Paths) error {
+	client := controlClient(paths)
+	defer client.CloseIdleConnections()
+	req := (&http.Request{Method: http.MethodOptions, URL: &url.URL{Scheme: "http", Host: "gateway", Opaque: "*"}}).WithContext(ctx)
+	res, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	return res.Body.Close()
 }
 
 // componentMetrics shows the state of each component.

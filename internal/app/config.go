@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"edge.internal/gateway/internal/kit"
@@ -29,9 +30,6 @@ var Version = "1.0.0"
 // that does not accepts no license.
 var LicensePublicKey = ""
 
-// DefaultDB is where PostgreSQL is unless a program is told otherwise.
-const DefaultDB = "postgres:///gateway?host=/run/postgresql&user=gateway"
-
 // Config is what a program is told when it starts.
 type Config struct {
 	// DB is where PostgreSQL is.
@@ -46,14 +44,17 @@ type Config struct {
 	Listen string
 	// Metrics is where Prometheus asks.
 	Metrics string
+	// LogLevel is the least that is said: debug, info, warn or error.
+	LogLevel string
 }
 
-// Flags binds the configuration to a program's flags.
+// Flags binds the configuration to a program's flags. What a flag does not say is in the environment, which the units of the package
+// read from SettingsFile.
 func (c *Config) Flags(f *flag.FlagSet) {
 	c.HelperFlags(f)
-	f.StringVar(&c.DB, "db", DefaultDB, "where PostgreSQL is")
+	c.databaseFlag(f)
 	f.StringVar(&c.Root, "root", "", "folder that stands before every path")
-	f.StringVar(&c.Listen, "listen", ":3443", "management port; empty for the unix sockets alone")
+	f.StringVar(&c.Listen, "listen", setting("GATEWAY_LISTEN", ":3443"), "management port; empty for the unix sockets alone (GATEWAY_LISTEN)")
 	f.StringVar(&c.Metrics, "metrics", "127.0.0.1:9464", "where Prometheus asks; empty for nowhere")
 }
 
@@ -61,10 +62,76 @@ func (c *Config) Flags(f *flag.FlagSet) {
 func (c *Config) HelperFlags(f *flag.FlagSet) {
 	f.StringVar(&c.Units, "units", "systemd", "who runs the daemons: systemd, lab, or none:REASON")
 	f.StringVar(&c.Helper, "helper", host.HelperSocket, "where gateway-helper listens")
+	c.levelFlag(f)
 }
 
-func newLog(level slog.Level) *slog.Logger {
-	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
+// UpgradeFlags are those of gateway-upgrade.
+func (c *Config) UpgradeFlags(f *flag.FlagSet) {
+	c.databaseFlag(f)
+	c.levelFlag(f)
+}
+
+func (c *Config) databaseFlag(f *flag.FlagSet) {
+	f.StringVar(&c.DB, "db", setting("GATEWAY_DB", defaultDB), "where PostgreSQL is (GATEWAY_DB)")
+}
+
+func (c *Config) levelFlag(f *flag.FlagSet) {
+	f.StringVar(&c.LogLevel, "log-level", setting("GATEWAY_LOG_LEVEL", "info"), "the least that is said: debug, info, warn or error (GATEWAY_LOG_LEVEL)")
+}
+
+// level is the least that is said.
+func (c *Config) level() (level slog.Level, err error) {
+	if err := level.UnmarshalText([]byte(c.LogLevel)); err != nil {
+		return level, fmt.Errorf("the log level %q must be debug, info, warn or error", c.LogLevel)
+	}
+	return level, nil
+}
+
+// SettingsFile has what the programs must know before they can ask the database.
+const SettingsFile = "/etc/gateway/gateway.conf"
+
+// defaultDB is where Debian's PostgreSQL is.
+const defaultDB = "postgres:///gateway?host=/run/postgresql&user=gateway"
+
+// setting is what the environment says, or what holds where it says nothing.
+func setting(name, otherwise string) string {
+	if value, ok := os.LookupEnv(name); ok {
+		return value
+	}
+	return otherwise
+}
+
+// ReadSettings takes the settings of SettingsFile into the environment, as systemd does for the units.
+func ReadSettings() error { return readSettings(SettingsFile) }
+
+// readSettings takes lines NAME=value into the environment. What is there already stays.
+func readSettings(file string) error {
+	content, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+		return nil // not installed as a package, or not for this user
+	}
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(string(content)) {
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' || line[0] == ';' {
+			continue
+		}
+		name, value, ok := strings.Cut(line, "=")
+		if !ok {
+			return fmt.Errorf("%s: %q must be NAME=value", file, line)
+		}
+		if n := len(value); n >= 2 && (value[0] == '"' || value[0] == '\'') && value[n-1] == value[0] {
+			value = value[1 : n-1]
+		}
+		if _, set := os.LookupEnv(name); !set {
+			if err := os.Setenv(name, value); err != nil {
+				return fmt.Errorf("%s: %w", file, err)
+			}
+		}
+	}
+	return nil
 }
 
 // masterKey is where the key of the sealed secrets is.

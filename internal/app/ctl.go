@@ -44,7 +44,7 @@ func Ctl() *cobra.Command {
 	}
 	f := root.PersistentFlags()
 	f.StringVar(&cfg.Root, "root", "", "folder that stands before every path")
-	f.StringVar(&cfg.DB, "db", DefaultDB, "where PostgreSQL is")
+	f.StringVar(&cfg.DB, "db", setting("GATEWAY_DB", defaultDB), "where PostgreSQL is (GATEWAY_DB)")
 	f.StringVar(&cfg.Units, "units", "systemd", "who runs the daemons: systemd, lab, or none:REASON")
 	f.StringVar(&cfg.Helper, "helper", host.HelperSocket, "where gateway-helper listens")
 
@@ -197,11 +197,16 @@ func isDown(err error) bool {
 	return errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED)
 }
 
-// askAPI makes a request to gateway-api over the socket that root alone may open.
-func askAPI[T any](ctx context.Context, paths kit.Paths, method, path string, body []byte) (out T, err error) {
-	client := http.Client{Timeout: time.Minute, Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+// controlClient is a client of gateway-api, over the socket that root and the gateway's user alone may open.
+func controlClient(paths kit.Paths) *http.Client {
+	return &http.Client{Timeout: time.Minute, Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", paths.Run("control.sock"))
 	}}}
+}
+
+// askAPI makes a request to gateway-api.
+func askAPI[T any](ctx context.Context, paths kit.Paths, method, path string, body []byte) (out T, err error) {
+	client := controlClient(paths)
 	defer client.CloseIdleConnections()
 	req, err := http.NewRequestWithContext(ctx, method, "http://gateway"+httpd.Prefix+path, bytes.NewReader(body))
 	if err != nil {

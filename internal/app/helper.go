@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"os"
 
 	"github.com/coreos/go-systemd/v22/daemon"
@@ -20,7 +19,11 @@ import (
 
 // RunHelper runs gateway-helper until the context ends.
 func RunHelper(ctx context.Context, cfg Config) error {
-	log := newLog(slog.LevelInfo)
+	level, err := cfg.level()
+	if err != nil {
+		return err
+	}
+	log := newLog(level)
 	units, err := units.Parse(cfg.Units)
 	if err != nil {
 		return err

@@ -48,11 +48,11 @@ backend gateway_api
 // and gives it up; that it dies is the only thing that the client may notice.
 func TestManagementPort(t *testing.T) {
 	root, address := proxytest.Root(t), proxytest.Address(t)
-	cert := &httpd.SelfSigned{Path: filepath.Join(root, "etc/haproxy/default.pem"), Names: func() []string { return []string{"gateway.example.net"} }}
+	cert := &httpd.SelfSigned{Path: filepath.Join(root, "etc/haproxy/gateway/default.pem"), Names: func() []string { return []string{"gateway.example.net"} }}
 	if _, err := cert.Config().GetCertificate(nil); err != nil { // writes the file
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(root, "etc/haproxy/haproxy.cfg"), fmt.Appendf(nil, carrier, root, address), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(root, "etc/haproxy/gateway/haproxy.cfg"), fmt.Appendf(nil, carrier, root, address), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	machine, err := machine.New(machine.Options{Root: root, Units: units.None{Reason: "a test"}})

@@ -70,7 +70,11 @@ func RunScheduler(ctx context.Context, cfg Config) error {
 	if err := awaitKey(ctx, cfg); err != nil {
 		return err
 	}
-	k, err := newKit(cfg, slog.LevelInfo)
+	level, err := cfg.level()
+	if err != nil {
+		return err
+	}
+	k, err := newKit(cfg, level)
 	if err != nil {
 		return err
 	}
@@ -88,6 +92,16 @@ func RunScheduler(ctx context.Context, cfg Config) error {
 		_, err := s.NewJob(j.timing(), gocron.NewTask(func() { run(ctx, k, j) }), j.options()...)
 		if err != nil {
 			return fmt.Errorf("job %s: %w", j.name, err)
+		}
+	}
+	within, err := daemon.SdWatchdogEnabled(false)
+	if err != nil {
+		return err
+	}
+	if within > 0 {
+		alive := gocron.NewTask(func() { _, _ = daemon.SdNotify(false, daemon.SdNotifyWatchdog) })
+		if _, err := s.NewJob(gocron.DurationJob(within/3), alive); err != nil {
+			return fmt.Errorf("telling systemd that the scheduler lives: %w", err)
 		}
 	}
 	s.Start()

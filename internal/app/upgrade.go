@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"log/slog"
 	"syscall"
 	"time"
 
@@ -33,9 +32,13 @@ func RunUpgrade(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
+	level, err := cfg.level()
+	if err != nil {
+		return err
+	}
 	paths := kit.Paths{}
 	return (&upgrade.Runner{
-		Folder: folder, Log: newLog(slog.LevelInfo), Patience: servesWithin, Every: time.Second,
+		Folder: folder, Log: newLog(level), Patience: servesWithin, Every: time.Second,
 		Effects: upgrade.Machine{
 			Folder: folder, Units: units.Systemd{}, Database: cfg.DB, State: paths.State(""),
 			User: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)},

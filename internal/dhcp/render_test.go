@@ -151,6 +151,7 @@ func tree(file []byte) [][]string {
 func hostile[T any](t *testing.T, field, benign string, row func(*dhcp.Config) *T, text func(*T) string) {
 	t.Run(field, func(t *testing.T) {
 		conftest.Oracle[dhcp.Config]{
+			Place:  host.KeaConfig,
 			Benign: benign, Parse: tree, Daemon: accepted,
 			Decode: func(value string) (dhcp.Config, string, error) {
 				c := one()

@@ -107,6 +107,7 @@ func TestHostileSettings(t *testing.T) {
 	for field, benign := range map[string]string{"upstream_forwards": "192.0.2.1@53", "access_acl": "192.0.2.0/24", "listen_addresses": "192.0.2.1"} {
 		t.Run(field, func(t *testing.T) {
 			conftest.Oracle[dns.Settings]{
+				Place:  host.UnboundDropIn,
 				Benign: benign, Parse: attributes, Daemon: accept,
 				Decode: func(text string) (s dns.Settings, canonical string, err error) {
 					if err = decode(&s, field, []string{text}); err != nil {
@@ -136,6 +137,7 @@ func TestHostileZone(t *testing.T) {
 	for field, benign := range map[string]any{"name": "corp.example.net", "forward_to": "192.0.2.1@53"} {
 		t.Run(field, func(t *testing.T) {
 			conftest.Oracle[dns.Zone]{
+				Place:  host.UnboundDropIn,
 				Benign: benign.(string), Parse: attributes, Daemon: accept,
 				Decode: func(text string) (dns.Zone, string, error) {
 					z := dns.Zone{Name: value.Must[dns.ZoneName]("lan"), Active: true}

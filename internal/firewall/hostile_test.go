@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"edge.internal/gateway/internal/kit/conf/conftest"
+	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/policy"
 	"edge.internal/gateway/internal/kit/value"
 	"edge.internal/gateway/internal/kit/wire"
@@ -222,7 +223,7 @@ func TestHostileValuesStayValues(t *testing.T) {
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			conftest.Oracle[*specimen]{
-				Benign: x.benign,
+				Place: host.PacketFilterTable, Benign: x.benign,
 				Decode: func(text string) (*specimen, string, error) {
 					s, err := x.take(text)
 					if err != nil {

@@ -112,6 +112,7 @@ func words(file []byte) [][]string {
 // hostile holds a field of the settings against hostile texts, and asks the real squid.
 func hostile(t *testing.T, field, benign string, canonical func(fwdproxy.Settings) string) {
 	conftest.Oracle[fwdproxy.Settings]{
+		Place:  host.SquidDropIn,
 		Benign: benign, Parse: words,
 		Daemon: func(t testing.TB, file []byte) {
 			if err := squid(t, []host.File{{Place: host.SquidDropIn, Content: file}}); err != nil {

@@ -72,6 +72,7 @@ func dropInOf(c ntp.Config) ([]byte, error) {
 
 func TestHostileAddress(t *testing.T) {
 	conftest.Oracle[ntp.Pool]{
+		Place:  host.ChronyDropIn,
 		Benign: "ntp.example.net", Parse: directives, Daemon: daemon,
 		Decode: func(text string) (ntp.Pool, string, error) {
 			pool := ntp.Pool{Kind: "server", MinPoll: 6, MaxPoll: 10}
@@ -84,6 +85,7 @@ func TestHostileAddress(t *testing.T) {
 
 func hostileSetting(t *testing.T, field, benign string, canonical func(ntp.Settings) string) {
 	conftest.Oracle[ntp.Settings]{
+		Place:  host.ChronyDropIn,
 		Benign: benign, Parse: directives, Daemon: daemon,
 		Decode: func(text string) (ntp.Settings, string, error) {
 			s := ntp.Settings{ServeClients: true}

@@ -134,7 +134,7 @@ func words(file []byte) [][]string {
 func hostile(t *testing.T, place host.Place, benign string, split func([]byte) [][]string, fill func(c *proxy.Config, text string) (canonical string, err error)) {
 	base := one(t)
 	conftest.Oracle[*proxy.Config]{
-		Benign: benign, Parse: split,
+		Place: place, Benign: benign, Parse: split,
 		Decode: func(text string) (*proxy.Config, string, error) {
 			c := &proxy.Config{
 				Domains: append([]proxy.Domain{}, base.Domains...), Headers: append([]proxy.Header{}, base.Headers...), Backends: append([]proxy.Backend{}, base.Backends...),

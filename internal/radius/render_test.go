@@ -169,6 +169,7 @@ func TestHostileClients(t *testing.T) {
 		return c
 	}
 	oracle := conftest.Oracle[radius.ConfigClient]{
+		Place: host.RadiusClients,
 		Parse: words(false), Render: func(x radius.ConfigClient) ([]byte, error) { return place(with(x), host.RadiusClients) },
 		Daemon: func(t testing.TB, file []byte) {
 			files := rendered(t, with(benign))
@@ -228,6 +229,7 @@ func TestHostileUsers(t *testing.T) {
 		return c
 	}
 	oracle := conftest.Oracle[radius.ConfigUser]{
+		Place: host.RadiusUsers,
 		Parse: words(true), Render: func(x radius.ConfigUser) ([]byte, error) { return place(with(x), host.RadiusUsers) },
 		Daemon: func(t testing.TB, file []byte) {
 			files := rendered(t, with(benign))

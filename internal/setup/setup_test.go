@@ -185,6 +185,18 @@ func TestJoinClusterIsNotSupportedYet(t *testing.T) {
 	}
 }
 
+func TestSetupTokenStaysOutOfTheJournal(t *testing.T) {
+	t.Setenv("JOURNAL_STREAM", "8:1")
+	h := newHouse(t)
+	token, err := Token(h.Paths)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if logs := h.Logs.String(); strings.Contains(logs, token) || !strings.Contains(logs, "gateway-ctl setup-token") {
+		t.Errorf("the log says %s", logs)
+	}
+}
+
 func TestSetupTokenProvesOwnership(t *testing.T) {
 	h := newHouse(t)
 	token, err := Token(h.Paths)

@@ -41,6 +41,9 @@ type Outcome struct {
 	Error  string `json:"error" doc:"Why it did not work; empty when it did."`
 }
 
+// passing are states that a daemon leaves by itself, and what they come to for those who ask.
+var passing = map[string]string{"reloading": "active", "deactivating": "inactive"}
+
 // units are the daemons behind the names of the API. A name without one is a daemon that this gateway does not have.
 var units = map[string]host.Unit{
 	"reverse-proxy": host.HAProxy,
@@ -112,6 +115,9 @@ func (r *Room) service(ctx context.Context, u host.Unit) Service {
 		s.Active = "not_installed"
 	default:
 		s.Active, s.Detail = state.Active, state.Detail
+		if short, ok := passing[s.Active]; ok {
+			s.Active = short
+		}
 		if !state.Since.IsZero() {
 			since := state.Since.UTC()
 			s.Since = &since

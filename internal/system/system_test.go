@@ -157,7 +157,9 @@ func TestFlagsAndLG07(t *testing.T) {
 func TestFlagAndEntryBelongTogether(t *testing.T) {
 	var refused error
 	b := benchWith(t, func() error { return refused })
-	b.Engine.ApplyAll(t.Context()) // which starts chrony, however busy the machine is
+	if _, failed := b.Engine.ApplyAll(t.Context()); len(failed) > 0 {
+		t.Fatal(failed)
+	}
 	restarts := b.Machine.Restarts(host.Chrony)
 	refused = errors.New("the disk is full")
 	b.Do(t, "admin", http.MethodPost, "/system/maintenance", `{"enabled":true}`).Want(t, 500)

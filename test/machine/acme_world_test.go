@@ -189,7 +189,7 @@ func startPebble(t *testing.T, e *edge) {
 		t.Fatal(err)
 	}
 	root := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.cert.Raw})
-	if err := os.WriteFile(e.Path("/etc/gateway/acme-ca.pem"), root, 0o600); err != nil {
+	if err := os.WriteFile(e.Path("/etc/gateway/acme-ca.pem"), root, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	cmd, err := e.Command(t.Context(), lab.Wan, "pebble", "-config", write("pebble.json", config), "-dnsserver", wan4+":53")

@@ -217,7 +217,7 @@ func killDuringApply(t *testing.T, r *rig) {
 	arm := func(point, action string) {
 		t.Helper()
 		r.WaitSettled(t)
-		if err := os.WriteFile(filepath.Join(r.Path(failpoints), point), []byte(action), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(r.Path(failpoints), point), []byte(action), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}

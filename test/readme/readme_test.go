@@ -5,6 +5,8 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -47,6 +49,10 @@ var promises = []struct{ begins, want string }{
 	{"TUNNEL=", `^$`},
 	{"PEER=", `^$`},
 	{"curl -sk -b $JAR $API/peers/$PEER/config", `(?s)\[Interface\].*\nPrivateKey = .*\[Peer\].*\nAllowedIPs = .*10\.10\.0\.0/24`},
+	{"make package repository", ""},
+	{"curl -fsSo /etc/apt/keyrings/gateway.asc", `^$`},
+	{"curl -fsSo /etc/apt/sources.list.d/gateway.sources", `^$`},
+	{"apt update && apt install gateway", `(?m)^Inst gateway \(1\.0\.0 Gateway:stable \[`},
 }
 
 // TestReadme types every command of the README, in order, into one shell beside a fresh lab.
@@ -62,15 +68,19 @@ func TestReadme(t *testing.T) {
 	}
 	l := labtest.Up(t, lab.Options{Volatile: true})
 	sh := startShell(t, programs)
-	// The lab of the test has a folder and an address of its own, and each of its programs is the one that was built.
-	here := strings.NewReplacer("bin/gateway-lab ", "bin/gateway-lab --dir "+l.Dir()+" ", "127.0.0.1:3443", l.UI, "/tmp/shop", filepath.Join(sh.dir, "shop"))
+	server := repository(t, programs)
+	sh.run(t, aptHere)
+	// The lab of the test has a folder and an address of its own, each of its programs is the one that was built, and the repository
+	// is one of the test.
+	here := strings.NewReplacer("/etc/apt", filepath.Join(sh.dir, "apt"), "https://packages.example.net/gateway", server, "bin/gateway-lab ", "bin/gateway-lab --dir "+l.Dir()+" ", "127.0.0.1:3443", l.UI, "/tmp/shop", filepath.Join(sh.dir, "shop"))
 	for i, command := range commands {
 		if i >= len(promises) || !strings.HasPrefix(command, promises[i].begins) {
 			t.Fatalf("the promise of %q is missing, or it is not the next one", command)
 		}
 		if target, ok := strings.CutPrefix(command, "make "); ok {
-			target, _, _ = strings.Cut(target, " ")
-			if out, err := exec.Command("make", "-C", filepath.Dir(programs), "-n", target).CombinedOutput(); err != nil {
+			target, _, _ = strings.Cut(target, "#")
+			words := append([]string{"-C", filepath.Dir(programs), "-n"}, strings.Fields(target)...)
+			if out, err := exec.Command("make", words...).CombinedOutput(); err != nil {
 				t.Errorf("make %s: %v: %s", target, err, out)
 			}
 			continue
@@ -80,6 +90,45 @@ func TestReadme(t *testing.T) {
 			t.Errorf("%s\nprints:\n%s\ninstead of %s", command, output, promises[i].want)
 		}
 	}
+}
+
+// aptHere is apt with folders of its own, which says what it would install: test/appliance installs it.
+const aptHere = `mkdir -p apt/keyrings apt/sources.list.d apt/state/lists/partial apt/cache/archives/partial; touch apt/status
+apt() {
+	sed -i "s#/etc/apt#$PWD/apt#" apt/sources.list.d/gateway.sources
+	apt-get -o Dir::State=$PWD/apt/state -o Dir::State::Status=$PWD/apt/status -o Dir::Cache=$PWD/apt/cache -o Dir::Etc::SourceList=/dev/null \
+		-o Dir::Etc::SourceParts=$PWD/apt/sources.list.d -o APT::Sandbox::User=root -o APT::Update::Error-Mode=any -o APT::Get::Simulate=true "$@"
+}`
+
+// repository serves a signed repository, made as the README says, of a package that is empty but for its name.
+func repository(t *testing.T, programs string) (url string) {
+	t.Helper()
+	// gpg keeps its sockets below it, whose paths must be short.
+	dist, err := os.MkdirTemp("", "readme-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dist) })
+	server := httptest.NewServer(http.FileServer(http.Dir(filepath.Join(dist, "apt"))))
+	t.Cleanup(server.Close)
+	control := "Package: gateway\nVersion: 1.0.0\nArchitecture: all\nMaintainer: Test <test@example.net>\nDescription: a name\n"
+	if err := os.MkdirAll(filepath.Join(dist, "empty/DEBIAN"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dist, "empty/DEBIAN/control"), []byte(control), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, argv := range [][]string{
+		{"dpkg-deb", "--build", filepath.Join(dist, "empty"), filepath.Join(dist, "gateway_1.0.0_all.deb")},
+		{"make", "-C", filepath.Dir(programs), "repository", "DIST=" + dist, "REPOSITORY_URL=" + server.URL},
+	} {
+		cmd := exec.Command(argv[0], argv[1:]...)
+		cmd.Env = append(os.Environ(), "MAKEFLAGS=", "MAKELEVEL=")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%q: %v: %s", argv, err, out)
+		}
+	}
+	return server.URL
 }
 
 // commandsOf are the commands in the fenced blocks of a text. A command goes on while a quote is open, and what follows a # at

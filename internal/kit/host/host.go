@@ -76,7 +76,7 @@ type Units interface {
 type UnitState struct {
 	Unit      Unit      `json:"unit"`
 	Installed bool      `json:"installed"`
-	Active    string    `json:"active"` // active, activating, inactive, failed (systemd's words); empty when not installed
+	Active    string    `json:"active"` // active, reloading, activating, deactivating, inactive, failed (systemd's words); empty when not installed
 	Since     time.Time `json:"since"`  // when it entered that state
 	PID       int       `json:"pid"`
 	Detail    string    `json:"detail"` // why it failed, when it did

@@ -49,7 +49,7 @@ func TestThroughHAProxy(t *testing.T) {
 
 func throughHAProxy(t *testing.T, program string) {
 	root, address := proxytest.Root(t), proxytest.Address(t)
-	pem := filepath.Join(root, "etc/haproxy/default.pem")
+	pem := filepath.Join(root, "etc/haproxy/gateway/default.pem")
 	cert := &httpd.SelfSigned{Path: pem, Names: func() []string { return []string{"gateway.example.net"} }}
 	if _, err := cert.Config().GetCertificate(nil); err != nil { // writes the file
 		t.Fatal(err)
@@ -70,7 +70,7 @@ func throughHAProxy(t *testing.T, program string) {
 			t.Error(err)
 		}
 	}()
-	if err := os.WriteFile(filepath.Join(root, "etc/haproxy/haproxy.cfg"), fmt.Appendf(nil, carrier, root, address), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(root, "etc/haproxy/gateway/haproxy.cfg"), fmt.Appendf(nil, carrier, root, address), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	proxytest.Start(t, program, root)

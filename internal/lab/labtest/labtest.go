@@ -2,21 +2,11 @@
 package labtest
 
 import (
-	"bytes"
-	"context"
-	"crypto/tls"
-	"encoding/json"
-	"fmt"
-	"io"
-	"net/http"
-	"net/http/cookiejar"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/lab"
@@ -34,7 +24,7 @@ const Slow = 4
 // Lab is a lab for a test.
 type Lab struct {
 	*lab.Lab
-	http *http.Client
+	*Browser
 }
 
 // Main is the TestMain of a package that runs labs.
@@ -144,13 +134,7 @@ func Up(t testing.TB, opts lab.Options) *Lab {
 			t.Errorf("stopping the lab: %v", err)
 		}
 	})
-	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &Lab{Lab: l, http: &http.Client{Jar: jar, Timeout: 2 * time.Minute, Transport: &http.Transport{
-		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, // the gateway's certificate is self-signed
-	}}}
+	return &Lab{Lab: l, Browser: NewBrowser(t, l.URL(), nil)}
 }
 
 // UpAsAdmin runs a lab that is set up, and logs in.
@@ -160,81 +144,6 @@ func UpAsAdmin(t testing.TB, opts lab.Options) *Lab {
 	l := Up(t, opts)
 	l.Login(t)
 	return l
-}
-
-// Login logs the admin in.
-func (l *Lab) Login(t testing.TB) {
-	t.Helper()
-	l.Must(t, http.MethodPost, "/auth/login", map[string]string{"email": AdminEmail, "password": AdminPassword}, 200, nil)
-}
-
-// WaitDatabase waits until the API has its database: who logs in before that has a session for system routes alone.
-func (l *Lab) WaitDatabase(t testing.TB) {
-	t.Helper()
-	var health struct{ Database string }
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-		if l.Must(t, http.MethodGet, "/system/health", nil, 200, &health); health.Database == "up" {
-			return
-		}
-	}
-	t.Fatal("the API has no database")
-}
-
-// Answer is what a request got.
-type Answer struct {
-	Status int
-	Header http.Header
-	Data   json.RawMessage
-	Body   []byte
-}
-
-// Do makes a request to the API through the front door, as a browser does.
-func (l *Lab) Do(ctx context.Context, method, path string, body any) (*Answer, error) {
-	var r io.Reader
-	if body != nil {
-		b, err := json.Marshal(body)
-		if err != nil {
-			return nil, err
-		}
-		r = bytes.NewReader(b)
-	}
-	req, err := http.NewRequestWithContext(ctx, method, l.URL()+"/api/v1"+path, r)
-	if err != nil {
-		return nil, err
-	}
-	res, err := l.http.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer res.Body.Close()
-	a := &Answer{Status: res.StatusCode, Header: res.Header}
-	if a.Body, err = io.ReadAll(res.Body); err != nil {
-		return nil, err
-	}
-	var envelope struct{ Data json.RawMessage }
-	if err := json.Unmarshal(a.Body, &envelope); err != nil {
-		return nil, fmt.Errorf("%s %s: %w in %q", method, path, err, a.Body)
-	}
-	a.Data = envelope.Data
-	return a, nil
-}
-
-// Must makes a request that has to be answered with the status, and decodes the data.
-func (l *Lab) Must(t testing.TB, method, path string, body any, status int, into any) *Answer {
-	t.Helper()
-	a, err := l.Do(t.Context(), method, path, body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if a.Status != status {
-		t.Fatalf("%s %s answers %d instead of %d: %s", method, path, a.Status, status, a.Body)
-	}
-	if into != nil {
-		if err := json.Unmarshal(a.Data, into); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return a
 }
 
 // Run runs a command on one side of the lab and answers what it printed.
@@ -249,55 +158,4 @@ func (l *Lab) Run(t testing.TB, side lab.Side, argv ...string) string {
 		t.Fatalf("%s: %v\n%s", strings.Join(argv, " "), err, out)
 	}
 	return string(out)
-}
-
-// Component is the state of a component.
-type Component struct {
-	Name, State, Daemon, Detail string
-	LastError                   string `json:"last_error"`
-}
-
-// components waits until the components are as they should be, for as long as an idle machine needs at most and more.
-func (l *Lab) components(t testing.TB, what string, within time.Duration, so func([]Component) bool) {
-	t.Helper()
-	within *= Slow
-	deadline := time.Now().Add(within)
-	var last []Component
-	for {
-		if a, err := l.Do(t.Context(), http.MethodGet, "/system/components", nil); err == nil && a.Status == 200 {
-			if err := json.Unmarshal(a.Data, &last); err != nil {
-				t.Fatal(err)
-			}
-			if so(last) {
-				return
-			}
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s after %s: %+v", what, within, last)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-}
-
-// WaitState waits until a component is in a state.
-func (l *Lab) WaitState(t testing.TB, name, state string, within time.Duration) (found Component) {
-	t.Helper()
-	l.components(t, name+" is not "+state, within, func(all []Component) bool {
-		for _, found = range all {
-			if found.Name == name && found.State == state {
-				return true
-			}
-		}
-		return false
-	})
-	return found
-}
-
-// WaitSettled waits until nothing is pending: a point of failure that is armed then waits for the next change, and is not met by
-// what an API that has just started still does.
-func (l *Lab) WaitSettled(t testing.TB) {
-	t.Helper()
-	l.components(t, "something is pending", 20*time.Second, func(all []Component) bool {
-		return !slices.ContainsFunc(all, func(c Component) bool { return c.State == "pending" })
-	})
 }

@@ -7,6 +7,9 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/helper/guard"
 )
 
 // Corpus are texts that have broken out of some daemon's grammar.
@@ -15,7 +18,7 @@ var Corpus = []string{
 	"%", "%[env(X)]", "%{User-Password}", "$", "$HOME", "${IFS}", "#", "# x", ";", "; x", "!", "! x", `"`, `a"b`, "'", `a'b`, `\`, `a\`, `\x0a`,
 	"{", "}", "a } b {", "*", "eth*", "-", "-x", "--", "@", "~LST", ",", "a,b", "a b", "a\tb", "a iburst trust", " a", "a ", "",
 	"fe80::1%eth0", "fe80::1%a\nallow all", "192.0.2.1%x", "::ffff:192.0.2.1", "192.0.2.1/33", "2001:db8::/129", "0x7f.1", "127.1", "1.2.3.4.",
-	"\u202etxt", "пример.рф", "xn--e1afmkfd.xn--p1ai", "\xff\xfe", "<?include x?>", "$INCLUDE x", "DEFAULT", "a.-b", "-a.b", "a..b", ".",
+	"\u202etxt", "пример.рф", "xn--e1afmkfd.xn--p1ai", "\xff\xfe", "<?include x?>", "$INCLUDE x", "DEFAULT", "`id`", "%{exec:/bin/id}", "exec {", "lua.x", "crt /x", "%[path,map(/x)]", `include "/x"`, "a.-b", "-a.b", "a..b", ".",
 	strings.Repeat("a", 63), strings.Repeat("a", 64), strings.Repeat("a", 127), strings.Repeat("a", 128), strings.Repeat("a", 129),
 	strings.Repeat("a", 255), strings.Repeat("a", 256), strings.Repeat("a.", 126) + "a", strings.Repeat("a", 4096),
 }
@@ -28,6 +31,8 @@ type Oracle[V any] struct {
 	Render func(v V) ([]byte, error)
 	// Parse splits a file into directives and their words, as the daemon does.
 	Parse func(file []byte) [][]string
+	// Place is what the file is for: gateway-helper has to admit it there.
+	Place host.Place
 	// Benign is a text that the field takes.
 	Benign string
 	// Daemon asks the daemon's own checker; nil where it would be too slow.
@@ -67,6 +72,9 @@ func (o Oracle[V]) Check(t *testing.T) {
 		}
 		if got := o.shape(file, canonical); got != shape {
 			fatalf("%q changed the directives:\n%s", text, file)
+		}
+		if err := guard.Admit(host.File{Place: o.Place, Content: file}); err != nil {
+			fatalf("%q got in, and the helper does not admit what comes of it: %v", text, err)
 		}
 		if daemon && o.Daemon != nil {
 			o.Daemon(t, file)

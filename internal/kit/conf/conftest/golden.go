@@ -12,6 +12,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/helper/guard"
 )
 
 var update = flag.Bool("update", false, "rewrite the expected files")
@@ -53,6 +54,9 @@ func (g Golden[C]) one(t *testing.T, path string) {
 	}
 	got := []txtar.File{archive.Files[0]}
 	for _, f := range files {
+		if err := guard.Admit(f); err != nil {
+			t.Error(err)
+		}
 		if g.Hidden == nil || !g.Hidden(f) {
 			got = append(got, txtar.File{Name: f.Place.Path(), Data: f.Content})
 		}

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/coreos/go-systemd/v22/activation"
 	"github.com/fxamacker/cbor/v2"
 	"golang.org/x/sys/unix"
 
@@ -194,8 +195,20 @@ func watch(conn *net.UnixConn, left func()) (gone func() bool) {
 	}
 }
 
-// Listen makes the helper's socket, which the group may use.
+// Listen makes the helper's socket, which the group may use, or takes the one that systemd has made: a question that came while
+// there was no helper waits in it.
 func Listen(path string, gid int) (*net.UnixListener, error) {
+	made, err := activation.Listeners()
+	if err != nil {
+		return nil, err
+	}
+	if len(made) > 0 {
+		l, ok := made[0].(*net.UnixListener)
+		if !ok || len(made) > 1 {
+			return nil, fmt.Errorf("systemd passes %d sockets, of which the first is a %T: want one unix socket", len(made), made[0])
+		}
+		return l, nil
+	}
 	if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
 		return nil, err
 	}

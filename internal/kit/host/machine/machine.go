@@ -23,7 +23,7 @@ import (
 
 // Options say how a machine is seen.
 type Options struct {
-	// Root is put before every place and the state folder. It is empty on a real gateway; where the machine's own files
+	// Root is put before every path. It is empty on a real gateway; where the machine's own files
 	// must not be touched it is a folder, and what talks to a running daemon or to the packet filter is refused.
 	Root string
 	// OwnKernel says that the kernel's network is the gateway's own though its files are below a root folder: the network
@@ -31,8 +31,6 @@ type Options struct {
 	OwnKernel bool
 	// Units runs the daemons.
 	Units host.Units
-	// State is the gateway's own folder. It is /var/lib/gateway when empty.
-	State string
 }
 
 // Machine is the real machine.
@@ -62,16 +60,13 @@ func New(opts Options) (*Machine, error) {
 	if opts.Root != "" && !filepath.IsAbs(opts.Root) {
 		return nil, fmt.Errorf("root %q is not an absolute path", opts.Root)
 	}
-	if opts.State == "" {
-		opts.State = "/var/lib/gateway"
-	}
 	h := home.Home{Root: opts.Root, Foreign: opts.Root != "" && !opts.OwnKernel}
 	f := files.New(h)
 	c := command.New(h, f)
 	jobs, _ := opts.Units.(packages.Starter)
 	return &Machine{
 		Units: opts.Units, Files: f, Commands: c, Network: network.New(h), Filter: filter.New(h, c), Proxy: haproxy.New(h),
-		Resolver: unbound.New(h), Squid: squid.New(h), Kea: kea.New(h), Radius: freeradius.New(h), Tunnels: wireguard.New(h, c),
-		Packages: packages.New(h, jobs), Known: facts.New(h, opts.State),
+		Resolver: unbound.New(h), Squid: squid.New(h), Kea: kea.New(h), Radius: freeradius.New(h), Tunnels: wireguard.New(h, c, opts.Units),
+		Packages: packages.New(h, jobs), Known: facts.New(h),
 	}, nil
 }

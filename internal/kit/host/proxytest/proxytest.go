@@ -49,7 +49,7 @@ func Root(t testing.TB) string {
 	if err := os.Chmod(root, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for _, dir := range []string{"run/haproxy", "run/gateway", "etc/haproxy"} {
+	for _, dir := range []string{"run/haproxy", "run/gateway", "etc/haproxy/gateway"} {
 		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -91,7 +91,7 @@ func Start(t testing.TB, program, root string) *Process {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(program, "-W", "-S", filepath.Join(root, "run/haproxy-master.sock"), "-p", filepath.Join(root, "run/haproxy.pid"),
-		"-f", filepath.Join(root, "etc/haproxy/haproxy.cfg"))
+		"-f", filepath.Join(root, "etc/haproxy/gateway/haproxy.cfg"))
 	cmd.Stdout, cmd.Stderr = log, log
 	ended, err := child.Start(cmd, syscall.SIGKILL)
 	if err != nil {

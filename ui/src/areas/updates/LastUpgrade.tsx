@@ -1,4 +1,5 @@
 import './texts'
+import { IconHourglass } from '@tabler/icons-react'
 import { useQuery } from '@tanstack/react-query'
 import { useEffect, useRef, useState } from 'react'
 import { useTranslation } from 'react-i18next'
@@ -86,7 +87,9 @@ function Result({ upgrade }: { upgrade: Upgrade }) {
       {upgrade.steps.length > 0 && (
         <details open={upgrade.state !== 'done'}>
           <summary>{t('last.log')}</summary>
-          <Steps steps={upgrade.steps} />
+          <div className={classes.log}>
+            <Steps steps={upgrade.steps} />
+          </div>
         </details>
       )}
     </div>
@@ -103,7 +106,9 @@ function Steps({ steps }: { steps: readonly UpgradeStep[] }) {
             <span>{t(`step.${step.name}`)}</span>
             <span>
               {step.ended_at && <span className="soft">{duration(secondsOf(step))} </span>}
-              <Badge tone={stepTone[step.state]}>{t(`stepState.${step.state}`)}</Badge>
+              <Badge tone={stepTone[step.state]} icon={step.state === 'running' ? IconHourglass : undefined}>
+                {t(`stepState.${step.state}`)}
+              </Badge>
             </span>
           </div>
           {step.error && <div>{step.error}</div>}

@@ -116,7 +116,7 @@ func chrony(text string) error {
 func unbound(text string) error {
 	known := only("access-control:", "aggressive-nsec:", "cache-max-ttl:", "cache-min-ttl:", "chroot:", "control-enable:", "control-interface:", "control-use-cert:",
 		"deny-any:", "directory:", "do-not-query-localhost:", "domain-insecure:", "extended-statistics:", "forward-addr:", "forward-first:", "forward-tls-upstream:", "forward-zone:",
-		"harden-large-queries:", "harden-short-bufsize:", "hide-identity:", "hide-version:", "include-toplevel:", "interface:", "ip-freebind:", "local-data:", "local-zone:",
+		"harden-large-queries:", "harden-short-bufsize:", "hide-identity:", "hide-version:", "include-toplevel:", "interface-automatic:", "interface:", "ip-freebind:", "local-data:", "local-zone:",
 		"logfile:", "module-config:", "msg-cache-size:", "name:", "num-threads:", "prefetch-key:", "prefetch:", "qname-minimisation:", "remote-control:", "rrset-cache-size:",
 		"server:", "so-reuseport:", "stub-addr:", "stub-first:", "stub-no-cache:", "stub-zone:", "tls-cert-bundle:", "trust-anchor-file:", "unwanted-reply-threshold:", "use-syslog:", "username:")
 	exact := map[string]string{
@@ -206,14 +206,14 @@ func kea(text string) error {
 var runs = regexp.MustCompile("`|\\bexec\\b|%\\{(?:exec|sql|ldap|perl|python|rest|redis|cache|file|unpack)|\\b(?:perl|python3?|ruby|mruby|lua|rlm_\\w+|sql\\w*|ldap|rest|redis\\w*|unix|passwd|detail|cache\\w*|program|script\\w*)\\b *[{=]")
 
 func radius(text string) error {
-	if at := runs.FindString(text); at != "" {
-		return fmt.Errorf("it has %q", at)
-	}
 	folder := map[string]string{
 		"libdir": "/usr/lib/freeradius", "logdir": "/var/log/freeradius", "run_dir": "/run/freeradius", "prefix": "/usr",
 		"filename": "${confdir}/gateway-users ${logdir}/gateway-logins.log", "file": "${logdir}/radius.log", "pidfile": "${run_dir}/freeradius.pid",
 	}
-	return lines(text, func(words []string) error {
+	return radiusLines(text, "'", func(line string, words []string) error {
+		if at := runs.FindString(line); at != "" {
+			return fmt.Errorf("it has %q", at)
+		}
 		if strings.HasPrefix(words[0], "$INCLUDE") && !slices.Equal(words[1:], []string{"gateway-clients.conf"}) {
 			return fmt.Errorf("it reads %s", strings.Join(words[1:], " "))
 		}
@@ -224,18 +224,51 @@ func radius(text string) error {
 	})
 }
 
-// users is the file of users, in which a value in back quotes is a command.
+// users is the file of users, in which a value in back quotes is a command, and one in double quotes is evaluated.
 func users(text string) error {
-	if strings.ContainsAny(text, "`") || strings.Contains(text, "$INCLUDE") || strings.Contains(text, "%{exec") || strings.Contains(text, "Exec-Program") {
-		return fmt.Errorf("it runs or reads something")
-	}
-	return nil
+	return radiusLines(text, `'\`, func(line string, _ []string) error {
+		if strings.ContainsAny(line, "`\"$%") || strings.Contains(line, "Exec-Program") {
+			return fmt.Errorf("it runs or reads something")
+		}
+		return nil
+	})
 }
+
+// radiusLines calls look with every line and its words, in which texts in single quotes are empty: nothing in them is evaluated. In such a
+// text a back slash stands before one of the escaped characters alone, so that there are no two ways to read it.
+func radiusLines(text, escaped string, look func(line string, words []string) error) error {
+	return lines(text, func(words []string) error {
+		var bare strings.Builder
+		line := strings.Join(words, " ")
+		in := false
+		for i := 0; i < len(line); i++ {
+			switch {
+			case !in:
+				bare.WriteByte(line[i])
+				in = line[i] == '\''
+			case line[i] == '\\':
+				if i++; i == len(line) || !strings.Contains(escaped, line[i:i+1]) {
+					return fmt.Errorf("a back slash in a text can be read in two ways")
+				}
+			case line[i] == '\'':
+				bare.WriteByte('\'')
+				in = false
+			}
+		}
+		if in {
+			return fmt.Errorf("a text does not end")
+		}
+		return look(bare.String(), strings.Fields(bare.String()))
+	})
+}
+
+var quoted = regexp.MustCompile(`"[^"]*"`)
 
 // nft refuses to read other files.
 func nft(text string) error {
 	return lines(text, func(words []string) error {
-		if slices.Contains(words, "include") || strings.HasPrefix(words[0], "include") {
+		// A text has no escapes; what remains can only be a directive.
+		if strings.Contains(quoted.ReplaceAllString(strings.Join(words, " "), ""), "include") {
 			return fmt.Errorf("it reads another file")
 		}
 		return nil

@@ -11,7 +11,7 @@ import (
 var directives = []string{
 	"global", "defaults", "frontend", "backend", "resolvers", "cache", "listen", "peers", "ring",
 	"balance", "bind", "cluster-secret", "default-path", "default_backend", "description", "group", "user", "hard-stop-after", "hash-type", "hold", "limited-quic",
-	"log", "maxconn", "mode", "parse-resolv-conf", "resolve_retries", "retries", "server", "setenv", "ssl-default-bind-ciphers", "ssl-default-bind-options",
+	"log", "maxconn", "mode", "parse-resolv-conf", "resolve_retries", "retries", "server", "setcap", "setenv", "ssl-default-bind-ciphers", "ssl-default-bind-options",
 	"stick-table", "tune.bufsize", "tune.maxrewrite", "use_backend", "acl", "filter", "nameserver", "accepted_payload_size",
 	"stats socket", "stats timeout",
 	"option httpchk", "option httplog", "option dontlog-normal", "option idle-close-on-response", "option redispatch", "option forwardfor", "option tcp-check",
@@ -21,11 +21,14 @@ var directives = []string{
 	"http-request", "http-response", "http-after-response", "tcp-request",
 }
 
-// files are what makes HAProxy read a file, as root: the word before its name.
+// files are what makes HAProxy read a file, as root: the word before its name. What stands in a header is no such word.
 var files = []string{"errorfile", "errorfiles", "file", "lf-file", "-f", "crt", "crt-list", "ca-file", "ca-verify-file", "crl-file", "ca-base", "crt-base"}
 
 // converters read a file by its name.
 var converters = regexp.MustCompile(`\bmap(?:_\w+)?\(([^,)]*)`)
+
+// expressions are evaluated in texts that are otherwise taken as they are.
+var expressions = regexp.MustCompile(`%\[[^\]]*\]?`)
 
 func haproxy(text string) error {
 	return lines(text, func(words []string) error {
@@ -41,16 +44,30 @@ func haproxy(text string) error {
 		if !slices.Contains(directives, first) {
 			return fmt.Errorf("it has %q", first)
 		}
-		for i, word := range words {
-			if slices.ContainsFunc([]string{"lua.", "use-service", "external-check"}, func(p string) bool { return strings.HasPrefix(word, p) }) {
-				return fmt.Errorf("it has %q", word)
+		if first == "setcap" && !slices.Equal(words[1:], []string{"cap_net_bind_service"}) {
+			return fmt.Errorf("it keeps more than cap_net_bind_service")
+		}
+		action := ""
+		if slices.Contains([]string{"http-request", "http-response", "http-after-response", "tcp-request", "http-check"}, words[0]) && len(words) > 1 {
+			action = words[1]
+			if strings.HasPrefix(action, "lua.") || action == "use-service" {
+				return fmt.Errorf("it has %q", action)
 			}
-			if i > 0 && slices.Contains(files, words[i-1]) && !below(word) {
+		}
+		header := strings.HasSuffix(action, "-header")
+		for i, word := range words {
+			if i > 0 && !header && slices.Contains(files, words[i-1]) && !below(word) {
 				return fmt.Errorf("it reads %s", word)
 			}
-			for _, m := range converters.FindAllStringSubmatch(word, -1) {
-				if !below(m[1]) {
-					return fmt.Errorf("it reads %s", m[1])
+			evaluated := []string{word}
+			if header && i < 4 {
+				evaluated = expressions.FindAllString(strings.ReplaceAll(word, "%%", ""), -1)
+			}
+			for _, e := range evaluated {
+				for _, m := range converters.FindAllStringSubmatch(e, -1) {
+					if !below(m[1]) {
+						return fmt.Errorf("it reads %s", m[1])
+					}
 				}
 			}
 		}

@@ -26,13 +26,12 @@ import (
 // Known is what is known about a machine.
 type Known struct {
 	home      home.Home
-	state     string
 	machineID func() string
 }
 
-// New returns what is known about a machine, with the gateway's own folder.
-func New(h home.Home, state string) *Known {
-	f := &Known{home: h, state: state}
+// New returns what is known about a machine.
+func New(h home.Home) *Known {
+	f := &Known{home: h}
 	f.machineID = sync.OnceValue(f.readMachineID)
 	return f
 }
@@ -76,7 +75,7 @@ var machineIDForm = regexp.MustCompile(`^[0-9a-f]{32}$`)
 // readMachineID returns /etc/machine-id. Where there is none, as in many containers, it makes one and keeps it in the
 // state folder.
 func (s *Known) readMachineID() string {
-	own := s.home.Path(filepath.Join(s.state, "machine-id"))
+	own := s.home.Path("/var/lib/gateway/machine-id")
 	for _, path := range []string{"/etc/machine-id", own} {
 		content, err := os.ReadFile(path)
 		if id := strings.TrimSpace(string(content)); machineIDForm.MatchString(id) {

@@ -9,7 +9,7 @@ import (
 )
 
 func TestFacts(t *testing.T) {
-	f := New(home.Home{Root: t.TempDir()}, "/var/lib/gateway").Facts()
+	f := New(home.Home{Root: t.TempDir()}).Facts()
 	hostname, err := os.Hostname()
 	if err != nil || f.Hostname != hostname {
 		t.Errorf("hostname %q, want %q, %v", f.Hostname, hostname, err)
@@ -36,7 +36,7 @@ func TestOSName(t *testing.T) {
 }
 
 func TestResources(t *testing.T) {
-	r, err := New(home.Home{}, "/var/lib/gateway").Resources()
+	r, err := New(home.Home{}).Resources()
 	if err != nil {
 		t.Fatal(err)
 	}

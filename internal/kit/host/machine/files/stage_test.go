@@ -25,11 +25,11 @@ func TestStagedFilesArePrivate(t *testing.T) {
 func TestSweep(t *testing.T) {
 	root := t.TempDir()
 	s := at(root)
-	run := filepath.Join(root, "run/gateway")
+	run := filepath.Join(root, "run/gateway-helper")
 	if err := os.MkdirAll(run, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(run, "engine.lock"), nil, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(run, "helper.sock"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Stage([]host.File{{Place: host.ChronyDropIn, Content: []byte("secret")}}); err != nil {
@@ -41,7 +41,7 @@ func TestSweep(t *testing.T) {
 	if err := s.Sweep(); err != nil {
 		t.Fatal(err)
 	}
-	if left, _ := os.ReadDir(run); len(left) != 1 || left[0].Name() != "engine.lock" {
+	if left, _ := os.ReadDir(run); len(left) != 1 || left[0].Name() != "helper.sock" {
 		t.Errorf("left: %v", left)
 	}
 }

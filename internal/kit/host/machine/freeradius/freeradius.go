@@ -100,7 +100,7 @@ func packet(l host.RadiusLogin) (*radius.Packet, error) {
 	return p, rfc2869.MessageAuthenticator_Set(p, mac.Sum(nil))
 }
 
-// attribute is an attribute of an answer in words; one that nobody has to see has none.
+// attribute is an attribute of an answer in words; one that is of no use to people has none.
 func attribute(a *radius.AVP, p *radius.Packet) string {
 	switch a.Type {
 	case rfc2869.MessageAuthenticator_Type:

@@ -24,11 +24,11 @@ const (
 	askWithin = 10 * time.Second
 	// reloadWithin is how long a new worker may take to read its files.
 	reloadWithin = 2 * time.Minute
-	// retry is how long to wait for a master that does not listen because it starts itself anew.
+	// retry is how long to wait for a master that does not listen because it is restarting itself.
 	retry = 5 * time.Millisecond
 	// letGo is how long former workers may take to hear that they are former ones.
 	letGo = 10 * time.Second
-	// goneAfter is how long no master may be seen before it counts as gone: it writes the file with its number anew.
+	// goneAfter is how long no master may be seen before it counts as gone: a restart rewrites the file with its number.
 	goneAfter = 500 * time.Millisecond
 )
 
@@ -130,9 +130,9 @@ func (s *Proxy) ProxyProcess(ctx context.Context) (host.ProxyProcess, error) {
 
 // ProxyReload makes a new worker read the installed files.
 //
-// A master of HAProxy 2.6 starts itself anew to reload. What it is told in that moment is lost, without a word. So the reload is
+// A master of HAProxy 2.6 restarts itself to reload. What it is told in that moment is lost, without a word. So the reload is
 // confirmed by the master's own count, and sent again while that does not move. The count is raised when the master starts
-// itself anew, before it reads the files, whoever made it do so.
+// itself again, before it reads the files, no matter what made it do so.
 func (s *Proxy) ProxyReload(ctx context.Context) (host.ProxyProcess, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, reloadWithin, fmt.Errorf("haproxy did not reload within %s: %w", reloadWithin, context.DeadlineExceeded))
 	defer cancel()
@@ -141,8 +141,8 @@ func (s *Proxy) ProxyReload(ctx context.Context) (host.ProxyProcess, error) {
 		return host.ProxyProcess{}, err
 	}
 	for {
-		// From 2.7 on the master answers when it is done. A 2.6 closes the connection as it starts itself anew, so that
-		// whoever answers the next question has reloaded, or has not heard of it: an error says no more than that.
+		// From 2.7 on the master answers when it is done. A 2.6 closes the connection as it restarts itself, so that
+		// the one that answers the next question has reloaded, or has not heard of it: an error says no more than that.
 		said, _ := s.tell(ctx, host.ProxyMasterSocket, "reload\n")
 		if ctx.Err() != nil {
 			return host.ProxyProcess{}, context.Cause(ctx)
@@ -194,7 +194,7 @@ func (p processes) current() host.ProxyProcess {
 	return host.ProxyProcess{PID: p.worker, Version: p.version, Reloads: p.reloads, OldWorkers: len(p.old)}
 }
 
-// processes asks the master, and waits for it while it starts itself anew.
+// processes asks the master, and waits for it while it restarts itself.
 func (s *Proxy) processes(ctx context.Context) (processes, error) {
 	seen := time.Now()
 	for {

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/dbus"
+	"github.com/coreos/go-systemd/v22/unit"
 
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/machine/command"
@@ -97,8 +99,7 @@ func changedUnit[V any](service string, changed map[string]V) (host.Unit, bool) 
 }
 
 // job queues a job for the unit and waits for its result.
-func (Systemd) job(ctx context.Context, u host.Unit, verb string,
-	queue func(c *dbus.Conn, ctx context.Context, name, mode string, result chan<- string) (int, error)) error {
+func (Systemd) job(ctx context.Context, u host.Unit, verb string, queue queue) error {
 	spec, err := u.Spec()
 	if err != nil {
 		return err
@@ -115,28 +116,50 @@ func (Systemd) job(ctx context.Context, u host.Unit, verb string,
 	if !state.Installed {
 		return spec.NotInstalled()
 	}
+	return await(ctx, conn, spec.Service, verb, queue)
+}
+
+// StartWireguard starts the program that does WireGuard's work for a link where the kernel does not.
+func (Systemd) StartWireguard(ctx context.Context, link string) error {
+	spec, err := host.WireguardGo.Spec()
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(spec.Argv[0]); err != nil {
+		return fmt.Errorf("%w: %s", host.ErrNotInstalled, spec.Argv[0])
+	}
+	conn, err := dbus.NewWithContext(ctx)
+	if err != nil {
+		return fmt.Errorf("reaching systemd: %w", err)
+	}
+	defer conn.Close()
+	return await(ctx, conn, "gateway-wireguard@"+unit.UnitNameEscape(link)+".service", "start", (*dbus.Conn).StartUnitContext)
+}
+
+// queue asks systemd for a job.
+type queue func(c *dbus.Conn, ctx context.Context, name, mode string, result chan<- string) (int, error)
+
+// await queues a job and waits for its result.
+func await(ctx context.Context, conn *dbus.Conn, service, verb string, queue queue) error {
 	// systemd refuses a unit that is started often in a short time. That is meant for one that dies; an operator may make as many
 	// changes as he likes.
-	_ = conn.ResetFailedUnitContext(ctx, spec.Service)
+	_ = conn.ResetFailedUnitContext(ctx, service)
 	result := make(chan string, 1)
-	if _, err := queue(conn, ctx, spec.Service, "replace", result); err != nil {
-		return fmt.Errorf("%s did not %s: %w", spec.Service, verb, err)
+	if _, err := queue(conn, ctx, service, "replace", result); err != nil {
+		return fmt.Errorf("%s did not %s: %w", service, verb, err)
 	}
 	select {
 	case <-ctx.Done():
-		return fmt.Errorf("waiting for %s to %s: %w", spec.Service, verb, context.Cause(ctx))
+		return fmt.Errorf("waiting for %s to %s: %w", service, verb, context.Cause(ctx))
 	case r := <-result:
 		if r == "done" {
 			return nil
 		}
-		why := ""
-		if state, err := systemdState(ctx, conn, spec); err == nil && state.Detail != "" {
-			why = ": " + state.Detail
+		why := "job " + r
+		if props, err := conn.GetAllPropertiesContext(ctx, service); err == nil {
+			why = join(why, unitState("", props).Detail)
 		}
-		if words := lastWords(ctx, spec.Service); words != "" {
-			why += ": " + words
-		}
-		return fmt.Errorf("%s did not %s: job %s%s", spec.Service, verb, r, why)
+		return fmt.Errorf("%s did not %s: %s", service, verb, join(why, lastWords(ctx, service)))
 	}
 }
 
@@ -164,9 +187,17 @@ func (Systemd) Begin(ctx context.Context, j host.Job) error {
 	return nil
 }
 
-// lastWords are the last lines that a service has said, as the journal has them; none when it cannot be asked.
+// join joins what was said, if more was.
+func join(said, more string) string {
+	if more == "" {
+		return said
+	}
+	return said + ": " + more
+}
+
+// lastWords are the last lines that a service's own processes have said, as the journal has them; none when it cannot be asked.
 func lastWords(ctx context.Context, service string) string {
-	out, err := command.Exec(ctx, []string{"/usr/bin/journalctl", "--unit=" + service, "--lines=5", "--output=cat", "--no-pager", "--quiet"}, 5*time.Second)
+	out, err := command.Exec(ctx, []string{"/usr/bin/journalctl", "_SYSTEMD_UNIT=" + service, "--lines=5", "--output=cat", "--no-pager", "--quiet"}, 5*time.Second)
 	if err != nil {
 		return ""
 	}
@@ -211,7 +242,11 @@ func systemdState(ctx context.Context, conn *dbus.Conn, spec host.UnitSpec) (hos
 	if err != nil {
 		return host.UnitState{}, fmt.Errorf("reading the state of %s: %w", spec.Service, err)
 	}
-	return unitState(spec.Unit, props), nil
+	state := unitState(spec.Unit, props)
+	if state.Active == "failed" {
+		state.Detail = join(state.Detail, lastWords(ctx, spec.Service))
+	}
+	return state, nil
 }
 
 // unitState translates systemd's properties.

@@ -243,7 +243,7 @@ func (r *Runner) await(ctx context.Context, version string, live []string) error
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("version %s did not serve within %s: %w", version, r.Patience, last)
+			return fmt.Errorf("version %s did not work within %g minutes: %w", version, r.Patience.Minutes(), last)
 		case <-every.C:
 		}
 	}

@@ -26,6 +26,7 @@ import (
 	"edge.internal/gateway/internal/kit/host/machine/command"
 	"edge.internal/gateway/internal/kit/host/machine/home"
 	"edge.internal/gateway/internal/kit/host/machine/network"
+	"edge.internal/gateway/internal/kit/host/machine/units"
 	"edge.internal/gateway/internal/kit/value"
 )
 
@@ -45,6 +46,7 @@ const (
 type Tunnels struct {
 	home     home.Home
 	commands *command.Commands
+	units    host.Units
 
 	speaking sync.Mutex
 	client   *wgctrl.Client // under speaking; nil until someone speaks to WireGuard
@@ -52,7 +54,9 @@ type Tunnels struct {
 }
 
 // New returns the WireGuard of a machine.
-func New(h home.Home, c *command.Commands) *Tunnels { return &Tunnels{home: h, commands: c} }
+func New(h home.Home, c *command.Commands, u host.Units) *Tunnels {
+	return &Tunnels{home: h, commands: c, units: u}
+}
 
 // wireguard speaks to WireGuard. The connection is kept: to open one takes as long as to change a peer.
 func (s *Tunnels) wireguard() (*wgctrl.Client, error) {
@@ -181,7 +185,7 @@ func (s *Tunnels) CreateTunnel(ctx context.Context, name, alias string) error {
 	if !errors.Is(err, unix.EOPNOTSUPP) {
 		return err
 	}
-	if _, err := s.commands.Run(ctx, host.WireguardGo, host.Input{Args: []string{name}}); errors.Is(err, host.ErrNotInstalled) {
+	if err := s.startProgram(ctx, name); errors.Is(err, host.ErrNotInstalled) {
 		return fmt.Errorf("this kernel knows no WireGuard, and the program that could do its work is missing: %w", err)
 	} else if err != nil {
 		return err
@@ -192,6 +196,16 @@ func (s *Tunnels) CreateTunnel(ctx context.Context, name, alias string) error {
 		return err
 	}
 	return netlink.LinkSetAlias(link, alias)
+}
+
+// startProgram starts the program that does WireGuard's work for a link. Under systemd it is a service of its own, so that a restart of
+// the gateway's programs does not end it.
+func (s *Tunnels) startProgram(ctx context.Context, name string) error {
+	if systemd, ok := s.units.(units.Systemd); ok {
+		return systemd.StartWireguard(ctx, name)
+	}
+	_, err := s.commands.Run(ctx, host.WireguardGo, host.Input{Args: []string{name}})
+	return err
 }
 
 // ChangeTunnel changes a WireGuard link.

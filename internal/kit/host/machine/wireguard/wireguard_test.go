@@ -21,6 +21,7 @@ import (
 	"edge.internal/gateway/internal/kit/host/machine/files"
 	"edge.internal/gateway/internal/kit/host/machine/home"
 	"edge.internal/gateway/internal/kit/host/machine/network"
+	"edge.internal/gateway/internal/kit/host/machine/units"
 )
 
 // machine is what these tests need of a machine.
@@ -32,7 +33,7 @@ type machine struct {
 
 func at(h home.Home) machine {
 	c := command.New(h, files.New(h))
-	return machine{c, network.New(h), New(h, c)}
+	return machine{c, network.New(h), New(h, c, units.None{Reason: "a test of links"})}
 }
 
 // ownKernel is a machine whose kernel is that of the test's namespace.

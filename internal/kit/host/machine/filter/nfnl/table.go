@@ -2,7 +2,10 @@ package nfnl
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
+	"fmt"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -90,6 +93,9 @@ func (c *conn) settled(ctx context.Context, table string, read func() error) (ui
 		if err != nil {
 			return 0, err
 		}
+		if err := c.awaitTransaction(); err != nil {
+			return 0, err
+		}
 		// A table that was replaced meanwhile may answer that a part of it does not exist.
 		failed := read()
 		if failed != nil && !errors.Is(failed, unix.ENOENT) {
@@ -104,6 +110,21 @@ func (c *conn) settled(ctx context.Context, table string, read func() error) (ui
 		}
 	}
 	return 0, errRestless
+}
+
+// awaitTransaction returns when the transaction that is under way has ended. At its end there is a moment in which the new table is the
+// one that decides and the old one is still found first: who asks for the rules of a chain is then told that it has none. The kernel
+// begins a transaction, even one without content, when the last one is over, and returns when it has dealt with it.
+func (c *conn) awaitTransaction() error {
+	c.begin(unix.NFNL_MSG_BATCH_BEGIN, 0, unix.AF_UNSPEC, unix.NFNL_SUBSYS_NFTABLES)
+	binary.NativeEndian.PutUint32(c.out, uint32(len(c.out)))
+	first := slices.Clone(c.out)
+	c.begin(unix.NFNL_MSG_BATCH_END, 0, unix.AF_UNSPEC, unix.NFNL_SUBSYS_NFTABLES)
+	binary.NativeEndian.PutUint32(c.out, uint32(len(c.out)))
+	if _, err := c.file.Write(append(first, c.out...)); err != nil {
+		return fmt.Errorf("waiting for the packet filter's transaction: %w", errno(err))
+	}
+	return nil
 }
 
 // chains lists the names of the chains of a table in the kernel's order; seen gets the attributes of each. How often a chain

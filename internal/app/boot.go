@@ -1,0 +1,41 @@
+package app
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"io/fs"
+
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/machine"
+	"edge.internal/gateway/internal/kit/host/machine/units"
+)
+
+// firstTable is the packet filter of a machine on which the gateway has not applied one yet.
+//
+//go:embed first.nft
+var firstTable []byte
+
+// LoadPacketFilter loads the table that was kept, before there is a network. Where none was kept, or it does not load, the machine is
+// reached for its console and by ssh alone.
+func LoadPacketFilter(ctx context.Context) error {
+	m, err := machine.New(machine.Options{Units: units.None{Reason: "the machine is starting"}})
+	if err != nil {
+		return err
+	}
+	load := func(table []byte) error {
+		_, err := m.Run(ctx, host.NftLoad, host.Input{Staged: []host.File{{Place: host.PacketFilterTable, Content: table}}})
+		return err
+	}
+	kept, err := m.Read(host.PacketFilterTable)
+	if errors.Is(err, fs.ErrNotExist) {
+		return load(firstTable)
+	}
+	if err == nil {
+		err = load(kept)
+	}
+	if err != nil {
+		return errors.Join(err, load(firstTable))
+	}
+	return nil
+}

@@ -1,0 +1,123 @@
+package app
+
+import (
+	"context"
+	"flag"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"edge.internal/gateway/internal/kit"
+)
+
+func TestSettings(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "gateway.conf")
+	if err := readSettings(file); err != nil {
+		t.Errorf("without a file: %v", err)
+	}
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"GATEWAY_DB", "GATEWAY_LISTEN", "GATEWAY_LOG_LEVEL"} {
+		t.Setenv(name, "") // it is put back after the test
+		os.Unsetenv(name)
+	}
+	t.Setenv("GATEWAY_LISTEN", ":1")
+	write("# where it is\n\nGATEWAY_DB=\"postgres://db.example.net/gateway?a=b\"\nGATEWAY_LISTEN=:2\n  GATEWAY_LOG_LEVEL=debug\n")
+	if err := readSettings(file); err != nil {
+		t.Fatal(err)
+	}
+	var cfg Config
+	f := flag.NewFlagSet("", flag.ContinueOnError)
+	cfg.Flags(f)
+	if err := f.Parse(nil); err != nil {
+		t.Fatal(err)
+	}
+	if cfg.DB != "postgres://db.example.net/gateway?a=b" || cfg.Listen != ":1" {
+		t.Errorf("%+v", cfg)
+	}
+	if level, err := cfg.level(); err != nil || level != slog.LevelDebug {
+		t.Errorf("level %s, %v", level, err)
+	}
+	if db := Ctl().PersistentFlags().Lookup("db").Value.String(); db != cfg.DB {
+		t.Errorf("gateway-ctl asks %s", db)
+	}
+	cfg.LogLevel = "loud"
+	if _, err := cfg.level(); err == nil || !strings.Contains(err.Error(), `"loud" must be debug, info, warn or error`) {
+		t.Error(err)
+	}
+	write("GATEWAY_DB\n")
+	if err := readSettings(file); err == nil || !strings.Contains(err.Error(), `"GATEWAY_DB" must be NAME=value`) {
+		t.Error(err)
+	}
+}
+
+// TestWatchdog has systemd hear from the service while it takes requests, and not while it does not.
+func TestWatchdog(t *testing.T) {
+	root := t.TempDir()
+	paths := kit.Paths{Root: root}
+	if err := os.MkdirAll(paths.Run(""), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	systemd, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(root, "notify"), Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer systemd.Close()
+	t.Setenv("NOTIFY_SOCKET", filepath.Join(root, "notify"))
+	t.Setenv("WATCHDOG_USEC", "60000") // it asks every 20 ms
+	t.Setenv("WATCHDOG_PID", "")
+	os.Unsetenv("WATCHDOG_PID")
+
+	complaints := make(chan struct{}, 1)
+	log := slog.New(slog.NewTextHandler(writerFunc(func(p []byte) (int, error) {
+		select {
+		case complaints <- struct{}{}:
+		default:
+		}
+		return len(p), nil
+	}), nil))
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- watchdog(ctx, &kit.Kit{Paths: paths, Log: log}) }()
+	defer func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}()
+	<-complaints // there is no service
+	if err := systemd.SetReadDeadline(time.Now().Add(100 * time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	heard := make([]byte, 64)
+	if n, err := systemd.Read(heard); err == nil {
+		t.Fatalf("systemd is told %q while nothing answers", heard[:n])
+	}
+	control, err := net.Listen("unix", paths.Run("control.sock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: http.NotFoundHandler()}
+	go server.Serve(control)
+	defer server.Close()
+	if err := systemd.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	n, err := systemd.Read(heard)
+	if err != nil || string(heard[:n]) != "WATCHDOG=1" {
+		t.Errorf("systemd is told %q, %v", heard[:n], err)
+	}
+}
+
+type writerFunc func(p []byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }

@@ -1,0 +1,161 @@
+package labtest
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/cookiejar"
+	"slices"
+	"testing"
+	"time"
+)
+
+// Browser talks to a gateway's API through its front door, as a browser does.
+type Browser struct {
+	url  string
+	http *http.Client
+}
+
+// NewBrowser makes a browser for the gateway at the URL, which is dialed as told, or as usual.
+func NewBrowser(t testing.TB, url string, dial func(ctx context.Context, network, address string) (net.Conn, error)) *Browser {
+	t.Helper()
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Browser{url: url, http: &http.Client{Jar: jar, Timeout: 2 * time.Minute, Transport: &http.Transport{
+		DialContext:     dial,
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, // the gateway's certificate is self-signed
+	}}}
+}
+
+// Login logs the admin in.
+func (b *Browser) Login(t testing.TB) {
+	t.Helper()
+	b.Must(t, http.MethodPost, "/auth/login", map[string]string{"email": AdminEmail, "password": AdminPassword}, 200, nil)
+}
+
+// WaitDatabase waits until the API has its database: who logs in before that has a session for system routes alone.
+func (b *Browser) WaitDatabase(t testing.TB) {
+	t.Helper()
+	var health struct{ Database string }
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		if b.Must(t, http.MethodGet, "/system/health", nil, 200, &health); health.Database == "up" {
+			return
+		}
+	}
+	t.Fatal("the API has no database")
+}
+
+// Answer is what a request got.
+type Answer struct {
+	Status int
+	Header http.Header
+	Data   json.RawMessage
+	Body   []byte
+}
+
+// Do makes a request to the API.
+func (b *Browser) Do(ctx context.Context, method, path string, body any) (*Answer, error) {
+	var r io.Reader
+	if body != nil {
+		b, err := json.Marshal(body)
+		if err != nil {
+			return nil, err
+		}
+		r = bytes.NewReader(b)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, b.url+"/api/v1"+path, r)
+	if err != nil {
+		return nil, err
+	}
+	res, err := b.http.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	a := &Answer{Status: res.StatusCode, Header: res.Header}
+	if a.Body, err = io.ReadAll(res.Body); err != nil {
+		return nil, err
+	}
+	var envelope struct{ Data json.RawMessage }
+	if err := json.Unmarshal(a.Body, &envelope); err != nil {
+		return nil, fmt.Errorf("%s %s: %w in %q", method, path, err, a.Body)
+	}
+	a.Data = envelope.Data
+	return a, nil
+}
+
+// Must makes a request that has to be answered with the status, and decodes the data.
+func (b *Browser) Must(t testing.TB, method, path string, body any, status int, into any) *Answer {
+	t.Helper()
+	a, err := b.Do(t.Context(), method, path, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.Status != status {
+		t.Fatalf("%s %s answers %d instead of %d: %s", method, path, a.Status, status, a.Body)
+	}
+	if into != nil {
+		if err := json.Unmarshal(a.Data, into); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return a
+}
+
+// Component is the state of a component.
+type Component struct {
+	Name, State, Daemon, Detail string
+	LastError                   string `json:"last_error"`
+}
+
+// components waits until the components are as they should be, for as long as an idle machine needs at most and more.
+func (b *Browser) components(t testing.TB, what string, within time.Duration, so func([]Component) bool) {
+	t.Helper()
+	within *= Slow
+	deadline := time.Now().Add(within)
+	var last []Component
+	for {
+		if a, err := b.Do(t.Context(), http.MethodGet, "/system/components", nil); err == nil && a.Status == 200 {
+			if err := json.Unmarshal(a.Data, &last); err != nil {
+				t.Fatal(err)
+			}
+			if so(last) {
+				return
+			}
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s after %s: %+v", what, within, last)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// WaitState waits until a component is in a state.
+func (b *Browser) WaitState(t testing.TB, name, state string, within time.Duration) (found Component) {
+	t.Helper()
+	b.components(t, name+" is not "+state, within, func(all []Component) bool {
+		for _, found = range all {
+			if found.Name == name && found.State == state {
+				return true
+			}
+		}
+		return false
+	})
+	return found
+}
+
+// WaitSettled waits until nothing is pending: a point of failure that is armed then waits for the next change, and is not met by
+// what an API that has just started still does.
+func (b *Browser) WaitSettled(t testing.TB) {
+	t.Helper()
+	b.components(t, "something is pending", 20*time.Second, func(all []Component) bool {
+		return !slices.ContainsFunc(all, func(x Component) bool { return x.State == "pending" })
+	})
+}

@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# Builds DIST/gateway_VERSION_ARCH.deb from the programs in DIST/build/VERSION/bin: packaging/deb/build.sh DIST VERSION. Two builds of
+# one commit are the same, byte by byte.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+nfpm=v2.45.2
+
+DIST=${1:?folder} VERSION=${2:?version}
+ARCH=$(dpkg --print-architecture)
+# Debian 12's lintian reads nothing newer than xz.
+COMPRESSION=${COMPRESSION:-xz}
+STAGE=$DIST/build/$VERSION
+export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
+MTIME=$(date -u -d "@$SOURCE_DATE_EPOCH" +%Y-%m-%dT%H:%M:%SZ)
+
+tools=.cache/tools
+if [ ! -x "$tools/nfpm-$nfpm" ]; then
+	printf '\033[1m==> %s\033[0m\n' "installing nfpm $nfpm (once)"
+	GOBIN="$PWD/$tools" go install "github.com/goreleaser/nfpm/v2/cmd/nfpm@$nfpm"
+	mv "$tools/nfpm" "$tools/nfpm-$nfpm"
+fi
+
+docs=$STAGE/docs
+rm -rf "$docs"
+mkdir -p "$docs"
+for page in packaging/deb/man/*; do
+	gzip -9n <"$page" >"$docs/${page##*/}.gz"
+done
+gzip -9n <packaging/deb/changelog >"$docs/changelog.gz"
+for shell in bash zsh; do
+	"$STAGE/bin/gateway-ctl" completion "$shell" >"$docs/completion.$shell"
+done
+go run ./packaging/notices -programs "$STAGE/bin" -ui ui -modules "$(go env GOMODCACHE)" -go "$(go env GOROOT)" \
+	-version "$VERSION" -date "$SOURCE_DATE_EPOCH" -copyright "$docs/copyright" -sbom "$docs/sbom.cdx.json"
+
+# nfpm reads variables in a few fields alone.
+config=$(<packaging/deb/nfpm.yaml)
+for name in VERSION ARCH COMPRESSION STAGE MTIME; do
+	config=${config//"\${$name}"/${!name}}
+done
+"$tools/nfpm-$nfpm" package --config <(echo "$config") --packager deb --target "$DIST/gateway_${VERSION}_$ARCH.deb"

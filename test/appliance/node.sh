@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# Boots a Debian in systemd-nspawn, with systemd as its first process, again each time that it reboots: node.sh ROOT FOLDER CGROUP. The root
+# is left as it is: what the node writes is kept in memory. Runs in mount, network and process namespaces of its own, which are the
+# node's outside: there is the WAN (198.51.100.0/24, IPv6 2001:db8:1::/64), and beside it, in the namespace "lan", the LAN.
+set -euo pipefail
+root=$1 folder=$2 cgroup=$3
+
+mount --make-rprivate /
+mount -t tmpfs -o mode=755 tmpfs "$folder"
+mkdir "$folder"/{upper,work,root} /run/netns -p
+mount -t tmpfs tmpfs /run/netns
+mount -t overlay overlay -o "lowerdir=$root,upperdir=$folder/upper,workdir=$folder/work" "$folder/root"
+mount --make-private "$folder/root"
+# Every node has groups of processes of its own, or stopping a unit in one would stop that of another.
+for hierarchy in systemd unified; do
+	mkdir -p "/sys/fs/cgroup/$hierarchy/$cgroup"
+	echo $$ >"/sys/fs/cgroup/$hierarchy/$cgroup/cgroup.procs"
+done
+
+ip link set lo up
+ip netns add lan
+ip -n lan link set lo up
+status=133 # which nspawn ends with when the node reboots
+while [ $status = 133 ]; do
+	# A network that the node has not seen: a table or an address from before the reboot would prove nothing.
+	ip link delete wan 2>/dev/null || true
+	ip -n lan link delete eth0 2>/dev/null || true
+	ip netns delete node 2>/dev/null || true
+	ip netns add node
+	ip link add wan type veth peer name eth0 netns node
+	ip addr add 198.51.100.1/24 dev wan
+	ip addr add 2001:db8:1::1/64 dev wan nodad
+	ip link set wan up
+	ip -n lan link add eth0 type veth peer name eth1 netns node
+	ip -n lan addr add 10.20.0.9/24 dev eth0
+	ip -n lan link set eth0 up
+	status=0
+	SYSTEMD_NSPAWN_UNIFIED_HIERARCHY=1 SYSTEMD_NSPAWN_API_VFS_WRITABLE=network systemd-nspawn --quiet --directory="$folder/root" --machine=node \
+		--hostname=node --boot --keep-unit --register=no --link-journal=no --network-namespace-path=/run/netns/node --capability=all \
+		--bind=/dev/net/tun --resolv-conf=off --timezone=off --console=pipe </dev/null || status=$?
+done
+exit "$status"

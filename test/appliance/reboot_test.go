@@ -1,0 +1,96 @@
+package appliance
+
+import (
+	"context"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// reboot reboots as often as GATEWAY_REBOOTS says, or once. From the first packet on the closed port is closed.
+func reboot(t *testing.T, g *appliance) {
+	times, err := strconv.Atoi(os.Getenv("GATEWAY_REBOOTS"))
+	if err != nil {
+		times = 1
+	}
+	for n := range times {
+		asked, opened := g.probe(t, 7778, func() { g.node.reboot(t) })
+		t.Logf("reboot %d: the closed port was tried %d times", n+1, asked)
+		if asked == 0 || opened > 0 {
+			t.Fatalf("the closed port was open %d of %d times", opened, asked)
+		}
+		g.backAgain(t)
+	}
+}
+
+func (g *appliance) backAgain(t *testing.T) {
+	t.Helper()
+	g.waitUp(t)
+	g.Login(t)
+	g.allLive(t)
+	g.serves(t)
+	if body := g.get(t, "www.example.net"); body != origin {
+		t.Errorf("HAProxy answers %q", body)
+	}
+	if !g.reachable(7777) {
+		t.Error("the open port is closed")
+	}
+	if filter, network := g.entered(t, "gateway-firewall.service"), g.entered(t, "network-pre.target"); filter > network {
+		t.Errorf("the packet filter came at %s, the network at %s", filter, network)
+	}
+}
+
+// entered is when a unit became active, since the boot.
+func (g *appliance) entered(t *testing.T, unit string) time.Duration {
+	t.Helper()
+	n, err := strconv.ParseInt(g.sh(t, "systemctl show --property=ActiveEnterTimestampMonotonic --value "+unit), 10, 64)
+	if err != nil || n == 0 {
+		t.Fatalf("%s never became active: %v", unit, err)
+	}
+	return time.Duration(n) * time.Microsecond
+}
+
+// probe tries to connect to a port all the time while something is done.
+func (g *appliance) probe(t *testing.T, port int, do func()) (asked, opened int) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	var done sync.WaitGroup
+	done.Go(func() {
+		for ctx.Err() == nil {
+			trying, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+			conn, err := g.dial(trying, "tcp", address+":"+strconv.Itoa(port))
+			cancel()
+			asked++
+			if err == nil {
+				conn.Close()
+				opened++
+			}
+		}
+	})
+	do()
+	stop()
+	done.Wait()
+	return asked, opened
+}
+
+// Without a database, what was last applied is there after a reboot.
+func rebootWithoutDatabase(t *testing.T, g *appliance) {
+	g.sh(t, "systemctl disable postgresql 2>&1; systemctl mask postgresql postgresql@15-main postgresql@17-main 2>&1")
+	asked, opened := g.probe(t, 7778, func() { g.node.reboot(t) })
+	if asked == 0 || opened > 0 {
+		t.Fatalf("the closed port was open %d of %d times", opened, asked)
+	}
+	g.serves(t)
+	if body := g.get(t, "www.example.net"); body != origin {
+		t.Errorf("HAProxy answers %q", body)
+	}
+	poll(t, "the API answers without a database", 20*time.Second, func() bool {
+		a, err := g.Do(t.Context(), "GET", "/system/health", nil)
+		return err == nil && a.Status == 200 && strings.Contains(string(a.Body), `"down"`)
+	})
+	g.sh(t, "systemctl unmask postgresql postgresql@15-main postgresql@17-main 2>&1; systemctl enable --now postgresql 2>&1")
+	g.backAgain(t)
+}

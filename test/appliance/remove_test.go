@@ -1,0 +1,52 @@
+package appliance
+
+import (
+	"strings"
+	"testing"
+)
+
+// remove leaves Debian's daemons with Debian's configuration, and no file of another package changed.
+func remove(t *testing.T, g *appliance) {
+	out := g.sh(t, "apt-get remove -y -q gateway 2>&1")
+	t.Log(tail(out))
+	if changed := g.sh(t, "dpkg --verify || true"); changed != "" {
+		t.Errorf("files of other packages are changed:\n%s", changed)
+	}
+	if tables := g.sh(t, "nft list tables"); strings.Contains(tables, "gateway") {
+		t.Errorf("the table is left: %s", tables)
+	}
+	if left := g.sh(t, "systemctl list-units --all --no-legend --plain 'gateway*' | grep -v 'not-found' || true"); left != "" {
+		t.Errorf("units are left: %s", left)
+	}
+	for _, daemon := range []string{"chrony", "unbound", "haproxy"} {
+		line := g.sh(t, "systemctl is-active "+daemon+" && tr '\\0' ' ' < /proc/$(systemctl show --property=MainPID --value "+daemon+")/cmdline")
+		if strings.Contains(line, "gateway") {
+			t.Errorf("%s still runs with the gateway's configuration: %s", daemon, line)
+		}
+	}
+	if left := g.sh(t, "ls -d /var/lib/gateway /etc/gateway/master.key /etc/gateway/gateway.conf"); left == "" {
+		t.Error("removing took the state, which purging does")
+	}
+}
+
+// purge leaves nothing but one last copy.
+func purge(t *testing.T, g *appliance) {
+	out := g.sh(t, "apt-get purge -y -q gateway 2>&1")
+	saved := g.sh(t, "ls /var/backups/gateway-purged-*.tar.gz")
+	if !strings.Contains(out, saved) {
+		t.Errorf("%s is not named: %s", saved, tail(out))
+	}
+	if list := g.sh(t, "tar -tzf "+saved); !strings.Contains(list, "database.dump") || !strings.Contains(list, "etc/gateway/master.key") {
+		t.Errorf("the last copy has %s", list)
+	}
+	left := g.sh(t, "find / -xdev -path '*gateway*' -not -path '/var/backups/*' -not -path '/srv/*' -not -path '/proc/*' -not -path '/sys/*' -not -path '/var/log/apt/*' -not -path '/var/lib/dpkg/*' -not -path '/var/lib/apt/*' -not -path '/var/cache/*' | head -20")
+	if left != "" {
+		t.Errorf("left: %s", left)
+	}
+	if databases := g.sh(t, "setpriv --reuid=postgres --regid=postgres --clear-groups psql -XAt -c 'select datname from pg_database union select rolname from pg_roles'"); strings.Contains(databases, "gateway") {
+		t.Errorf("left in PostgreSQL: %s", databases)
+	}
+	if changed := g.sh(t, "dpkg --verify || true"); changed != "" {
+		t.Errorf("files of other packages are changed:\n%s", changed)
+	}
+}

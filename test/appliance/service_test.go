@@ -1,0 +1,78 @@
+package appliance
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+type service struct {
+	Name, Active, Detail string
+	Since                *time.Time
+}
+
+func (g *appliance) service(t *testing.T, name string) service {
+	t.Helper()
+	var found struct{ Services []service }
+	g.Must(t, http.MethodGet, "/system/services", nil, 200, &found)
+	for _, s := range found.Services {
+		if s.Name == name {
+			return s
+		}
+	}
+	t.Fatalf("no service %s: %+v", name, found.Services)
+	return service{}
+}
+
+// Services are what systemd says, with its times, and a failed one says why.
+func services(t *testing.T, g *appliance) {
+	for kind, name := range map[string]string{"reverse-proxy": "haproxy", "forward-proxy": "squid", "dns": "unbound", "ntp": "chrony", "scheduler": "gateway-scheduler"} {
+		before := g.service(t, name)
+		if before.Active != "active" || before.Since == nil {
+			t.Fatalf("%+v", before)
+		}
+		var outcome struct{ Active, Error string }
+		g.Must(t, http.MethodPost, "/system/service-restart", fields{"kind": kind}, 200, &outcome)
+		if outcome.Active != "active" || outcome.Error != "" {
+			t.Fatalf("restart of %s: %+v", kind, outcome)
+		}
+		if after := g.service(t, name); after.Active != "active" || after.Since == nil || !after.Since.After(*before.Since) {
+			t.Errorf("%s was not restarted: %+v, %+v", kind, before, after)
+		}
+	}
+	if s := g.service(t, "packet-filter"); s.Active != "kernel-loaded" {
+		t.Errorf("%+v", s)
+	}
+	for _, body := range []string{"sshd", "haproxy;id", "../x"} {
+		g.Must(t, http.MethodPost, "/system/service-restart", fields{"kind": body}, 400, nil)
+	}
+	g.Must(t, http.MethodPost, "/system/service-toggle", fields{"service": "sshd", "enabled": true}, 400, nil)
+	g.allLive(t)
+
+	g.write(t, "/etc/systemd/system/unbound.service.d/zz-broken.conf", []byte("[Service]\nExecStartPre=/bin/sh -c 'echo the disk is on fire; exit 7'\n"))
+	g.sh(t, "systemctl daemon-reload")
+	var outcome struct{ Active, Error string }
+	g.Must(t, http.MethodPost, "/system/service-restart", fields{"kind": "dns"}, 200, &outcome)
+	if !strings.Contains(outcome.Error, "the disk is on fire") {
+		t.Errorf("the cause is not told: %+v", outcome)
+	}
+	g.sh(t, "rm /etc/systemd/system/unbound.service.d/zz-broken.conf; systemctl daemon-reload")
+	g.Must(t, http.MethodPost, "/system/service-restart", fields{"kind": "dns"}, 200, &outcome)
+	g.allLive(t)
+
+	// Killed, they come back, and what they did goes on.
+	for _, unit := range []string{"gateway-helper", "gateway-api"} {
+		before := g.pid(t, unit)
+		g.sh(t, "kill -9 "+before)
+		poll(t, unit+" is back", 10*time.Second, func() bool {
+			out, err := g.run(t.Context(), "systemctl", "show", "--property=MainPID", "--value", unit)
+			now := strings.TrimSpace(out)
+			return err == nil && now != "0" && now != before
+		})
+		g.waitUp(t)
+		g.live(t, http.MethodPost, "/ntp/pools", fields{"kind": "server", "address": map[string]string{"gateway-helper": "192.0.2.124", "gateway-api": "192.0.2.125"}[unit]})
+		g.allLive(t)
+	}
+	g.serves(t)
+}

@@ -1,0 +1,149 @@
+package deb
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"edge.internal/gateway/internal/app"
+	"edge.internal/gateway/internal/kit/host"
+)
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(root, "packaging/deb", file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+// TestDaemonsReadTheGatewaysFiles compares what the drop-ins tell the daemons with where the gateway writes.
+func TestDaemonsReadTheGatewaysFiles(t *testing.T) {
+	for file, place := range map[string]host.Place{
+		"share/haproxy.env": host.ProxyConfig, "share/unbound.env": host.UnboundMain, "systemd/dropins/chrony.conf": host.ChronyMain,
+		"systemd/dropins/squid.conf": host.SquidMain, "systemd/dropins/kea-dhcp4-server.conf": host.KeaConfig,
+	} {
+		if !regexp.MustCompile(`(?m)[ =]` + regexp.QuoteMeta(place.Path()) + `$`).MatchString(read(t, file)) {
+			t.Errorf("%s does not name %s", file, place.Path())
+		}
+	}
+	if !strings.HasSuffix(read(t, "share/freeradius.env"), " "+filepath.Dir(host.RadiusConfig.Path())+"\n") {
+		t.Error("freeradius.env does not name the folder of radiusd.conf")
+	}
+	for _, spec := range host.UnitSpecs() {
+		if spec.Binary == "" {
+			continue
+		}
+		dropIn := read(t, "systemd/dropins/"+string(spec.Unit)+".conf")
+		if env := regexp.MustCompile(`EnvironmentFile=/usr/share/gateway/(.*)`).FindStringSubmatch(dropIn); env != nil {
+			dropIn = read(t, "share/"+env[1])
+		}
+		// The lab tells the daemon the same file.
+		if last := spec.Argv[len(spec.Argv)-1]; !strings.Contains(dropIn, last) {
+			t.Errorf("the drop-in of %s does not name %s, as the lab does", spec.Unit, last)
+		}
+	}
+}
+
+// TestFoldersAreMade looks for each folder of the gateway in what the package makes.
+func TestFoldersAreMade(t *testing.T) {
+	made := read(t, "gateway.tmpfiles") + read(t, "postinst")
+	for _, unit := range []string{"api", "helper", "scheduler"} {
+		made += read(t, "systemd/gateway-"+unit+".service")
+	}
+	for _, spec := range host.UnitSpecs() {
+		for _, f := range spec.Folders {
+			if !strings.Contains(f.Path, "gateway") {
+				continue // it comes with the daemon's package
+			}
+			under := strings.NewReplacer("/var/lib/", "StateDirectory=", "/var/log/", "LogsDirectory=", "/run/", "RuntimeDirectory=").Replace(f.Path)
+			if !regexp.MustCompile(`(?m)(^d | )` + regexp.QuoteMeta(f.Path) + `( |$)|^` + regexp.QuoteMeta(under) + `$`).MatchString(made) {
+				t.Errorf("nothing makes %s, which %s needs", f.Path, spec.Unit)
+			}
+		}
+	}
+}
+
+// TestSandboxes asks systemd how exposed the programs are.
+func TestSandboxes(t *testing.T) {
+	for unit, most := range map[string]string{"gateway-api": "20", "gateway-scheduler": "20", "gateway-helper": "35", "gateway-database": "35", "gateway-firewall": "35"} {
+		must(t, "systemd-analyze", "security", "--no-pager", "--offline=true", "--threshold="+most, "packaging/deb/systemd/"+unit+".service")
+	}
+}
+
+// TestScripts has a shell read the maintainer scripts and what the package runs.
+func TestScripts(t *testing.T) {
+	for _, script := range []string{"preinst", "postinst", "prerm", "postrm", "share/gateway-database"} {
+		if content := read(t, script); !strings.Contains(content, "\nset -e\n") {
+			t.Errorf("%s goes on after an error", script)
+		}
+		must(t, "dash", "-n", "packaging/deb/"+script)
+	}
+}
+
+// TestManualPages compares the pages with what the programs say about themselves.
+func TestManualPages(t *testing.T) {
+	pages, err := filepath.Glob(filepath.Join(root, "packaging/deb/man/*"))
+	if err != nil || len(pages) == 0 {
+		t.Fatal(pages, err)
+	}
+	text := map[string]string{}
+	for _, page := range pages {
+		cmd := exec.Command("man", "--warnings", "--encoding=UTF-8", "--no-hyphenation", "--local-file", page)
+		cmd.Env = append(os.Environ(), "LC_ALL=C.UTF-8", "MANWIDTH=200")
+		var complaints strings.Builder
+		cmd.Stderr = &complaints
+		out, err := cmd.Output()
+		if err != nil || complaints.Len() > 0 {
+			t.Errorf("%s: %v: %s", page, err, complaints.String())
+		}
+		text[filepath.Base(page)] = string(out)
+	}
+	for _, program := range strings.Fields("gateway-acl gateway-api gateway-ctl gateway-database gateway-helper gateway-scheduler gateway-upgrade") {
+		if text[program+".8"] == "" {
+			t.Errorf("%s has no page", program)
+		}
+	}
+	bin := filepath.Join(filepath.Dir(thePackage(t)), "build", version, "bin")
+	for _, program := range []string{"gateway-api", "gateway-helper", "gateway-upgrade"} {
+		usage, _ := exec.Command(filepath.Join(bin, program), "--help").CombinedOutput()
+		flags := regexp.MustCompile(`(?m)^  -(\S+)`).FindAllStringSubmatch(string(usage), -1)
+		if len(flags) == 0 {
+			t.Errorf("%s tells no flags: %s", program, usage)
+		}
+		for _, flag := range flags {
+			if !strings.Contains(text[program+".8"], "--"+flag[1]) {
+				t.Errorf("the page of %s does not have --%s", program, flag[1])
+			}
+		}
+	}
+	var commands []string
+	var list func(c *cobra.Command)
+	list = func(c *cobra.Command) {
+		for _, sub := range c.Commands() {
+			commands = append(commands, strings.TrimPrefix(sub.CommandPath(), "gateway-ctl "))
+			list(sub)
+		}
+	}
+	list(app.Ctl())
+	if !slices.Contains(commands, "license set") {
+		t.Errorf("commands of gateway-ctl: %q", commands)
+	}
+	for _, command := range commands {
+		if !regexp.MustCompile(`(?m)^ +` + command + `( |$)`).MatchString(text["gateway-ctl.8"]) {
+			t.Errorf("the page of gateway-ctl does not have the command %s", command)
+		}
+	}
+	for _, name := range []string{"GATEWAY_DB", "GATEWAY_LISTEN", "GATEWAY_LOG_LEVEL"} {
+		if !strings.Contains(text["gateway.conf.5"], name) || !strings.Contains(read(t, "share/gateway.conf"), name) {
+			t.Errorf("%s is not in gateway.conf or not in its page", name)
+		}
+	}
+}
