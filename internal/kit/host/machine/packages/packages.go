@@ -36,6 +36,7 @@ type Packages struct {
 // answer is what apt said once.
 type answer struct {
 	stamp string // of what apt had read
+	at    time.Time
 	done  chan struct{}
 	list  []host.PackageVersion
 	err   error
@@ -55,14 +56,15 @@ func policy(ctx context.Context) (string, error) {
 	return out.Stdout, err
 }
 
-// What apt answers from.
 const (
-	dpkgStatus = "/var/lib/dpkg/status"
-	aptLists   = "/var/lib/apt/lists"
+	// aptLists is the folder of apt's lists.
+	aptLists = "/var/lib/apt/lists"
+	// fresh is how long an answer of apt holds, unless its lists change before: that something was installed is seen so soon.
+	fresh = time.Minute
 )
 
-// PackageVersions tells the versions of all packages of the closed list. An answer of apt is good until its data changes; one that
-// comes too late for who asked is there for the next.
+// PackageVersions tells the versions of all packages of the closed list. An answer of apt that comes too late for who asked is there for
+// the next.
 func (p *Packages) PackageVersions(ctx context.Context) (host.PackageVersions, error) {
 	a := p.question()
 	select {
@@ -74,20 +76,20 @@ func (p *Packages) PackageVersions(ctx context.Context) (host.PackageVersions, e
 }
 
 func (p *Packages) question() *answer {
-	stamp := stampOf(dpkgStatus) + stampOf(aptLists) + stampOf(p.home.Path(host.ListsFile))
+	stamp := stampOf(aptLists) + stampOf(p.home.Path(host.ListsFile))
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if a := p.asking; a != nil {
 		select {
 		case <-a.done:
-			if a.stamp == stamp && a.err == nil {
+			if a.stamp == stamp && a.err == nil && time.Since(a.at) < fresh {
 				return a
 			}
 		default:
 			return a
 		}
 	}
-	a := &answer{stamp: stamp, done: make(chan struct{})}
+	a := &answer{stamp: stamp, at: time.Now(), done: make(chan struct{})}
 	p.asking = a
 	go func() {
 		defer close(a.done)
