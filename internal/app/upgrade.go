@@ -18,6 +18,8 @@ import (
 const (
 	// servesWithin is how long a version may take until it serves, on a slow machine with much to migrate.
 	servesWithin = 5 * time.Minute
+	// answersWithin is how long it may take until it answers, which needs no database.
+	answersWithin = 90 * time.Second
 	// consolePort is where HAProxy serves the console.
 	consolePort = 3443
 )
@@ -38,7 +40,7 @@ func RunUpgrade(ctx context.Context, cfg Config) error {
 	}
 	paths := kit.Paths{}
 	return (&upgrade.Runner{
-		Folder: folder, Log: newLog(level), Patience: servesWithin, Every: time.Second,
+		Folder: folder, Log: newLog(level), Patience: servesWithin, Silence: answersWithin, Every: time.Second,
 		Effects: upgrade.Machine{
 			Folder: folder, Units: units.Systemd{}, Database: cfg.DB, State: paths.State(""),
 			User: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)},

@@ -65,7 +65,7 @@ func (m Machine) folder(parts ...string) (string, error) {
 }
 
 func (m Machine) Installed(ctx context.Context) (string, error) {
-	said, err := run(ctx, program{argv: []string{dpkgQuery, "--show", "--showformat=${Version}", host.GatewayPackage}, within: shortly})
+	said, err := run(ctx, program{argv: []string{dpkgQuery, "--show", "--showformat=${Version}\n", host.GatewayPackage}, within: shortly})
 	if err != nil {
 		return "", fmt.Errorf("reading the installed version: %w", err)
 	}
@@ -112,16 +112,16 @@ func find(ctx context.Context, folder, version string) string {
 
 // describe reads what a package says about itself.
 func describe(ctx context.Context, file string) (Package, error) {
-	said, err := run(ctx, program{argv: []string{dpkgDeb, "--show", "--showformat=${Package}\n${Version}\n${Installed-Size}", file}, within: shortly})
+	said, err := run(ctx, program{argv: []string{dpkgDeb, "--show", "--showformat=${Package}\t${Version}\t${Installed-Size}\n", file}, within: shortly})
 	if err != nil {
 		return Package{}, err
 	}
-	lines := strings.Split(said, "\n")
-	if len(lines) != 3 || lines[0] != host.GatewayPackage {
+	fields := strings.Split(strings.TrimSpace(said), "\t")
+	if len(fields) != 3 || fields[0] != host.GatewayPackage {
 		return Package{}, fmt.Errorf("%s is another package", filepath.Base(file))
 	}
-	kib, err := strconv.ParseInt(lines[2], 10, 64)
-	return Package{Version: lines[1], File: filepath.Base(file), Unpacks: kib << 10}, err
+	kib, err := strconv.ParseInt(fields[2], 10, 64)
+	return Package{Version: fields[1], File: filepath.Base(file), Unpacks: kib << 10}, err
 }
 
 // keep has a package in the folder of those that are kept.
@@ -250,8 +250,12 @@ func (m Machine) Verify(ctx context.Context, id string, former, next Package) er
 	if err != nil {
 		return err
 	}
-	if _, err := run(ctx, program{argv: append(slices.Clone(aptInstall), "--simulate", file), within: shortly}); err != nil {
+	if err := m.apt(ctx, file, "--simulate"); err != nil {
 		return fmt.Errorf("apt cannot install version %s here: %w", next.Version, err)
+	}
+	// What it depends on is fetched now, so that the installation needs no network.
+	if err := m.apt(ctx, file, "--download-only"); err != nil {
+		return fmt.Errorf("what version %s depends on cannot be fetched: %w", next.Version, err)
 	}
 	if mounted(m.State) {
 		return fmt.Errorf("%s is a file system of its own, which cannot be put back in one piece; install the package by hand", m.State)
@@ -300,7 +304,17 @@ func (m Machine) Install(ctx context.Context, next Package) error {
 	if err := configure(ctx); err != nil {
 		return err
 	}
-	_, err = run(ctx, program{argv: append(slices.Clone(aptInstall), file), within: longer})
+	return m.apt(ctx, file)
+}
+
+// apt installs a package that is kept. apt would rather have it from where its lists say that it is, and fetch it again: so it lies
+// meanwhile where apt looks first.
+func (m Machine) apt(ctx context.Context, file string, more ...string) error {
+	cached := filepath.Join(aptCache, filepath.Base(file))
+	if err := os.Link(file, cached); err == nil {
+		defer os.Remove(cached)
+	}
+	_, err := run(ctx, program{argv: slices.Concat(aptInstall, more, []string{file}), within: longer})
 	return err
 }
 

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -135,22 +136,25 @@ func (s Service) control() *http.Transport {
 const askWithin = 10 * time.Second
 
 // get asks the API, and decodes what is in the envelope.
-func get(ctx context.Context, by *http.Transport, url string, into any) error {
+func get(ctx context.Context, by *http.Transport, address string, into any) error {
 	defer by.CloseIdleConnections()
 	ctx, cancel := context.WithTimeout(ctx, askWithin)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
 		return err
 	}
 	res, err := (&http.Client{Transport: by}).Do(req)
+	if failed, ok := errors.AsType[*url.Error](err); ok {
+		err = failed.Err // without the address, which is made up
+	}
 	if err != nil {
-		return fmt.Errorf("gateway-api does not answer: %w", err)
+		return fmt.Errorf("%w: %w", ErrSilent, err)
 	}
 	defer res.Body.Close()
 	said, err := io.ReadAll(io.LimitReader(res.Body, 1<<20))
 	if err != nil {
-		return fmt.Errorf("gateway-api does not answer: %w", err)
+		return fmt.Errorf("%w: %w", ErrSilent, err)
 	}
 	answer := struct {
 		Data  any

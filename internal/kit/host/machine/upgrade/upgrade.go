@@ -84,9 +84,12 @@ type Runner struct {
 	Folder  packages.Folder
 	Effects Effects
 	Log     *slog.Logger
-	// Patience is how long a version may take until it serves; Every is how often it is asked.
-	Patience, Every time.Duration
+	// Patience is how long a version may take until it serves, and Silence how long until it answers at all; Every is how often it is asked.
+	Patience, Silence, Every time.Duration
 }
+
+// ErrSilent is what Ready says of a service that does not answer at all.
+var ErrSilent = errors.New("gateway-api does not answer")
 
 // maxAttempts is how often an installation that is interrupted is begun: one that takes the machine down would do so for ever.
 const maxAttempts = 3
@@ -223,8 +226,9 @@ func (r *Runner) goBack(ctx context.Context, rec *Record) error {
 	return r.step(ctx, rec, stepRecover, func(ctx context.Context) error { return r.await(ctx, rec.From, rec.Live) })
 }
 
-// await asks until a version serves.
+// await asks until a version serves. One that does not even answer is given less time: as long as it is waited for, there is no console.
 func (r *Runner) await(ctx context.Context, version string, live []string) error {
+	began, answered := time.Now(), false
 	ctx, cancel := context.WithTimeout(ctx, r.Patience)
 	defer cancel()
 	every := time.NewTicker(r.Every)
@@ -240,6 +244,10 @@ func (r *Runner) await(ctx context.Context, version string, live []string) error
 				fmt.Fprintln(output(ctx), err)
 			}
 			last = err
+		}
+		answered = answered || !errors.Is(err, ErrSilent)
+		if !answered && time.Since(began) > r.Silence {
+			return fmt.Errorf("version %s did not start within %g minutes: %w", version, r.Silence.Minutes(), last)
 		}
 		select {
 		case <-ctx.Done():

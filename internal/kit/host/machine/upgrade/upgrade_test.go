@@ -159,7 +159,7 @@ func (f *fakeEffects) Ready(_ context.Context, version string, live []string) er
 	f.point("ready " + version + " within")
 	switch {
 	case !f.up || f.installed != version:
-		return errors.New("gateway-api does not answer")
+		return ErrSilent
 	case f.schema != version:
 		return errors.New("the database is away")
 	case version == next && f.trouble == "never live":
@@ -193,7 +193,7 @@ func newBench(t *testing.T, root string, fake *fakeEffects) *bench {
 		t.Fatal(err)
 	}
 	return &bench{fake: fake, home: h, Runner: &Runner{
-		Folder: folder, Effects: fake, Log: slog.New(slog.DiscardHandler), Patience: 20 * time.Millisecond, Every: time.Millisecond,
+		Folder: folder, Effects: fake, Log: slog.New(slog.DiscardHandler), Patience: 20 * time.Millisecond, Silence: 10 * time.Millisecond, Every: time.Millisecond,
 	}}
 }
 
@@ -332,6 +332,24 @@ func TestInterruptedAgainAndAgain(t *testing.T) {
 	b.settled(t, "interrupted", host.UpgradeTakenBack)
 	if u := b.last(t); !strings.Contains(u.Reason, "interrupted 3 times") || len(u.Steps) > maxSteps || !slices.ContainsFunc(u.Steps, func(s host.UpgradeStep) bool { return s.State == host.StepInterrupted }) {
 		t.Errorf("%q, %d steps", u.Reason, len(u.Steps))
+	}
+}
+
+// A version that does not even answer is taken back sooner than one that is not ready; one that has answered is not.
+func TestSilence(t *testing.T) {
+	b := newBench(t, t.TempDir(), newFake("does not start"))
+	b.Patience = time.Hour
+	b.run(t)
+	b.settled(t, "silent", host.UpgradeTakenBack)
+	if u := b.last(t); !strings.Contains(u.Reason, "did not start within") {
+		t.Error(u.Reason)
+	}
+	b = newBench(t, t.TempDir(), newFake("never live"))
+	b.Silence = 0
+	b.run(t)
+	b.settled(t, "not live", host.UpgradeTakenBack)
+	if u := b.last(t); !strings.Contains(u.Reason, "did not work within") {
+		t.Error(u.Reason)
 	}
 }
 
