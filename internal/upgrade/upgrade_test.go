@@ -59,7 +59,7 @@ func TestPackageVersions(t *testing.T) {
 	b.Do(t, "admin", http.MethodPost, "/system/upgrade", nil).Want(t, 503)
 }
 
-// An apt that hangs keeps nobody waiting.
+// An apt that hangs does not keep callers waiting.
 func TestAptThatHangs(t *testing.T) {
 	b := bench(t)
 	b.Machine.Hang(true)

@@ -124,7 +124,7 @@ func (f Folder) Lock() (release func(), err error) {
 	return func() { lock.Close() }, nil
 }
 
-// Sweep removes what a process that died while writing a file has left. Nobody else may be writing it.
+// Sweep removes what a process that died while writing a file has left. No other process may be writing it.
 func (f Folder) Sweep(name string) error {
 	left, err := filepath.Glob(filepath.Join(f.path, "."+filepath.Base(name)+"[0-9]*"))
 	if err != nil {

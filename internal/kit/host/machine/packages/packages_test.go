@@ -191,7 +191,7 @@ func TestOneUpgradeAtATime(t *testing.T) {
 	}
 }
 
-// What is no version, and what nobody can grant, leaves no wish.
+// What is no version, and what cannot be granted, leaves no wish.
 func TestWishesThatAreRefused(t *testing.T) {
 	j := &jobs{}
 	p := New(home.Home{Root: t.TempDir()}, j)
@@ -207,7 +207,7 @@ func TestWishesThatAreRefused(t *testing.T) {
 	if err := p.BeginUpgrade(t.Context(), "1.1.0"); !errors.Is(err, host.ErrNotInstalled) {
 		t.Error(err)
 	}
-	for name, other := range map[string]*Packages{"nobody starts jobs": New(p.home, nil), "another's machine": New(home.Home{Root: p.home.Root, Foreign: true}, j)} {
+	for name, other := range map[string]*Packages{"no one starts jobs": New(p.home, nil), "another's machine": New(home.Home{Root: p.home.Root, Foreign: true}, j)} {
 		if err := errors.Join(other.BeginUpgrade(t.Context(), "1.1.0"), other.RefreshPackages(t.Context())); !errors.Is(err, host.ErrNotInstalled) {
 			t.Errorf("%s: %v", name, err)
 		}

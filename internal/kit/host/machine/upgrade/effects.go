@@ -337,7 +337,7 @@ func (m Machine) Reinstall(ctx context.Context, former Package) error {
 // unlockedWithin is how long others may install something; apt waits as long.
 const unlockedWithin = 2 * time.Minute
 
-// unlocked runs dpkg when nobody else does.
+// unlocked runs dpkg when no other process does.
 func unlocked(ctx context.Context, p program) (string, error) {
 	for begun := time.Now(); ; {
 		said, err := run(ctx, p)
