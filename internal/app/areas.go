@@ -33,6 +33,7 @@ import (
 	"edge.internal/gateway/internal/setup"
 	"edge.internal/gateway/internal/system"
 	"edge.internal/gateway/internal/tunnel"
+	"edge.internal/gateway/internal/upgrade"
 )
 
 // House is every room, wired.
@@ -52,6 +53,7 @@ type House struct {
 	Proxy        *proxy.Room
 	Certificate  *certificate.Room
 	License      *license.Room
+	Upgrade      *upgrade.Room
 	// Management is the management port of the service itself.
 	Management *Management
 	// SelfSigned is the gateway's certificate until it has a better one.
@@ -106,6 +108,7 @@ func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, 
 	h.Proxy = proxy.New(k, h.proxyDeps(store))
 	h.Certificate = certificate.New(k, h.certificateDeps(store))
 	h.License = license.New(k, h.licenseDeps())
+	h.Upgrade = upgrade.New(k)
 
 	k.Router.SetupDone = h.Setup.Completed
 	k.Router.Sessions = h.Account
@@ -123,6 +126,7 @@ func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, 
 	h.Proxy.Mount()
 	h.Certificate.Mount()
 	h.License.Mount()
+	h.Upgrade.Mount()
 	k.Resources.MountChangeSets()
 	mountSpec(k)
 	return h, nil

@@ -52,7 +52,7 @@ type Config struct {
 // read from SettingsFile.
 func (c *Config) Flags(f *flag.FlagSet) {
 	c.HelperFlags(f)
-	f.StringVar(&c.DB, "db", setting("GATEWAY_DB", defaultDB), "where PostgreSQL is (GATEWAY_DB)")
+	c.databaseFlag(f)
 	f.StringVar(&c.Root, "root", "", "folder that stands before every path")
 	f.StringVar(&c.Listen, "listen", setting("GATEWAY_LISTEN", ":3443"), "management port; empty for the unix sockets alone (GATEWAY_LISTEN)")
 	f.StringVar(&c.Metrics, "metrics", "127.0.0.1:9464", "where Prometheus asks; empty for nowhere")
@@ -62,6 +62,20 @@ func (c *Config) Flags(f *flag.FlagSet) {
 func (c *Config) HelperFlags(f *flag.FlagSet) {
 	f.StringVar(&c.Units, "units", "systemd", "who runs the daemons: systemd, lab, or none:REASON")
 	f.StringVar(&c.Helper, "helper", host.HelperSocket, "where gateway-helper listens")
+	c.levelFlag(f)
+}
+
+// UpgradeFlags are those of gateway-upgrade.
+func (c *Config) UpgradeFlags(f *flag.FlagSet) {
+	c.databaseFlag(f)
+	c.levelFlag(f)
+}
+
+func (c *Config) databaseFlag(f *flag.FlagSet) {
+	f.StringVar(&c.DB, "db", setting("GATEWAY_DB", defaultDB), "where PostgreSQL is (GATEWAY_DB)")
+}
+
+func (c *Config) levelFlag(f *flag.FlagSet) {
 	f.StringVar(&c.LogLevel, "log-level", setting("GATEWAY_LOG_LEVEL", "info"), "the least that is said: debug, info, warn or error (GATEWAY_LOG_LEVEL)")
 }
 

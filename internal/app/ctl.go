@@ -85,6 +85,7 @@ func Ctl() *cobra.Command {
 			RunE: func(cmd *cobra.Command, names []string) error { return importTunnels(cmd, cfg, names) },
 		},
 		licenseCommand(&cfg),
+		upgradeCommand(&cfg),
 	)
 	root.SetOut(os.Stdout)
 	return root

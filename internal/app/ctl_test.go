@@ -10,6 +10,9 @@ import (
 	"testing"
 
 	"edge.internal/gateway/internal/app"
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/machine/home"
+	"edge.internal/gateway/internal/kit/host/machine/packages"
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/kittest"
 )
@@ -33,15 +36,19 @@ func (h house) root(t *testing.T) func(stdin string, args ...string) (string, er
 			t.Error(err)
 		}
 	})
-	return func(stdin string, args ...string) (string, error) {
-		var said bytes.Buffer
-		ctl := app.Ctl()
-		ctl.SetArgs(append(args, "--root", h.Paths.Root))
-		ctl.SetIn(strings.NewReader(stdin))
-		ctl.SetOut(&said)
-		err := ctl.ExecuteContext(t.Context())
-		return said.String(), err
-	}
+	return func(stdin string, args ...string) (string, error) { return ctl(t, h.Paths.Root, stdin, args...) }
+}
+
+// ctl runs gateway-ctl below a root.
+func ctl(t *testing.T, root, stdin string, args ...string) (string, error) {
+	t.Helper()
+	var said bytes.Buffer
+	ctl := app.Ctl()
+	ctl.SetArgs(append(args, "--root", root))
+	ctl.SetIn(strings.NewReader(stdin))
+	ctl.SetOut(&said)
+	err := ctl.ExecuteContext(t.Context())
+	return said.String(), err
 }
 
 func TestCtlLicense(t *testing.T) {
@@ -86,5 +93,46 @@ func TestCtlLicense(t *testing.T) {
 	want(said, err, "status:        trial")
 	if h.Audited(t, "license.set") != 2 || h.Audited(t, "license.clear") != 1 {
 		t.Error("it is not audited")
+	}
+}
+
+func TestCtlUpgrade(t *testing.T) {
+	h := build(t, kittest.New(t))
+	h.setUp(t)
+	// Without gateway-api: a gateway that is no package cannot begin one.
+	if _, err := ctl(t, h.Paths.Root, "", "upgrade", "begin", "1.1.0"); err == nil || !strings.Contains(err.Error(), "apt knows no such version") {
+		t.Error(err)
+	}
+	if said, err := ctl(t, h.Paths.Root, "", "upgrade"); err != nil || said != "The gateway has not been upgraded yet.\n" {
+		t.Errorf("%q %v", said, err)
+	}
+	run := h.root(t)
+	h.Machine.SetPackages(host.PackageVersions{Packages: []host.PackageVersion{{Name: host.GatewayPackage, Installed: "1.0.0", Available: "1.1.0", Newer: []string{"1.1.0"}}}}, nil)
+	if _, err := run("", "upgrade", "begin", "0.9.0"); err == nil || !strings.Contains(err.Error(), "version must be newer than the installed version 1.0.0") {
+		t.Error(err)
+	}
+	if said, err := run("", "upgrade", "begin"); err != nil || !strings.HasPrefix(said, "The upgrade to version 1.1.0 has begun.") || h.Audited(t, "system.upgrade") != 1 {
+		t.Errorf("%q %v", said, err)
+	}
+	if _, err := run("", "upgrade", "begin"); err == nil || !strings.Contains(err.Error(), "already running") {
+		t.Error(err)
+	}
+	folder, err := packages.OpenFolder(home.Home{Root: h.Paths.Root})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := folder.Save(host.UpgradeFile, host.Upgrade{ID: "1", From: "1.0.0", To: "1.1.0", State: host.UpgradeTakenBack, Reason: "It did not serve.", Steps: []host.UpgradeStep{
+		{Name: "install", State: host.StepFailed, Output: "unpacking\nno\n", Error: "dpkg: no"},
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args []string
+		has  bool
+	}{{[]string{"upgrade"}, false}, {[]string{"upgrade", "--output"}, true}} {
+		said, err := run("", c.args...)
+		if err != nil || !strings.Contains(said, "state:  taken back\n") || !strings.Contains(said, "reason: It did not serve.\n") || !strings.Contains(said, "install    failed\n") || strings.Contains(said, "| unpacking\n") != c.has {
+			t.Errorf("%q %v", said, err)
+		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"math/rand/v2"
 	"net/http"
 	"os"
 	"time"
@@ -30,11 +31,29 @@ type job struct {
 	do     func(ctx context.Context) error
 }
 
+// nightly is how often something is done that is done at night. When exactly, the start of the program decides by chance.
+const nightly = 24 * time.Hour
+
+// The hours of the night, by the machine's clock.
+const nightBegins, nightEnds = 1, 5
+
 func (j job) timing() gocron.JobDefinition {
-	if j.jitter == 0 {
+	switch {
+	case j.every == nightly:
+		minute := rand.UintN((nightEnds - nightBegins) * 60)
+		return gocron.DailyJob(1, gocron.NewAtTimes(gocron.NewAtTime(nightBegins+minute/60, minute%60, rand.UintN(60))))
+	case j.jitter == 0:
 		return gocron.DurationJob(j.every)
 	}
 	return gocron.DurationRandomJob(j.every-j.jitter, j.every+j.jitter)
+}
+
+func (j job) options() []gocron.JobOption {
+	options := []gocron.JobOption{gocron.WithName(j.name), gocron.WithSingletonMode(gocron.LimitModeReschedule)}
+	if j.every != nightly {
+		options = append(options, gocron.WithStartAt(gocron.WithStartImmediately()))
+	}
+	return options
 }
 
 func jobs(k *kit.Kit, store *setup.Store) []job {
@@ -42,6 +61,7 @@ func jobs(k *kit.Kit, store *setup.Store) []job {
 		{"audit.prune", time.Hour, 0, func(ctx context.Context) error { return pruneAudit(ctx, k, store) }},
 		{"sessions.prune", time.Hour, 0, func(ctx context.Context) error { return account.Prune(ctx, k.DB, k.Clock) }},
 		{"certificates.renew", time.Hour, 10 * time.Minute, func(ctx context.Context) error { return renewCertificates(ctx, k) }},
+		{"auto-update", nightly, 0, func(ctx context.Context) error { return autoUpdate(ctx, k, store) }},
 	}
 }
 
@@ -69,8 +89,7 @@ func RunScheduler(ctx context.Context, cfg Config) error {
 		return err
 	}
 	for _, j := range jobs(k, store) {
-		_, err := s.NewJob(j.timing(), gocron.NewTask(func() { run(ctx, k, j) }),
-			gocron.WithName(j.name), gocron.WithSingletonMode(gocron.LimitModeReschedule), gocron.WithStartAt(gocron.WithStartImmediately()))
+		_, err := s.NewJob(j.timing(), gocron.NewTask(func() { run(ctx, k, j) }), j.options()...)
 		if err != nil {
 			return fmt.Errorf("job %s: %w", j.name, err)
 		}

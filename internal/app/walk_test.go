@@ -18,6 +18,7 @@ import (
 	"edge.internal/gateway/internal/kit/audit"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/db/dbtest"
+	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/kittest"
 	"edge.internal/gateway/internal/kit/password"
@@ -414,13 +415,14 @@ func TestSY04DatabaseAwayAtStart(t *testing.T) {
 	h.call(t, "", http.MethodGet, "/system/health", nil).Want(t, 200)
 	h.call(t, "", http.MethodGet, "/setup/status", nil).Want(t, 200)
 	offline := h.setUp(t)
+	h.Machine.SetPackages(host.PackageVersions{Packages: []host.PackageVersion{{Name: host.GatewayPackage, Installed: "1.0.0", Available: "1.1.0", Newer: []string{"1.1.0"}}}}, nil)
 	for _, r := range enveloped(h.routes) {
 		if r.Policy.IsPublic() || r.Path == "/auth/logout" || r.WebSock {
 			continue
 		}
 		body := map[string]string{
 			"/system/service-restart": `{"kind":"ntp"}`, "/system/service-toggle": `{"service":"waf","enabled":true}`, "/system/retention": `{"audit_days":1}`,
-			"/license/key": fmt.Sprintf(`{"key":%q}`, canaryLicense),
+			"/license/key": fmt.Sprintf(`{"key":%q}`, canaryLicense), "/system/upgrade": `{"version":"1.1.0"}`,
 		}[r.Path]
 		switch {
 		case r.Body == nil:

@@ -59,7 +59,7 @@ type Health struct {
 	Hostname string `json:"hostname" doc:"Name of the machine."`
 	OS       string `json:"os" doc:"Operating system."`
 	Kernel   string `json:"kernel" doc:"Release of the kernel."`
-	Database string `json:"database" enum:"up,away" doc:"Whether the database is attached."`
+	Database string `json:"database" enum:"up,away,newer" doc:"Whether the database is attached. One that a newer version of the gateway has migrated is left alone."`
 }
 
 // Resources is the load of the machine.
@@ -110,8 +110,11 @@ func (r *Room) mountHealth() {
 		func(*httpd.Call, struct{}) (Health, error) {
 			f := r.Host.Facts()
 			h := Health{Version: r.Version, Hostname: f.Hostname, OS: f.OS, Kernel: f.Kernel, Database: "away"}
-			if r.DB.Attached() {
+			switch {
+			case r.DB.Attached():
 				h.Database = "up"
+			case r.DB.Newer():
+				h.Database = "newer"
 			}
 			return h, nil
 		})

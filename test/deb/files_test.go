@@ -113,13 +113,13 @@ func TestManualPages(t *testing.T) {
 		}
 		text[filepath.Base(page)] = string(out)
 	}
-	for _, program := range strings.Fields("gateway-acl gateway-api gateway-ctl gateway-database gateway-helper gateway-scheduler") {
+	for _, program := range strings.Fields("gateway-acl gateway-api gateway-ctl gateway-database gateway-helper gateway-scheduler gateway-upgrade") {
 		if text[program+".8"] == "" {
 			t.Errorf("%s has no page", program)
 		}
 	}
 	bin := filepath.Join(filepath.Dir(thePackage(t)), "build", version, "bin")
-	for _, program := range []string{"gateway-api", "gateway-helper"} {
+	for _, program := range []string{"gateway-api", "gateway-helper", "gateway-upgrade"} {
 		usage, _ := exec.Command(filepath.Join(bin, program), "--help").CombinedOutput()
 		flags := regexp.MustCompile(`(?m)^  -(\S+)`).FindAllStringSubmatch(string(usage), -1)
 		if len(flags) == 0 {

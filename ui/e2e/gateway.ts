@@ -93,6 +93,7 @@ export const pages = {
   sso: '/system/sso',
   license: '/system/license',
   'license-install': '/system/license/install',
+  updates: '/system/updates',
   profile: '/profile',
   'profile-two-factor': '/profile/two-factor',
   'profile-tokens': '/profile/tokens',

@@ -5,10 +5,10 @@ const storageKey = 'gateway.reloaded-for'
  * become the new one. The entry's own hashed address names the build, so a build reloads at most once
  * and a chunk that is really missing ends in an error instead of a loop.
  */
-export function mayReload(build: string, storage: Pick<Storage, 'getItem' | 'setItem'>): boolean {
+export function mayReload(build: string, storage: Pick<Storage, 'getItem' | 'setItem'>, key = storageKey): boolean {
   try {
-    if (storage.getItem(storageKey) === build) return false
-    storage.setItem(storageKey, build)
+    if (storage.getItem(key) === build) return false
+    storage.setItem(key, build)
     return true
   } catch {
     // Without storage there is no guard against a loop.

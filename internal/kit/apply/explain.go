@@ -47,6 +47,8 @@ func (l *lane) explain(err error) reason {
 		return reason{sentence: plain(err.Error())}
 	case errors.Is(err, host.ErrNotInstalled):
 		return reason{sentence: called(l.unit) + " is not installed."}
+	case errors.Is(err, db.ErrNewerSchema):
+		return reason{sentence: db.ErrNewerSchema.Message}
 	case unread(err) && db.Away(err):
 		return reason{sentence: "The database is away."}
 	case partial:

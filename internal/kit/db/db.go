@@ -37,6 +37,9 @@ type DB struct {
 	// supposing holds a token for each supposition that runs.
 	supposing chan struct{}
 	migrated  atomic.Bool
+	// newest is the schema of this program, and newer says that the database has one after it.
+	newest atomic.Int64
+	newer  atomic.Bool
 
 	mu      sync.Mutex
 	present context.Context // ends when the database stops answering
@@ -87,10 +90,23 @@ func (d *DB) Close() {
 }
 
 // Attached tells whether the database is there, and has the schema of this program.
-func (d *DB) Attached() bool { return d.migrated.Load() && d.presence().Err() == nil }
+func (d *DB) Attached() bool {
+	return d.migrated.Load() && !d.newer.Load() && d.presence().Err() == nil
+}
+
+// Newer tells whether a newer version of the program has migrated the database. This one leaves it alone.
+func (d *DB) Newer() bool { return d.newer.Load() }
 
 // ErrNewerSchema refuses a database that a newer version of the program has migrated.
-var ErrNewerSchema = errors.New("the database has a newer schema than this program: install the newer version again or restore a backup")
+var ErrNewerSchema = fault.New(fault.Unavailable, "A newer version of the gateway has changed the database, and this version leaves it alone. Install the newer version again, or restore a backup.")
+
+// away is why nothing can be asked of the database.
+func (d *DB) away() error {
+	if d.newer.Load() {
+		return ErrNewerSchema
+	}
+	return errAway
+}
 
 // Attach connects and brings the schema up to date. Several programs may do so at once.
 func (d *DB) Attach(ctx context.Context, migrations fs.FS) error {
@@ -113,6 +129,8 @@ func (d *DB) Attach(ctx context.Context, migrations fs.FS) error {
 	}
 	sources := p.ListSources()
 	newest := sources[len(sources)-1].Version
+	d.newest.Store(newest)
+	d.newer.Store(have > newest)
 	if have > newest {
 		return fmt.Errorf("%w (schema %d, program %d)", ErrNewerSchema, have, newest)
 	}
@@ -144,7 +162,7 @@ type Querier interface {
 // Query reads rows outside a transaction.
 func (d *DB) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
 	if !d.Attached() {
-		return nil, errAway
+		return nil, d.away()
 	}
 	waiting, over, err := d.wait(ctx, 0)
 	if err != nil {
@@ -177,7 +195,7 @@ func (d *DB) Snapshot(ctx context.Context, f func(tx *Tx) error) error {
 
 func (d *DB) run(ctx context.Context, pool *pgxpool.Pool, f func(tx *Tx) error, begin ...string) error {
 	if !d.Attached() {
-		return errAway
+		return d.away()
 	}
 	after, err := d.transact(ctx, pool, f, begin...)
 	// The connection is back in the pool: what comes after may need one, and would wait for itself.

@@ -181,6 +181,60 @@ func TestAfterCommitNeedsAConnection(t *testing.T) {
 	all.Wait()
 }
 
+// A database that a newer version has migrated is neither read nor changed by this one, not even by one that is attached already. When a
+// backup is restored it goes on.
+func TestDatabaseOfANewerVersion(t *testing.T) {
+	url := dbtest.EmptyURL(t)
+	one, two := "CREATE TABLE a (x int);", "CREATE TABLE b (x int); DROP TABLE a;"
+	older, newer, late := open(t, url), open(t, url), open(t, url)
+	if err := older.Attach(t.Context(), migrations(one)); err != nil {
+		t.Fatal(err)
+	}
+	if err := newer.Attach(t.Context(), migrations(one, two)); err != nil {
+		t.Fatal(err)
+	}
+	if err := late.Attach(t.Context(), migrations(one)); !errors.Is(err, db.ErrNewerSchema) {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	until := func(newer bool) {
+		t.Helper()
+		for older.Newer() != newer {
+			select {
+			case <-ctx.Done():
+				t.Fatal("it does not notice")
+			case <-time.After(10 * time.Millisecond):
+			}
+		}
+	}
+	until(true)
+	for name, d := range map[string]*db.DB{"attached": older, "late": late} {
+		var n int
+		for verb, err := range map[string]error{
+			"write": d.Write(ctx, func(tx *db.Tx) error { _, err := tx.Exec(ctx, "DROP TABLE b"); return err }),
+			"read":  d.QueryRow(ctx, "SELECT 1").Scan(&n),
+		} {
+			if f := fault.From(err); d.Attached() || f.Kind != fault.Unavailable || !strings.Contains(f.Message, "newer version") {
+				t.Errorf("%s, %s: %v", name, verb, err)
+			}
+		}
+	}
+	if err := newer.Write(ctx, func(tx *db.Tx) error { _, err := tx.Exec(ctx, "INSERT INTO b VALUES (1)"); return err }); err != nil {
+		t.Errorf("there is damage: %v", err)
+	}
+	if err := newer.Write(ctx, func(tx *db.Tx) error {
+		_, err := tx.Exec(ctx, "DELETE FROM goose_db_version WHERE version_id = 2")
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	until(false)
+	if !older.Attached() {
+		t.Error("it does not go on")
+	}
+}
+
 func TestDatabaseThatIsAway(t *testing.T) {
 	d := open(t, "postgres:///none?host="+t.TempDir())
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)

@@ -15,7 +15,7 @@ const listenWithin = 5 * time.Second
 // ends, heard fails or the database goes away. From ready on, none is missed. It has a connection of its own.
 func (d *DB) Listen(ctx context.Context, channel string, ready func(), heard func(payload string) error) error {
 	if !d.Attached() {
-		return errAway
+		return d.away()
 	}
 	conn, err := d.listener(ctx, channel)
 	if err != nil {

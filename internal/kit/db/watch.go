@@ -51,11 +51,11 @@ func (d *DB) watch(ctx context.Context) {
 		}
 		asking, cancel := context.WithTimeout(ctx, askWithin)
 		err := error(nil)
-		if conn == nil || conn.Ping(asking) != nil {
+		if conn == nil || d.look(asking, conn) != nil {
 			// A connection can end for many reasons: the database is away when it takes no other.
 			hangUp(conn)
 			if conn, err = pgx.ConnectConfig(asking, d.config); err == nil {
-				err = conn.Ping(asking)
+				err = d.look(asking, conn)
 			}
 		}
 		cancel()
@@ -63,6 +63,16 @@ func (d *DB) watch(ctx context.Context) {
 			d.answers(err == nil)
 		}
 	}
+}
+
+// look asks the database for its schema: a newer version of the program may have migrated it under this one.
+func (d *DB) look(ctx context.Context, conn *pgx.Conn) error {
+	var have int64
+	if err := conn.QueryRow(ctx, "SELECT max(version_id) FROM goose_db_version WHERE is_applied").Scan(&have); err != nil {
+		return err
+	}
+	d.newer.Store(have > d.newest.Load())
+	return nil
 }
 
 // hangUp ends a connection without waiting for an answer.

@@ -31,6 +31,7 @@ type Machine interface {
 	Logs
 	Tunnels
 	Ports
+	Packages
 	// Run runs one command of the closed list. A command that ends with a non-zero status is an *ExitError; a command
 	// whose program is missing is ErrNotInstalled.
 	Run(ctx context.Context, c Command, in Input) (Output, error)

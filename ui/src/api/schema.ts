@@ -2533,6 +2533,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/system/package-versions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Installed and available versions of the gateway and of its daemons */
+        get: operations["system.package-versions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/system/package-versions/refresh": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Have apt fetch its lists. It is answered when that has begun */
+        post: operations["system.package-versions.refresh"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/system/proxy-reload": {
         parameters: {
             query?: never;
@@ -2647,6 +2681,24 @@ export interface paths {
         get: operations["system.services"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/system/upgrade": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The running upgrade of the gateway, or the last one */
+        get: operations["system.upgrade.get"];
+        put?: never;
+        /** Upgrade the gateway. It is answered when that has begun. A version that does not work is taken back */
+        post: operations["system.upgrade"];
         delete?: never;
         options?: never;
         head?: never;
@@ -7609,10 +7661,10 @@ export interface components {
         };
         SystemHealth: {
             /**
-             * @description Whether the database is attached.
+             * @description Whether the database is attached. One that a newer version of the gateway has migrated is left alone.
              * @enum {string}
              */
-            database: "up" | "away";
+            database: "up" | "away" | "newer";
             /** @description Name of the machine. */
             hostname: string;
             /** @description Release of the kernel. */
@@ -8280,6 +8332,96 @@ export interface components {
              * @example xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4mZqp8Dg=
              */
             public_key?: string;
+        };
+        Upgrade: {
+            /**
+             * Format: date-time
+             * @description When it was asked for.
+             */
+            began_at: string | null;
+            /**
+             * Format: date-time
+             * @description When it ended.
+             */
+            ended_at: string | null;
+            /** @description Version that was installed before; empty until it is known. */
+            from: string;
+            /** @description Id of the upgrade; empty when there was none. */
+            id: string;
+            /** @description Why it did not succeed, for administrators; empty when it did. */
+            reason: string;
+            /**
+             * @description How far it has come. refused: nothing was changed. taken_back: the former version is installed again, with its data. stuck: taking it back failed, too.
+             * @enum {string}
+             */
+            state: "none" | "running" | "done" | "refused" | "taken_back" | "stuck";
+            /** @description What was done, in order. A step that was interrupted is there again when it was done again. */
+            steps: components["schemas"]["UpgradeStep"][];
+            /** @description The state in a sentence. */
+            summary: string;
+            /** @description Version that was asked for. */
+            to: string;
+        };
+        UpgradePackage: {
+            /** @description Version that apt would install; empty when apt knows none. */
+            available: string;
+            /** @description Installed version; empty when it is not installed. Of a gateway that was not installed from a package it is the version that runs. */
+            installed: string;
+            /** @description Name of the package. */
+            name: string;
+            /** @description Versions after the installed one, the newest first. */
+            newer: string[];
+            /** @description Whether a newer version is a security update. */
+            security: boolean;
+            /** @description Whether the available version is newer than the installed one. */
+            upgradable: boolean;
+        };
+        UpgradeStep: {
+            /**
+             * Format: date-time
+             * @description When it began.
+             */
+            began_at: string;
+            /**
+             * Format: date-time
+             * @description When it ended.
+             */
+            ended_at: string | null;
+            /** @description Why it failed, for administrators. */
+            error: string;
+            /**
+             * @description What is done. confirm waits until the new version serves; reinstall, restore and recover take it back.
+             * @enum {string}
+             */
+            name: "fetch" | "back-up" | "verify" | "install" | "confirm" | "reinstall" | "restore" | "recover";
+            /** @description The end of what its programs said, for administrators. */
+            output: string;
+            /**
+             * @description How far it has come.
+             * @enum {string}
+             */
+            state: "running" | "done" | "failed" | "interrupted";
+        };
+        UpgradeVersions: {
+            /** @description Why the versions are missing; empty when they are there. */
+            error: string;
+            /** @description Whether the gateway was installed from a package, so that it can upgrade itself. */
+            packaged: boolean;
+            /** @description The gateway first, then its daemons. */
+            packages: components["schemas"]["UpgradePackage"][];
+            /** @description Why they could not be fetched the last time, for administrators; empty when they could. */
+            refresh_error: string;
+            /**
+             * Format: date-time
+             * @description When apt's lists were last fetched.
+             */
+            refreshed_at: string | null;
+            /** @description Whether they are being fetched. */
+            refreshing: boolean;
+        };
+        UpgradeWishInput: {
+            /** @description Version to install: one that is newer than the installed one. Without it, it is the available one. */
+            version?: string;
         };
     };
     responses: never;
@@ -17474,6 +17616,76 @@ export interface operations {
             };
         };
     };
+    "system.package-versions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["UpgradeVersions"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "system.package-versions.refresh": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["UpgradeVersions"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
     "system.proxy-reload": {
         parameters: {
             query?: never;
@@ -17748,6 +17960,80 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["SystemServices"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "system.upgrade.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Upgrade"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "system.upgrade": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["UpgradeWishInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Upgrade"];
                         error: null;
                     };
                 };

@@ -24,7 +24,8 @@ export function StateBar() {
   const again = useMutation({ mutationFn: reapply })
   const troubled = items.filter(isTrouble)
   const off = items.filter((component) => conditionOf(component) === 'off').length
-  const databaseAway = health.data?.database === 'away'
+  const database = health.data?.database
+  const databaseAway = database === 'away' || database === 'newer'
   const inMaintenance = closed.data?.value.enabled === true
 
   // Without news nothing on the page is green any more: see the palette.
@@ -60,7 +61,7 @@ export function StateBar() {
         {databaseAway && (
           <li>
             <Badge tone="bad">{t('bar.database')}</Badge>
-            <span className={classes.reason}>{t('bar.databaseText')}</span>
+            <span className={classes.reason}>{t(database === 'newer' ? 'bar.databaseNewer' : 'bar.databaseText')}</span>
           </li>
         )}
         {troubled.map((component) => (

@@ -20,6 +20,7 @@ import {
   IconNetwork,
   IconPlugConnected,
   type IconProps,
+  IconRefreshDot,
   IconRoute,
   IconServer2,
   IconSettings,
@@ -94,6 +95,7 @@ export const navigation: { area: string | null; items: NavItem[] }[] = [
       { name: 'users', to: paths.users, icon: IconUsers },
       { name: 'sso', to: paths.sso, icon: IconLogin2, adminOnly: true },
       { name: 'license', to: paths.license, icon: IconLicense },
+      { name: 'updates', to: paths.updates, icon: IconRefreshDot },
     ],
   },
 ]

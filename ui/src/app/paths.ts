@@ -108,6 +108,7 @@ export const paths = {
   sso: '/system/sso',
   license: '/system/license',
   licenseInstall: '/system/license/install',
+  updates: '/system/updates',
   profile: '/profile',
   profileSecond: '/profile/two-factor',
   profileTokens: '/profile/tokens',

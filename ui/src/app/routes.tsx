@@ -227,6 +227,7 @@ const tree = root.addChildren([
   users.addChildren(drawers(users, usersPage)),
   page(paths.sso, () => import('../areas/sso/SsoPage')),
   license.addChildren([part(license, 'install', () => import('../areas/license/Install'))]),
+  page(paths.updates, () => import('../areas/updates/UpdatesPage')),
   profile.addChildren([
     part(profile, '/', () => import('../areas/profile/Account')),
     part(profile, 'two-factor', () => import('../areas/profile/SecondFactor')),

@@ -21,13 +21,14 @@ var served = map[string]bool{
 	"FilterState": true, "FilterDigest": true, "FilterDigestOf": true, "FilterChanges": true, "FilterCounters": true, "PacketLog": true,
 	"ProxyReload": true, "ProxyProcess": true, "LeaseServerAsk": true,
 	"TunnelDevices": true, "CreateTunnel": true, "ChangeTunnel": true, "RemoveTunnel": true, "TunnelFiles": true,
+	"RefreshPackages": true, "BeginUpgrade": true,
 }
 
 // repeatable are the verbs that may be done twice: they read, or leave what they leave however often they are done.
 var repeatable = map[string]bool{
 	"Read": true, "Install": true, "Remove": true, "Sweep": true, "ReadLog": true, "PortUsers": true,
 	"FilterState": true, "FilterDigest": true, "FilterDigestOf": true, "FilterCounters": true,
-	"ProxyProcess": true, "TunnelDevices": true, "TunnelFiles": true,
+	"ProxyProcess": true, "TunnelDevices": true, "TunnelFiles": true, "RefreshPackages": true,
 }
 
 // Served tells whether the helper does a verb of host.Machine.
@@ -196,4 +197,10 @@ func (c *Client) RemoveTunnel(ctx context.Context, name string) error {
 
 func (c *Client) TunnelFiles(ctx context.Context) ([]host.TunnelFile, error) {
 	return ask[[]host.TunnelFile](ctx, c, "TunnelFiles")
+}
+
+func (c *Client) RefreshPackages(ctx context.Context) error { return c.do(ctx, "RefreshPackages") }
+
+func (c *Client) BeginUpgrade(ctx context.Context, version string) error {
+	return c.do(ctx, "BeginUpgrade", version)
 }

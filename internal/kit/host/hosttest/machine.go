@@ -38,6 +38,7 @@ type Machine struct {
 	logs       map[host.Log][]byte
 	trims      map[host.Log]int
 	hangs      bool
+	packages   packages
 }
 
 type verb struct {

@@ -15,6 +15,7 @@ import (
 	"edge.internal/gateway/internal/kit/host/machine/home"
 	"edge.internal/gateway/internal/kit/host/machine/kea"
 	"edge.internal/gateway/internal/kit/host/machine/network"
+	"edge.internal/gateway/internal/kit/host/machine/packages"
 	"edge.internal/gateway/internal/kit/host/machine/squid"
 	"edge.internal/gateway/internal/kit/host/machine/unbound"
 	"edge.internal/gateway/internal/kit/host/machine/wireguard"
@@ -45,6 +46,7 @@ type Machine struct {
 	*kea.Kea
 	*freeradius.Radius
 	*wireguard.Tunnels
+	*packages.Packages
 	*facts.Known
 }
 
@@ -61,9 +63,10 @@ func New(opts Options) (*Machine, error) {
 	h := home.Home{Root: opts.Root, Foreign: opts.Root != "" && !opts.OwnKernel}
 	f := files.New(h)
 	c := command.New(h, f)
+	jobs, _ := opts.Units.(packages.Starter)
 	return &Machine{
 		Units: opts.Units, Files: f, Commands: c, Network: network.New(h), Filter: filter.New(h, c), Proxy: haproxy.New(h),
 		Resolver: unbound.New(h), Squid: squid.New(h), Kea: kea.New(h), Radius: freeradius.New(h), Tunnels: wireguard.New(h, c, opts.Units),
-		Known: facts.New(h),
+		Packages: packages.New(h, jobs), Known: facts.New(h),
 	}, nil
 }

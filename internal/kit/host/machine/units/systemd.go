@@ -165,6 +165,30 @@ func await(ctx context.Context, conn *dbus.Conn, service, verb string, queue que
 	}
 }
 
+// Begin starts a job and does not wait for it.
+func (Systemd) Begin(ctx context.Context, j host.Job) error {
+	service, err := j.Service()
+	if err != nil {
+		return err
+	}
+	conn, err := dbus.NewWithContext(ctx)
+	if err != nil {
+		return fmt.Errorf("reaching systemd: %w", err)
+	}
+	defer conn.Close()
+	load, err := conn.GetUnitPropertyContext(ctx, service, "LoadState")
+	if err != nil {
+		return fmt.Errorf("reading the state of %s: %w", service, err)
+	}
+	if is, _ := load.Value.Value().(string); is == "not-found" {
+		return fmt.Errorf("%s: %w", service, host.ErrNotInstalled)
+	}
+	if _, err := conn.StartUnitContext(ctx, service, "replace", nil); err != nil {
+		return fmt.Errorf("%s did not start: %w", service, err)
+	}
+	return nil
+}
+
 // join joins what was said, if more was.
 func join(said, more string) string {
 	if more == "" {

@@ -1,0 +1,79 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"edge.internal/gateway/internal/kit"
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/setup"
+	"edge.internal/gateway/internal/upgrade"
+)
+
+const (
+	// refreshWithin is how long a refresh of apt's lists may take, and refreshEvery how often it is asked whether it has ended.
+	refreshWithin = 6 * time.Minute
+	refreshEvery  = time.Second
+)
+
+// autoUpdate upgrades the gateway to the available version, if the operator wants that. A version that was taken back is not tried
+// again: the next one is.
+func autoUpdate(ctx context.Context, k *kit.Kit, store *setup.Store) error {
+	if !store.View().AutoUpdate {
+		return nil
+	}
+	versions, err := refreshed(ctx, k)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(versions.Packages, func(p upgrade.Package) bool { return p.Name == host.GatewayPackage })
+	if i < 0 || !versions.Packages[i].Upgradable {
+		return nil
+	}
+	to := versions.Packages[i].Available
+	last, err := askAPI[upgrade.Upgrade](ctx, k.Paths, http.MethodGet, "/system/upgrade", nil)
+	if err != nil {
+		return err
+	}
+	if last.To == to && (last.State == string(host.UpgradeTakenBack) || last.State == string(host.UpgradeStuck)) {
+		k.Log.Warn("an upgrade that failed before is not tried again", "version", to, "state", last.State)
+		return nil
+	}
+	body, err := json.Marshal(upgrade.Wish{Version: to})
+	if err != nil {
+		return err
+	}
+	_, err = askAPI[upgrade.Upgrade](ctx, k.Paths, http.MethodPost, "/system/upgrade", body)
+	return err
+}
+
+// refreshed has apt fetch its lists, and returns what is in them.
+func refreshed(ctx context.Context, k *kit.Kit) (upgrade.Versions, error) {
+	began := time.Now()
+	if _, err := askAPI[upgrade.Versions](ctx, k.Paths, http.MethodPost, "/system/package-versions/refresh", nil); err != nil {
+		return upgrade.Versions{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, refreshWithin)
+	defer cancel()
+	for seen := false; ; {
+		versions, err := askAPI[upgrade.Versions](ctx, k.Paths, http.MethodGet, "/system/package-versions", nil)
+		if err != nil {
+			return versions, err
+		}
+		fresh := versions.RefreshedAt != nil && versions.RefreshedAt.After(began)
+		if !versions.Refreshing && versions.Error == "" && (fresh || seen) {
+			return versions, nil
+		}
+		seen = seen || versions.Refreshing
+		select {
+		case <-ctx.Done():
+			return versions, fmt.Errorf("apt did not fetch its lists: %s", versions.RefreshErr)
+		case <-time.After(refreshEvery):
+		}
+	}
+}

@@ -1,0 +1,121 @@
+package app
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/go-co-op/gocron/v2"
+	"golang.org/x/crypto/bcrypt"
+
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/kittest"
+	"edge.internal/gateway/internal/kit/password"
+	"edge.internal/gateway/internal/setup"
+)
+
+// The scheduler upgrades the gateway at night, if the operator wants that, and does not try again what was taken back.
+func TestAutoUpdate(t *testing.T) {
+	b := kittest.New(t)
+	store, err := setup.OpenStore(b.Paths)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Build(b.Kit, store, password.New(bcrypt.MinCost)); err != nil {
+		t.Fatal(err)
+	}
+	b.Start(t)
+	kittest.Call(t, b.Handler(), http.MethodPost, "/setup/complete", map[string]any{
+		"admin_email": "admin@example.net", "admin_password": "correct horse battery", "fqdn": "gateway.example.net", "acme_email": "admin@example.net", "acme_enabled": false, "ipv6_enabled": true,
+	}, "X-Test-Client", "127.0.0.1:4711").Want(t, 200)
+	if err := os.MkdirAll(b.Paths.Run(""), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	socket, err := httpd.ListenUnix(b.Paths.Run("control.sock"), 0o600, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- (&httpd.Server{Handler: b.Handler(), Log: b.Log, Local: true}).Serve(ctx, socket) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	offer := func(p host.PackageVersion) {
+		p.Name, p.Installed = "gateway", "1.0.0"
+		b.Machine.SetPackages(host.PackageVersions{Packages: []host.PackageVersion{p}, Lists: host.PackageLists{RefreshedAt: time.Now().Add(time.Hour)}}, nil)
+	}
+	night := func(what string, upgrades int) {
+		t.Helper()
+		if err := autoUpdate(t.Context(), b.Kit, store); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		if n := b.Audited(t, "system.upgrade"); n != upgrades {
+			t.Errorf("%s: %d upgrades instead of %d", what, n, upgrades)
+		}
+	}
+	offer(host.PackageVersion{Available: "1.1.0", Newer: []string{"1.1.0"}})
+	night("switched off", 0)
+	if b.Machine.Refreshes() != 0 {
+		t.Error("switched off, it asks apt all the same")
+	}
+	if err := store.Update(func(s *setup.State) error { s.AutoUpdate = true; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	night("switched on", 1)
+	last, err := b.Machine.LastUpgrade()
+	if err != nil || last.To != "1.1.0" || b.Machine.Refreshes() != 1 {
+		t.Errorf("%+v %v", last, err)
+	}
+	last.State = host.UpgradeTakenBack
+	b.Machine.SetUpgrade(last)
+	night("taken back", 1)
+	offer(host.PackageVersion{Available: "1.2.0", Newer: []string{"1.2.0", "1.1.0"}})
+	night("a later version", 2)
+	b.Machine.SetUpgrade(host.Upgrade{ID: "2", To: "1.2.0", State: host.UpgradeDone})
+	offer(host.PackageVersion{Available: "1.0.0"})
+	night("nothing newer", 2)
+}
+
+// What is done at night is not done when the program starts, and not at the same minute everywhere.
+func TestAutoUpdateIsAtNight(t *testing.T) {
+	s, err := gocron.NewScheduler()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := s.Shutdown(); err != nil {
+			t.Error(err)
+		}
+	}()
+	minutes := map[string]bool{}
+	var planned []gocron.Job
+	for range 50 {
+		for _, j := range jobs(nil, nil) {
+			if j.name == "auto-update" {
+				p, err := s.NewJob(j.timing(), gocron.NewTask(func() {}), j.options()...)
+				if err != nil {
+					t.Fatal(err)
+				}
+				planned = append(planned, p)
+			}
+		}
+	}
+	s.Start()
+	for _, p := range planned {
+		at, err := p.NextRun()
+		if err != nil || at.Hour() < nightBegins || at.Hour() >= nightEnds {
+			t.Fatalf("it is done at %s, %v", at, err)
+		}
+		minutes[at.Format("15:04")] = true
+	}
+	if len(minutes) < 10 {
+		t.Errorf("of 50 gateways all come at %v", minutes)
+	}
+}

@@ -1,0 +1,115 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/spf13/cobra"
+
+	"edge.internal/gateway/internal/kit"
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/machine/home"
+	"edge.internal/gateway/internal/kit/host/machine/packages"
+	"edge.internal/gateway/internal/kit/host/machine/units"
+	"edge.internal/gateway/internal/upgrade"
+)
+
+// upgradeCommand shows and begins upgrades. It works while gateway-api is down, too: that is when it is needed.
+func upgradeCommand(cfg *Config) *cobra.Command {
+	var whole bool
+	show := &cobra.Command{
+		Use: "upgrade", Short: "Show the running upgrade or the last one; begin starts one", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			last, err := packages.New(home.Home{Root: cfg.Root}, nil).LastUpgrade()
+			if errors.Is(err, fs.ErrNotExist) {
+				cmd.Println("The gateway has not been upgraded yet.")
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			printUpgrade(cmd.OutOrStdout(), last, whole)
+			return nil
+		},
+	}
+	show.Flags().BoolVar(&whole, "output", false, "with what the programs of each step said")
+	show.AddCommand(&cobra.Command{
+		Use: "begin [VERSION]", Short: "Upgrade the gateway to the version that apt offers, or to another that is newer than the installed one", Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			version := ""
+			if len(args) == 1 {
+				version = args[0]
+			}
+			version, err := beginUpgrade(cmd.Context(), *cfg, version)
+			if err != nil {
+				return err
+			}
+			cmd.Printf("The upgrade to version %s has begun. gateway-ctl upgrade shows how it goes.\n", version)
+			return nil
+		},
+	})
+	return show
+}
+
+// beginUpgrade asks gateway-api, and does it itself when that is down.
+func beginUpgrade(ctx context.Context, cfg Config, version string) (string, error) {
+	body, err := json.Marshal(upgrade.Wish{Version: version})
+	if err != nil {
+		return "", errors.New("this is not a version")
+	}
+	begun, err := askAPI[upgrade.Upgrade](ctx, kit.Paths{Root: cfg.Root}, http.MethodPost, "/system/upgrade", body)
+	if !isDown(err) {
+		return begun.To, err
+	}
+	runs, err := units.Parse(cfg.Units)
+	if err != nil {
+		return "", err
+	}
+	jobs, _ := runs.(packages.Starter)
+	known := packages.New(home.Home{Root: cfg.Root}, jobs)
+	versions, err := known.PackageVersions(ctx)
+	if err != nil {
+		return "", err
+	}
+	own := versions.Packages[slices.IndexFunc(versions.Packages, func(p host.PackageVersion) bool { return p.Name == host.GatewayPackage })]
+	if version == "" {
+		version = own.Available
+	}
+	if !slices.Contains(own.Newer, version) {
+		return "", fmt.Errorf("apt knows no such version that is newer than the installed one (%s): run apt-get update first", own.Installed)
+	}
+	return version, known.BeginUpgrade(ctx, version)
+}
+
+func printUpgrade(w io.Writer, u host.Upgrade, whole bool) {
+	line := func(name, value string) { fmt.Fprintf(w, "%-7s %s\n", name+":", value) }
+	line("state", strings.ReplaceAll(string(u.State), "_", " "))
+	line("from", u.From)
+	line("to", u.To)
+	line("began", u.BeganAt.Local().Format(time.DateTime))
+	if !u.EndedAt.IsZero() {
+		line("ended", u.EndedAt.Local().Format(time.DateTime))
+	}
+	if u.Reason != "" {
+		line("reason", u.Reason)
+	}
+	for _, s := range u.Steps {
+		fmt.Fprintf(w, "  %-10s %s\n", s.Name, s.State)
+		if s.Error != "" {
+			fmt.Fprintf(w, "             %s\n", s.Error)
+		}
+		if whole && s.Output != "" {
+			for text := range strings.Lines(s.Output) {
+				fmt.Fprintf(w, "             | %s\n", strings.TrimRight(text, "\n"))
+			}
+		}
+	}
+}

@@ -1,0 +1,61 @@
+package app
+
+import (
+	"context"
+	"syscall"
+	"time"
+
+	"edge.internal/gateway/internal/kit"
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/machine/files"
+	"edge.internal/gateway/internal/kit/host/machine/home"
+	"edge.internal/gateway/internal/kit/host/machine/network"
+	"edge.internal/gateway/internal/kit/host/machine/packages"
+	"edge.internal/gateway/internal/kit/host/machine/units"
+	"edge.internal/gateway/internal/kit/host/machine/upgrade"
+)
+
+const (
+	// servesWithin is how long a version may take until it serves, on a slow machine with much to migrate.
+	servesWithin = 5 * time.Minute
+	// answersWithin is how long it may take until it answers, which needs no database.
+	answersWithin = 90 * time.Second
+	// consolePort is where HAProxy serves the console.
+	consolePort = 3443
+)
+
+// RunUpgrade runs gateway-upgrade: it grants the wish for an upgrade that is written down, if there is one. It needs root.
+func RunUpgrade(ctx context.Context, cfg Config) error {
+	folder, err := packages.OpenFolder(home.Home{})
+	if err != nil {
+		return err
+	}
+	uid, gid, err := files.LookupOwner(host.User, host.User)
+	if err != nil {
+		return err
+	}
+	level, err := cfg.level()
+	if err != nil {
+		return err
+	}
+	paths := kit.Paths{}
+	return (&upgrade.Runner{
+		Folder: folder, Log: newLog(level), Patience: servesWithin, Silence: answersWithin, Every: time.Second,
+		Effects: upgrade.Machine{
+			Folder: folder, Units: units.Systemd{}, Database: cfg.DB, State: paths.State(""),
+			User: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)},
+			Service: upgrade.Service{
+				Control: paths.Run("control.sock"), Port: consolePort, PortUsers: network.New(home.Home{}).PortUsers,
+			},
+		},
+	}).Run(ctx)
+}
+
+// RefreshPackages has apt fetch its lists. It needs root.
+func RefreshPackages(ctx context.Context) error {
+	folder, err := packages.OpenFolder(home.Home{})
+	if err != nil {
+		return err
+	}
+	return packages.RunRefresh(ctx, folder)
+}

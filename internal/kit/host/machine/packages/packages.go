@@ -1,0 +1,188 @@
+// Package packages asks apt and dpkg for versions, and asks root's jobs for fresh lists and for an upgrade.
+package packages
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/machine/command"
+	"edge.internal/gateway/internal/kit/host/machine/home"
+)
+
+// Starter starts a job of root's without waiting for it.
+type Starter interface {
+	Begin(ctx context.Context, j host.Job) error
+}
+
+// Packages is what apt and dpkg know.
+type Packages struct {
+	home home.Home
+	jobs Starter
+	// ask runs apt-cache.
+	ask func(ctx context.Context) (string, error)
+
+	mu     sync.Mutex
+	asking *answer // the running or the last question; under mu
+}
+
+// answer is what apt said once.
+type answer struct {
+	stamp string // of what apt had read
+	at    time.Time
+	done  chan struct{}
+	list  []host.PackageVersion
+	err   error
+}
+
+// New returns the packages of a machine. Without someone who starts jobs, the gateway is no package there.
+func New(h home.Home, jobs Starter) *Packages { return &Packages{home: h, jobs: jobs, ask: policy} }
+
+// askWithin bounds a question to apt, which builds its index first when it cannot keep one.
+const askWithin = 30 * time.Second
+
+func policy(ctx context.Context) (string, error) {
+	out, err := command.Exec(ctx, append([]string{"/usr/bin/apt-cache", "policy", "--"}, host.PackageNames()...), askWithin)
+	if err == nil && out.ExitCode != 0 {
+		err = fmt.Errorf("apt-cache: %s", host.FirstLines(out.Stderr))
+	}
+	return out.Stdout, err
+}
+
+const (
+	// aptLists is the folder of apt's lists.
+	aptLists = "/var/lib/apt/lists"
+	// fresh is how long an answer of apt holds, unless its lists change before: that something was installed is seen so soon.
+	fresh = time.Minute
+)
+
+// PackageVersions tells the versions of all packages of the closed list. An answer of apt that comes too late for who asked is there for
+// the next.
+func (p *Packages) PackageVersions(ctx context.Context) (host.PackageVersions, error) {
+	a := p.question()
+	select {
+	case <-ctx.Done():
+		return host.PackageVersions{}, context.Cause(ctx)
+	case <-a.done:
+	}
+	return host.PackageVersions{Packages: a.list, Lists: p.lists()}, a.err
+}
+
+func (p *Packages) question() *answer {
+	stamp := stampOf(aptLists) + stampOf(p.home.Path(host.ListsFile))
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if a := p.asking; a != nil {
+		select {
+		case <-a.done:
+			if a.stamp == stamp && a.err == nil && time.Since(a.at) < fresh {
+				return a
+			}
+		default:
+			return a
+		}
+	}
+	a := &answer{stamp: stamp, at: time.Now(), done: make(chan struct{})}
+	p.asking = a
+	go func() {
+		defer close(a.done)
+		text, err := p.ask(context.Background())
+		if err != nil {
+			a.err = err
+			return
+		}
+		a.list = parsePolicy(text, host.PackageNames())
+	}()
+	return a
+}
+
+func stampOf(path string) string {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "-;"
+	}
+	return fmt.Sprintf("%d %d;", info.ModTime().UnixNano(), info.Size())
+}
+
+// lists tells how old apt's lists are. A refresh by someone else counts, too.
+func (p *Packages) lists() host.PackageLists {
+	var l host.PackageLists
+	var last Refresh
+	if err := readJSON(p.home.Path(host.ListsFile), &last); err == nil {
+		l.Refreshing, l.Error = last.EndedAt.IsZero() && time.Since(last.BeganAt) < refreshWithin, last.Error
+		if !l.Refreshing && last.EndedAt.IsZero() {
+			l.Error = "The last refresh was interrupted."
+		}
+		if last.Error == "" {
+			l.RefreshedAt = last.EndedAt
+		}
+	}
+	if info, err := os.Stat(aptLists); err == nil && info.ModTime().After(l.RefreshedAt) {
+		l.RefreshedAt = info.ModTime()
+	}
+	return l
+}
+
+// RefreshPackages has apt fetch its lists.
+func (p *Packages) RefreshPackages(ctx context.Context) error {
+	if err := p.packaged(); err != nil {
+		return err
+	}
+	return p.jobs.Begin(ctx, host.RefreshJob)
+}
+
+// packaged complains on a machine whose gateway is no package.
+func (p *Packages) packaged() error {
+	if p.jobs == nil || p.home.Foreign {
+		return fmt.Errorf("the gateway was not installed from a package here, so it cannot replace itself: %w", host.ErrNotInstalled)
+	}
+	return nil
+}
+
+// BeginUpgrade writes the wish down and starts who grants it. The name of the file is the lock: of two wishes one wins.
+func (p *Packages) BeginUpgrade(ctx context.Context, version string) error {
+	if err := p.packaged(); err != nil {
+		return err
+	}
+	if err := host.IsVersion(version); err != nil {
+		return err
+	}
+	id, err := uuid.NewV7()
+	if err != nil {
+		return err
+	}
+	wish := host.UpgradeWish{ID: id.String(), Version: version, At: time.Now().UTC()}
+	folder, err := OpenFolder(p.home)
+	if err == nil {
+		err = folder.Create(host.UpgradeWishFile, wish)
+	}
+	if errors.Is(err, fs.ErrExist) {
+		// One that was interrupted goes on.
+		return errors.Join(host.ErrUpgradeRuns, p.jobs.Begin(ctx, host.UpgradeJob))
+	}
+	if err != nil {
+		return fmt.Errorf("writing down which version is wanted: %w", err)
+	}
+	if err := p.jobs.Begin(ctx, host.UpgradeJob); err != nil {
+		return errors.Join(err, folder.Remove(host.UpgradeWishFile))
+	}
+	return nil
+}
+
+// LastUpgrade is the running upgrade or the last one.
+func (p *Packages) LastUpgrade() (host.Upgrade, error) {
+	var last host.Upgrade
+	err := readJSON(p.home.Path(host.UpgradeFile), &last)
+	var wish host.UpgradeWish
+	if readJSON(p.home.Path(host.UpgradeWishFile), &wish) == nil && wish.ID != last.ID {
+		return host.Upgrade{ID: wish.ID, To: wish.Version, State: host.UpgradeRunning, BeganAt: wish.At}, nil
+	}
+	return last, err
+}

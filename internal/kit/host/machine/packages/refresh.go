@@ -1,0 +1,38 @@
+package packages
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/machine/command"
+)
+
+// refreshWithin bounds a refresh of apt's lists.
+const refreshWithin = 5 * time.Minute
+
+// Refresh is one refresh of apt's lists.
+type Refresh struct {
+	BeganAt time.Time `json:"began_at"`
+	EndedAt time.Time `json:"ended_at,omitzero"`
+	Error   string    `json:"error"`
+}
+
+// RunRefresh has apt fetch its lists, and keeps how it went. It is for root.
+func RunRefresh(ctx context.Context, f Folder) error {
+	r := Refresh{BeganAt: time.Now().UTC()}
+	if err := f.Save(host.ListsFile, r); err != nil {
+		return err
+	}
+	out, err := command.Exec(ctx, []string{"/usr/bin/apt-get", "update", "--quiet", "--error-on=any"}, refreshWithin)
+	if err == nil && out.ExitCode != 0 {
+		err = fmt.Errorf("apt-get update: %s", host.FirstLines(Hide(out.Stderr)))
+	}
+	r.EndedAt = time.Now().UTC()
+	if err != nil {
+		r.Error = err.Error()
+	}
+	return errors.Join(err, f.Save(host.ListsFile, r))
+}

@@ -1,0 +1,64 @@
+package upgrade
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// PostgreSQL's programs.
+const (
+	pgDump    = "/usr/bin/pg_dump"
+	pgRestore = "/usr/bin/pg_restore"
+	psql      = "/usr/bin/psql"
+)
+
+// dump writes all of the database to a file.
+func (m Machine) dump(ctx context.Context, path string) error {
+	return into(ctx, path, program{argv: []string{pgDump, "--format=custom", "--no-password", "--dbname=" + m.Database}, as: m.User, within: longer})
+}
+
+// load replaces all of the database by what a dump has, in one transaction: it is there whole, or the database stays what it is. What a
+// newer version has made besides goes.
+func (m Machine) load(ctx context.Context, folder string) error {
+	dump, err := os.Open(filepath.Join(folder, dumpFile))
+	if err != nil {
+		return err
+	}
+	defer dump.Close()
+	// psql would commit what it has got of a script that ends early.
+	script := filepath.Join(folder, "restore.sql")
+	defer os.Remove(script)
+	if err := into(ctx, script, program{argv: []string{pgRestore, "--file=-", "--no-owner"}, in: dump, as: m.User, within: longer}); err != nil {
+		return err
+	}
+	in, err := os.Open(script)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	_, err = run(ctx, program{argv: []string{
+		psql, "--no-psqlrc", "--no-password", "--quiet", "--set=ON_ERROR_STOP=1", "--single-transaction", "--dbname=" + m.Database,
+		"--command=SET lock_timeout = '60s'", "--command=DROP OWNED BY CURRENT_USER CASCADE", "--file=-",
+	}, in: in, out: out, as: m.User, within: longer})
+	return err
+}
+
+// databaseSize is how many bytes the database has on the disk.
+func (m Machine) databaseSize(ctx context.Context) (int64, error) {
+	said, err := run(ctx, program{argv: []string{
+		psql, "--no-psqlrc", "--no-password", "--tuples-only", "--no-align", "--dbname=" + m.Database, "--command=SELECT pg_database_size(current_database())",
+	}, as: m.User, within: shortly})
+	if err != nil {
+		return 0, fmt.Errorf("asking for the size of the database: %w", err)
+	}
+	return strconv.ParseInt(strings.TrimSpace(said), 10, 64)
+}

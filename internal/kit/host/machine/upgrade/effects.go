@@ -1,0 +1,446 @@
+package upgrade
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/machine/packages"
+)
+
+// Machine is the effects on the machine that this process runs on. It needs root.
+type Machine struct {
+	Folder packages.Folder
+	Units  host.Units
+	// Database is where PostgreSQL is, and State the state folder. Both are the gateway's user's, and are read and written as that user.
+	Database, State string
+	User            *syscall.Credential
+	// Service is the service that the upgrade is about.
+	Service Service
+}
+
+var _ Effects = Machine{}
+
+// The programs, and how long they may take.
+const (
+	aptGet    = "/usr/bin/apt-get"
+	dpkg      = "/usr/bin/dpkg"
+	dpkgDeb   = "/usr/bin/dpkg-deb"
+	dpkgQuery = "/usr/bin/dpkg-query"
+
+	shortly = time.Minute
+	longer  = 20 * time.Minute
+)
+
+// keepFiles answers the question that dpkg would ask about an edited conffile.
+var keepFiles = []string{"--force-confdef", "--force-confold"}
+
+// aptInstall are the arguments of an installation that asks nothing, removes nothing, and waits for others who install.
+var aptInstall = []string{
+	aptGet, "install", "--yes", "--quiet", "--allow-downgrades", "--no-remove",
+	"-o", "Dpkg::Use-Pty=0", "-o", "Dpkg::Options::=--force-confdef", "-o", "Dpkg::Options::=--force-confold", "-o", "DPkg::Lock::Timeout=120",
+}
+
+// aptCache is where apt keeps what it has fetched.
+const aptCache = "/var/cache/apt/archives"
+
+// folder makes a folder of root's own among those of upgrades.
+func (m Machine) folder(parts ...string) (string, error) {
+	path := filepath.Join(append([]string{m.Folder.Path("")}, parts...)...)
+	return path, os.MkdirAll(path, 0o700)
+}
+
+func (m Machine) Installed(ctx context.Context) (string, error) {
+	said, err := run(ctx, program{argv: []string{dpkgQuery, "--show", "--showformat=${Version}\n", host.GatewayPackage}, within: shortly})
+	if err != nil {
+		return "", fmt.Errorf("reading the installed version: %w", err)
+	}
+	return strings.TrimSpace(said), host.IsVersion(strings.TrimSpace(said))
+}
+
+func (m Machine) Live(ctx context.Context) []string { return m.Service.Live(ctx) }
+
+func (m Machine) Fetch(ctx context.Context, version string) (Package, error) {
+	kept, err := m.folder("packages")
+	if err != nil {
+		return Package{}, err
+	}
+	for _, folder := range []string{kept, aptCache} {
+		if file := find(ctx, folder, version); file != "" {
+			return m.keep(ctx, file, kept)
+		}
+	}
+	fetching, err := os.MkdirTemp(kept, "fetch-")
+	if err != nil {
+		return Package{}, err
+	}
+	defer os.RemoveAll(fetching)
+	if _, err := run(ctx, program{argv: []string{aptGet, "download", "--quiet", host.GatewayPackage + "=" + version}, dir: fetching, within: longer}); err != nil {
+		return Package{}, err
+	}
+	file := find(ctx, fetching, version)
+	if file == "" {
+		return Package{}, errors.New("apt fetched another package than the one that was asked for")
+	}
+	return m.keep(ctx, file, kept)
+}
+
+// find looks for the package of a version in a folder.
+func find(ctx context.Context, folder, version string) string {
+	candidates, _ := filepath.Glob(filepath.Join(folder, host.GatewayPackage+"_*.deb"))
+	for _, file := range candidates {
+		if p, err := describe(ctx, file); err == nil && p.Version == version {
+			return file
+		}
+	}
+	return ""
+}
+
+// describe reads what a package says about itself.
+func describe(ctx context.Context, file string) (Package, error) {
+	said, err := run(ctx, program{argv: []string{dpkgDeb, "--show", "--showformat=${Package}\t${Version}\t${Installed-Size}\n", file}, within: shortly})
+	if err != nil {
+		return Package{}, err
+	}
+	fields := strings.Split(strings.TrimSpace(said), "\t")
+	if len(fields) != 3 || fields[0] != host.GatewayPackage {
+		return Package{}, fmt.Errorf("%s is another package", filepath.Base(file))
+	}
+	kib, err := strconv.ParseInt(fields[2], 10, 64)
+	return Package{Version: fields[1], File: filepath.Base(file), Unpacks: kib << 10}, err
+}
+
+// keep has a package in the folder of those that are kept.
+func (m Machine) keep(ctx context.Context, file, folder string) (Package, error) {
+	p, err := describe(ctx, file)
+	if err != nil {
+		return p, err
+	}
+	if to := filepath.Join(folder, p.File); file != to {
+		if err := copyFile(to, file); err != nil {
+			return p, err
+		}
+		file = to
+	}
+	p.SHA256, err = digest(file)
+	return p, err
+}
+
+func copyFile(to, from string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to+".new", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	if _, err := io.Copy(out, in); err != nil {
+		return errors.Join(err, os.Remove(out.Name()))
+	}
+	if err := out.Sync(); err != nil {
+		return err
+	}
+	if err := os.Rename(out.Name(), to); err != nil {
+		return err
+	}
+	return syncFolder(filepath.Dir(to))
+}
+
+func digest(file string) (string, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// kept is the file of a package that was fetched, if it still is what it was.
+func (m Machine) kept(p Package) (string, error) {
+	file := filepath.Join(m.Folder.Path("packages"), filepath.Base(p.File))
+	sum, err := digest(file)
+	if err == nil && sum != p.SHA256 {
+		err = fmt.Errorf("%s has changed since it was fetched", p.File)
+	}
+	return file, err
+}
+
+const (
+	// headroom is the space that must be left over on each file system.
+	headroom = 64 << 20
+	dumpFile = "database.dump"
+	tarFile  = "state.tar"
+)
+
+func (m Machine) BackUp(ctx context.Context, id string) error {
+	folder, err := m.folder("backups", id)
+	if err != nil {
+		return err
+	}
+	if err := m.stop(ctx); err != nil {
+		return err
+	}
+	if err := m.dump(ctx, filepath.Join(folder, dumpFile)); err != nil {
+		return fmt.Errorf("the database cannot be backed up: %w", err)
+	}
+	tar := program{argv: []string{"/usr/bin/tar", "--create", "--file=-", "--directory=" + m.State, "."}, as: m.User, within: longer}
+	if err := into(ctx, filepath.Join(folder, tarFile), tar); err != nil {
+		return fmt.Errorf("the state folder cannot be backed up: %w", err)
+	}
+	return nil
+}
+
+// programs are the gateway's own that write its data, in the order in which they start. A version may lack one.
+var programs = []host.Unit{host.API, host.Scheduler}
+
+func (m Machine) stop(ctx context.Context) error {
+	for _, u := range slices.Backward(programs) {
+		if err := m.Units.Stop(ctx, u); err != nil && !errors.Is(err, host.ErrNotInstalled) {
+			return err
+		}
+	}
+	return nil
+}
+
+// Resume starts the programs. Whether they serve is another question.
+func (m Machine) Resume(ctx context.Context) error {
+	var failures []error
+	for _, u := range programs {
+		if err := m.Units.Start(ctx, u); !errors.Is(err, host.ErrNotInstalled) {
+			failures = append(failures, err)
+		}
+	}
+	return errors.Join(failures...)
+}
+
+func (m Machine) Verify(ctx context.Context, id string, former, next Package) error {
+	if said, err := run(ctx, program{argv: []string{dpkg, "--audit"}, within: shortly}); err != nil {
+		return err
+	} else if strings.TrimSpace(said) != "" {
+		return fmt.Errorf("dpkg has packages that are not installed completely; run dpkg --configure -a first: %s", host.FirstLines(said))
+	}
+	if _, err := run(ctx, program{argv: []string{dpkg, "--compare-versions", next.Version, "gt", former.Version}, within: shortly}); err != nil {
+		return fmt.Errorf("version %s is not newer than the installed %s", next.Version, former.Version)
+	}
+	if _, err := m.kept(former); err != nil {
+		return err
+	}
+	file, err := m.kept(next)
+	if err != nil {
+		return err
+	}
+	if err := m.apt(ctx, file, "--simulate"); err != nil {
+		return fmt.Errorf("apt cannot install version %s here: %w", next.Version, err)
+	}
+	// What it depends on is fetched now, so that the installation needs no network.
+	if err := m.apt(ctx, file, "--download-only"); err != nil {
+		return fmt.Errorf("what version %s depends on cannot be fetched: %w", next.Version, err)
+	}
+	if mounted(m.State) {
+		return fmt.Errorf("%s is a file system of its own, which cannot be put back in one piece; install the package by hand", m.State)
+	}
+	return m.space(ctx, id, former, next)
+}
+
+// space sets aside what the way back needs, and complains unless enough is left for the installation.
+func (m Machine) space(ctx context.Context, id string, former, next Package) error {
+	backup := m.Folder.Path("backups")
+	state, err := os.Stat(filepath.Join(backup, id, tarFile))
+	if err != nil {
+		return err
+	}
+	data, err := m.databaseSize(ctx)
+	if err != nil {
+		return err
+	}
+	// The restored rows and their log, beside the old ones.
+	if err := m.Folder.Reserve(former.Unpacks + state.Size() + 2*data + headroom/2); err != nil {
+		return fmt.Errorf("there is not enough space to take the upgrade back if need be: %w", err)
+	}
+	for _, path := range []string{"/usr", m.Folder.Path("")} {
+		var s unix.Statfs_t
+		if err := unix.Statfs(path, &s); err != nil {
+			return err
+		}
+		if free, need := int64(s.Bavail)*s.Frsize, next.Unpacks+headroom; free < need {
+			return fmt.Errorf("there is not enough space: %s has %d MiB left, and the upgrade needs %d MiB", path, free>>20, need>>20)
+		}
+	}
+	return nil
+}
+
+// mounted tells whether a folder is the root of a file system.
+func mounted(path string) bool {
+	var own, above unix.Stat_t
+	return unix.Stat(path, &own) == nil && unix.Stat(filepath.Dir(path), &above) == nil && own.Dev != above.Dev
+}
+
+func (m Machine) Install(ctx context.Context, next Package) error {
+	file, err := m.kept(next)
+	if err != nil {
+		return err
+	}
+	if err := configure(ctx); err != nil {
+		return err
+	}
+	return m.apt(ctx, file)
+}
+
+// apt installs a package that is kept. apt would rather have it from where its lists say that it is, and fetch it again: so it lies
+// meanwhile where apt looks first.
+func (m Machine) apt(ctx context.Context, file string, more ...string) error {
+	cached := filepath.Join(aptCache, filepath.Base(file))
+	if err := os.Link(file, cached); err == nil {
+		defer os.Remove(cached)
+	}
+	_, err := run(ctx, program{argv: slices.Concat(aptInstall, more, []string{file}), within: longer})
+	return err
+}
+
+// configure ends what an interrupted installation has begun.
+func configure(ctx context.Context) error {
+	_, err := unlocked(ctx, program{argv: append(append([]string{dpkg}, keepFiles...), "--configure", "--pending"), within: longer})
+	return err
+}
+
+func (m Machine) Reinstall(ctx context.Context, former Package) error {
+	file, err := m.kept(former)
+	if err != nil {
+		return err
+	}
+	// dpkg, and not apt: it installs a package over one that is half there, and needs neither lists nor a network.
+	_, err = unlocked(ctx, program{argv: append(append([]string{dpkg}, keepFiles...), "--install", file), within: longer})
+	return err
+}
+
+// unlockedWithin is how long others may install something; apt waits as long.
+const unlockedWithin = 2 * time.Minute
+
+// unlocked runs dpkg when no other process does.
+func unlocked(ctx context.Context, p program) (string, error) {
+	for begun := time.Now(); ; {
+		said, err := run(ctx, p)
+		if f, ok := errors.AsType[*failed](err); !ok || !strings.Contains(f.words, "lock") || time.Since(begun) > unlockedWithin {
+			return said, err
+		}
+		select {
+		case <-ctx.Done():
+			return said, context.Cause(ctx)
+		case <-time.After(2 * time.Second):
+		}
+	}
+}
+
+func (m Machine) Restore(ctx context.Context, id string) error {
+	if err := m.stop(ctx); err != nil {
+		return err
+	}
+	folder := filepath.Join(m.Folder.Path("backups"), filepath.Base(id))
+	if err := m.load(ctx, folder); err != nil {
+		return fmt.Errorf("the database cannot be restored: %w", err)
+	}
+	if err := m.unpack(ctx, filepath.Join(folder, tarFile)); err != nil {
+		return fmt.Errorf("the state folder cannot be restored: %w", err)
+	}
+	if err := m.Resume(ctx); err != nil {
+		fmt.Fprintln(output(ctx), err) // the next step asks whether they serve
+	}
+	return nil
+}
+
+// unpack puts the backup of the state folder in its place, in one step: it is unpacked beside it, as the gateway's user.
+func (m Machine) unpack(ctx context.Context, archive string) error {
+	in, err := os.Open(archive)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	beside := m.State + ".restored"
+	if err := os.RemoveAll(beside); err != nil {
+		return err
+	}
+	if err := os.Mkdir(beside, 0o700); err != nil {
+		return err
+	}
+	if m.User != nil {
+		if err := os.Chown(beside, int(m.User.Uid), int(m.User.Gid)); err != nil {
+			return err
+		}
+	}
+	tar := program{argv: []string{"/usr/bin/tar", "--extract", "--file=-", "--preserve-permissions", "--directory=" + beside}, in: in, as: m.User, within: longer}
+	if _, err := run(ctx, tar); err != nil {
+		return err
+	}
+	if err := syncAll(beside); err != nil {
+		return err
+	}
+	if err := unix.Renameat2(unix.AT_FDCWD, beside, unix.AT_FDCWD, m.State, unix.RENAME_EXCHANGE); err != nil {
+		return err
+	}
+	return errors.Join(syncFolder(filepath.Dir(m.State)), os.RemoveAll(beside))
+}
+
+// syncAll has the disk take everything of the file system that a folder is on.
+func syncAll(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return unix.Syncfs(int(d.Fd()))
+}
+
+func (m Machine) Ready(ctx context.Context, version string, live []string) error {
+	return m.Service.Ready(ctx, version, live)
+}
+
+// keepBackups is how many backups are kept, with the one of the last upgrade.
+const keepBackups = 3
+
+func (m Machine) Clean(last Record) error {
+	backups, err := os.ReadDir(m.Folder.Path("backups"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	// The ids are in the order of time.
+	for i, b := range backups {
+		if i < len(backups)-keepBackups && b.Name() != last.ID {
+			if err := os.RemoveAll(filepath.Join(m.Folder.Path("backups"), b.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	fetched, err := os.ReadDir(m.Folder.Path("packages"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, f := range fetched {
+		if f.Name() != last.Former.File && f.Name() != last.Next.File {
+			if err := os.RemoveAll(filepath.Join(m.Folder.Path("packages"), f.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

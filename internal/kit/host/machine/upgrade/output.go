@@ -1,0 +1,50 @@
+package upgrade
+
+import (
+	"context"
+	"io"
+	"strings"
+	"sync"
+)
+
+// outputLimit is how much of a step's output is kept: the end of it, where the trouble is.
+const outputLimit = 16 << 10
+
+// tail keeps the end of what is written to it.
+type tail struct {
+	mu   sync.Mutex
+	kept []byte
+	cut  bool
+}
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.kept = append(t.kept, p...)
+	if over := len(t.kept) - outputLimit; over > 0 {
+		t.kept, t.cut = append(t.kept[:0], t.kept[over:]...), true
+	}
+	return len(p), nil
+}
+
+// String is what was kept, from the first whole line on.
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	text := strings.ToValidUTF8(string(t.kept), "?")
+	if t.cut {
+		_, text, _ = strings.Cut(text, "\n")
+		text = "…\n" + text
+	}
+	return text
+}
+
+type tailKey struct{}
+
+// output is where a step's programs write.
+func output(ctx context.Context) io.Writer {
+	if t, ok := ctx.Value(tailKey{}).(*tail); ok {
+		return t
+	}
+	return io.Discard
+}

@@ -1,0 +1,170 @@
+package upgrade
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"edge.internal/gateway/internal/kit/host"
+)
+
+// Service is the gateway as its callers see it.
+type Service struct {
+	// Control is the socket of the API for the machine's root.
+	Control string
+	// Port is where HAProxy serves the console.
+	Port int
+	// PortUsers tells who holds a port.
+	PortUsers func(port int) ([]host.PortUser, error)
+}
+
+// reverseProxy is the component that serves the console.
+const reverseProxy = "reverse-proxy"
+
+// Live are the components that are live. Before the setup, and while the API does not answer, there are none.
+func (s Service) Live(ctx context.Context) []string {
+	live := []string{}
+	components, err := s.components(ctx)
+	if err != nil {
+		fmt.Fprintln(output(ctx), "the gateway does not tell its components:", err)
+	}
+	for name, state := range components {
+		if state == "live" {
+			live = append(live, name)
+		}
+	}
+	slices.Sort(live)
+	return live
+}
+
+func (s Service) components(ctx context.Context) (map[string]string, error) {
+	var list []struct{ Name, State string }
+	err := get(ctx, s.control(), "http://gateway/api/v1/system/components", &list)
+	states := map[string]string{}
+	for _, c := range list {
+		states[c.Name] = c.State
+	}
+	return states, err
+}
+
+// Ready complains until a version serves: it answers and has its database, what was live is live, and the console answers through HAProxy.
+func (s Service) Ready(ctx context.Context, version string, live []string) error {
+	if err := s.healthy(ctx, s.control(), "http://gateway", version); err != nil {
+		return err
+	}
+	if len(live) == 0 {
+		return nil
+	}
+	states, err := s.components(ctx)
+	if err != nil {
+		return err
+	}
+	var waiting []string
+	for _, name := range live {
+		if states[name] != "live" {
+			waiting = append(waiting, name+" is "+cmp.Or(states[name], "missing"))
+		}
+	}
+	if len(waiting) > 0 {
+		return errors.New(strings.Join(waiting, ", "))
+	}
+	if !slices.Contains(live, reverseProxy) {
+		return nil
+	}
+	users, err := s.PortUsers(s.Port)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(users, func(u host.PortUser) bool { return u.Program == "haproxy" }) {
+		return fmt.Errorf("HAProxy does not hold port %d", s.Port)
+	}
+	console := &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", s.Port))
+		},
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, // the connection does not leave the machine
+	}
+	if err := s.healthy(ctx, console, "https://gateway", version); err != nil {
+		return fmt.Errorf("the console does not answer through HAProxy: %w", err)
+	}
+	return nil
+}
+
+// healthy asks the API who it is.
+func (s Service) healthy(ctx context.Context, by *http.Transport, base, version string) error {
+	var health struct{ Version, Database string }
+	if err := get(ctx, by, base+"/api/v1/system/health", &health); err != nil {
+		return err
+	}
+	if health.Version != upstream(version) {
+		return fmt.Errorf("gateway-api is version %s", health.Version)
+	}
+	if health.Database != "up" {
+		return errors.New("gateway-api has no database")
+	}
+	return nil
+}
+
+// upstream is a package's version as the program says it: without what Debian puts before and after.
+func upstream(version string) string {
+	if _, after, ok := strings.Cut(version, ":"); ok {
+		version = after
+	}
+	if i := strings.LastIndex(version, "-"); i >= 0 {
+		version = version[:i]
+	}
+	return version
+}
+
+func (s Service) control() *http.Transport {
+	return &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", s.Control)
+	}}
+}
+
+// askWithin bounds one question to the service.
+const askWithin = 10 * time.Second
+
+// get asks the API, and decodes what is in the envelope.
+func get(ctx context.Context, by *http.Transport, address string, into any) error {
+	defer by.CloseIdleConnections()
+	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return err
+	}
+	res, err := (&http.Client{Transport: by}).Do(req)
+	if failed, ok := errors.AsType[*url.Error](err); ok {
+		err = failed.Err // without the address, which is made up
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrSilent, err)
+	}
+	defer res.Body.Close()
+	said, err := io.ReadAll(io.LimitReader(res.Body, 1<<20))
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrSilent, err)
+	}
+	answer := struct {
+		Data  any
+		Error *struct{ Message string }
+	}{Data: into}
+	if err := json.Unmarshal(said, &answer); err != nil {
+		return fmt.Errorf("gateway-api answered %s", res.Status)
+	}
+	if answer.Error != nil {
+		return errors.New(answer.Error.Message)
+	}
+	return nil
+}

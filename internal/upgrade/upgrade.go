@@ -1,0 +1,226 @@
+// Package upgrade owns which versions of the gateway and of its daemons there are, and the upgrade of the gateway.
+//
+// It only asks for an upgrade and tells how it goes: gateway-upgrade does it, beside the service that is replaced.
+package upgrade
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"edge.internal/gateway/internal/kit"
+	"edge.internal/gateway/internal/kit/actor"
+	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/httpd"
+)
+
+// Room is the upgrade.
+type Room struct{ *kit.Kit }
+
+// New builds the room.
+func New(k *kit.Kit) *Room { return &Room{k} }
+
+// Versions are those of the gateway and of its daemons.
+type Versions struct {
+	Packages    []Package  `json:"packages" doc:"The gateway first, then its daemons."`
+	Packaged    bool       `json:"packaged" doc:"Whether the gateway was installed from a package, so that it can upgrade itself."`
+	RefreshedAt *time.Time `json:"refreshed_at" doc:"When apt's lists were last fetched."`
+	Refreshing  bool       `json:"refreshing" doc:"Whether they are being fetched."`
+	RefreshErr  string     `json:"refresh_error" doc:"Why they could not be fetched the last time, for administrators; empty when they could."`
+	Error       string     `json:"error" doc:"Why the versions are missing; empty when they are there."`
+}
+
+// Package is one package.
+type Package struct {
+	Name       string   `json:"name" doc:"Name of the package."`
+	Installed  string   `json:"installed" doc:"Installed version; empty when it is not installed. Of a gateway that was not installed from a package it is the version that runs."`
+	Available  string   `json:"available" doc:"Version that apt would install; empty when apt knows none."`
+	Newer      []string `json:"newer" doc:"Versions after the installed one, the newest first."`
+	Upgradable bool     `json:"upgradable" doc:"Whether the available version is newer than the installed one."`
+	Security   bool     `json:"security" doc:"Whether a newer version is a security update."`
+}
+
+// Upgrade is the running upgrade of the gateway, or the last one.
+type Upgrade struct {
+	ID      string     `json:"id" doc:"Id of the upgrade; empty when there was none."`
+	State   string     `json:"state" enum:"none,running,done,refused,taken_back,stuck" doc:"How far it has come. refused: nothing was changed. taken_back: the former version is installed again, with its data. stuck: taking it back failed, too."`
+	From    string     `json:"from" doc:"Version that was installed before; empty until it is known."`
+	To      string     `json:"to" doc:"Version that was asked for."`
+	Summary string     `json:"summary" doc:"The state in a sentence."`
+	Reason  string     `json:"reason" doc:"Why it did not succeed, for administrators; empty when it did."`
+	BeganAt *time.Time `json:"began_at" doc:"When it was asked for."`
+	EndedAt *time.Time `json:"ended_at" doc:"When it ended."`
+	Steps   []Step     `json:"steps" doc:"What was done, in order. A step that was interrupted is there again when it was done again."`
+}
+
+// Step is one step of an upgrade.
+type Step struct {
+	Name    string     `json:"name" enum:"fetch,back-up,verify,install,confirm,reinstall,restore,recover" doc:"What is done. confirm waits until the new version serves; reinstall, restore and recover take it back."`
+	State   string     `json:"state" enum:"running,done,failed,interrupted" doc:"How far it has come."`
+	BeganAt time.Time  `json:"began_at" doc:"When it began."`
+	EndedAt *time.Time `json:"ended_at" doc:"When it ended."`
+	Output  string     `json:"output" doc:"The end of what its programs said, for administrators."`
+	Error   string     `json:"error" doc:"Why it failed, for administrators."`
+}
+
+// Wish is the version that is asked for.
+type Wish struct {
+	Version string `json:"version" doc:"Version to install: one that is newer than the installed one. Without it, it is the available one."`
+}
+
+// Mount adds the room's routes. They answer without the database, too.
+func (r *Room) Mount() {
+	doc := func(id, summary string) httpd.Doc { return httpd.Doc{ID: id, Tag: "system", Summary: summary} }
+	audited := func(id, summary string) httpd.Doc {
+		d := doc(id, summary)
+		d.Audit = id
+		return d
+	}
+	httpd.Handle(r.Router, http.MethodGet, "/system/package-versions", httpd.Read.Offline(), doc("system.package-versions", "Installed and available versions of the gateway and of its daemons"),
+		func(c *httpd.Call, _ struct{}) (Versions, error) { return r.versions(c, c.Actor), nil })
+	httpd.Handle(r.Router, http.MethodPost, "/system/package-versions/refresh", httpd.Write.Offline(), audited("system.package-versions.refresh", "Have apt fetch its lists. It is answered when that has begun"), r.refresh)
+	httpd.Handle(r.Router, http.MethodGet, "/system/upgrade", httpd.Read.Offline(), doc("system.upgrade.get", "The running upgrade of the gateway, or the last one"),
+		func(c *httpd.Call, _ struct{}) (Upgrade, error) { return r.last(c.Actor) })
+	httpd.Handle(r.Router, http.MethodPost, "/system/upgrade", httpd.Write.Offline(), audited("system.upgrade", "Upgrade the gateway. It is answered when that has begun. A version that does not work is taken back"), r.begin)
+}
+
+func (r *Room) versions(ctx context.Context, reader actor.Actor) Versions {
+	known, err := host.Ask(ctx, r.Host.PackageVersions)
+	if err != nil {
+		r.Log.Warn("asking apt for versions", "err", err)
+		return Versions{Packages: []Package{}, Error: "apt does not tell the versions at the moment. Try again."}
+	}
+	v := Versions{Packages: make([]Package, len(known.Packages)), Refreshing: known.Lists.Refreshing}
+	if !known.Lists.RefreshedAt.IsZero() {
+		at := known.Lists.RefreshedAt.UTC()
+		v.RefreshedAt = &at
+	}
+	if reader.Role == actor.Admin {
+		v.RefreshErr = known.Lists.Error
+	}
+	for i, p := range known.Packages {
+		v.Packages[i] = Package{
+			Name: p.Name, Installed: p.Installed, Available: p.Available, Newer: p.Newer, Security: p.Security,
+			Upgradable: slices.Contains(p.Newer, p.Available),
+		}
+		if p.Name == host.GatewayPackage {
+			if v.Packaged = p.Installed != ""; !v.Packaged {
+				v.Packages[i].Installed = r.Version
+			}
+		}
+	}
+	return v
+}
+
+// errNotPackaged refuses what takes a package.
+var errNotPackaged = fault.New(fault.NotSupported, "This gateway was not installed from a package, so it cannot upgrade itself.")
+
+// refused says in the caller's terms why the machine has refused.
+func refused(err error) error {
+	switch {
+	case errors.Is(err, host.ErrUpgradeRuns):
+		return fault.Wrap(fault.Conflict, err, "An upgrade is already running. Wait until it has ended.")
+	case errors.Is(err, host.ErrNotInstalled):
+		return errNotPackaged
+	}
+	return err
+}
+
+func (r *Room) refresh(c *httpd.Call, _ struct{}) (Versions, error) {
+	err := r.Audit.Do(c, "system.package-versions.refresh", "apt", func() (any, error) { return nil, refused(r.Host.RefreshPackages(c)) })
+	if err != nil {
+		return Versions{}, err
+	}
+	v := r.versions(c, c.Actor)
+	v.Refreshing = true // the job may not have written it down yet
+	return v, nil
+}
+
+func (r *Room) begin(c *httpd.Call, in struct{ Body *Wish }) (Upgrade, error) {
+	known, err := host.Ask(c, r.Host.PackageVersions)
+	if err != nil {
+		return Upgrade{}, fault.Wrap(fault.Unavailable, err, "apt does not tell the versions at the moment. Try again.")
+	}
+	i := slices.IndexFunc(known.Packages, func(p host.PackageVersion) bool { return p.Name == host.GatewayPackage })
+	if i < 0 || known.Packages[i].Installed == "" {
+		return Upgrade{}, errNotPackaged
+	}
+	own := known.Packages[i]
+	version := own.Available
+	if in.Body != nil && in.Body.Version != "" {
+		version = in.Body.Version
+		if !slices.Contains(own.Newer, version) {
+			return Upgrade{}, fault.Field("version", "%s", wanted(own))
+		}
+	}
+	if !slices.Contains(own.Newer, version) {
+		return Upgrade{}, fault.New(fault.Conflict, "The gateway already has the newest version that apt knows, %s. Refresh the package lists to look for a newer one.", own.Installed)
+	}
+	err = r.Audit.Do(c, "system.upgrade", version, func() (any, error) {
+		return map[string]string{"from": own.Installed, "to": version}, refused(r.Host.BeginUpgrade(c, version))
+	})
+	if err != nil {
+		return Upgrade{}, err
+	}
+	return r.last(c.Actor)
+}
+
+// wanted says which versions can be asked for.
+func wanted(own host.PackageVersion) string {
+	if len(own.Newer) == 0 {
+		return fmt.Sprintf("must be newer than the installed version %s, and apt knows no newer one; refresh the package lists first", own.Installed)
+	}
+	return fmt.Sprintf("must be newer than the installed version %s and known to apt: %s", own.Installed, strings.Join(own.Newer, ", "))
+}
+
+// last is the running upgrade or the last one, as the reader may see it: the words of programs are for administrators.
+func (r *Room) last(reader actor.Actor) (Upgrade, error) {
+	last, err := r.Host.LastUpgrade()
+	if errors.Is(err, fs.ErrNotExist) {
+		return Upgrade{State: "none", Summary: "The gateway has not been upgraded yet.", Steps: []Step{}}, nil
+	}
+	if err != nil {
+		return Upgrade{}, fmt.Errorf("reading the last upgrade: %w", err)
+	}
+	u := Upgrade{
+		ID: last.ID, State: string(last.State), From: last.From, To: last.To, Summary: summary(last), Reason: last.Reason,
+		BeganAt: moment(last.BeganAt), EndedAt: moment(last.EndedAt), Steps: make([]Step, len(last.Steps)),
+	}
+	for i, s := range last.Steps {
+		u.Steps[i] = Step{Name: s.Name, State: string(s.State), BeganAt: s.BeganAt, EndedAt: moment(s.EndedAt), Output: s.Output, Error: s.Error}
+	}
+	if reader.Role != actor.Admin {
+		u.Reason = ""
+		for i := range u.Steps {
+			u.Steps[i].Output, u.Steps[i].Error = "", ""
+		}
+	}
+	return u, nil
+}
+
+func summary(u host.Upgrade) string {
+	switch u.State {
+	case host.UpgradeRunning:
+		return fmt.Sprintf("The gateway is being upgraded to version %s.", u.To)
+	case host.UpgradeDone:
+		return fmt.Sprintf("The gateway was upgraded from version %s to %s.", u.From, u.To)
+	case host.UpgradeRefused:
+		return fmt.Sprintf("The upgrade to version %s did not begin. Nothing was changed.", u.To)
+	case host.UpgradeTakenBack:
+		return fmt.Sprintf("Version %s did not work here. Version %s is installed again, with its data.", u.To, u.From)
+	}
+	return fmt.Sprintf("The upgrade to version %s failed, and so did the way back to version %s. Look at the log of the upgrade.", u.To, u.From)
+}
+
+func moment(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}

@@ -1,0 +1,146 @@
+import './texts'
+import { Button } from '@mantine/core'
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useTranslation } from 'react-i18next'
+import { http, unwrap } from '../../api/client'
+import type { PackageVersions } from '../../api/types'
+import { useCanEdit } from '../../app/session'
+import { confirm } from '../../kit/confirm'
+import { DataTable } from '../../kit/DataTable'
+import { Flag } from '../../kit/Flag'
+import { Loaded } from '../../kit/Loaded'
+import { Notice } from '../../kit/Notice'
+import { Page, Panel } from '../../kit/Page'
+import { Badge } from '../../kit/StateBadge'
+import { Time } from '../../kit/Time'
+import { toastFault } from '../../kit/toast'
+import { LastUpgrade } from './LastUpgrade'
+import { standingOf, standingTone } from './progress'
+import { autoUpdate, upgradeQuery, versionsQuery } from './resources'
+import classes from './Updates.module.css'
+
+export default function UpdatesPage() {
+  const { t } = useTranslation('updates')
+  const versions = useQuery(versionsQuery)
+  return (
+    <Page title={t('title')} lead={t('lead')}>
+      <Panel title={t('gateway.title')}>
+        <Loaded query={versions} height={40}>
+          {(loaded) => <Offer versions={loaded} />}
+        </Loaded>
+      </Panel>
+      <LastUpgrade />
+      <Panel title={t('auto.title')}>
+        <Flag text="updates:auto" flag={autoUpdate} />
+      </Panel>
+      <Panel title={t('versions.title')} aside={versions.data && <Checked versions={versions.data} />} flush>
+        <Loaded query={versions} height={320}>
+          {(loaded) => <Packages versions={loaded} />}
+        </Loaded>
+      </Panel>
+    </Page>
+  )
+}
+
+/** Which version there is for the gateway, and the button that installs it. */
+function Offer({ versions }: { versions: PackageVersions }) {
+  const { t } = useTranslation('updates')
+  const canEdit = useCanEdit()
+  const queries = useQueryClient()
+  const last = useQuery(upgradeQuery)
+  const own = versions.packages[0]
+  if (!own) return <p>{versions.error}</p>
+  if (!versions.packaged) return <p>{t('gateway.notPackaged')}</p>
+  if (!own.upgradable) return <p>{t('gateway.current', { version: own.installed })}</p>
+  const { installed: from, available: to } = own
+  const ask = () =>
+    confirm({
+      title: t('confirm.title', { version: to }),
+      text: (
+        <>
+          <p>{t('confirm.away')}</p>
+          <p>{t('confirm.backup', { from })}</p>
+        </>
+      ),
+      verb: t('confirm.verb'),
+      act: async () => {
+        const begun = await unwrap(http.POST('/system/upgrade', { body: { version: to } }))
+        queries.setQueryData(upgradeQuery.queryKey, begun)
+      },
+    })
+  return (
+    <div className={classes.offer}>
+      <p>{t('gateway.available', { from, to })}</p>
+      {canEdit && (
+        <Button onClick={ask} disabled={last.data?.state === 'running'}>
+          {t('gateway.verb', { version: to })}
+        </Button>
+      )}
+    </div>
+  )
+}
+
+/** How old the knowledge of apt is. */
+function Checked({ versions }: { versions: PackageVersions }) {
+  const { t } = useTranslation('updates')
+  const canEdit = useCanEdit()
+  const queries = useQueryClient()
+  const refresh = useMutation({
+    mutationFn: () => unwrap(http.POST('/system/package-versions/refresh')),
+    onSuccess: (begun) => queries.setQueryData(versionsQuery.queryKey, begun),
+    onError: toastFault,
+  })
+  return (
+    <span className={classes.checked}>
+      <span className="soft">
+        {t('versions.checked')} <Time at={versions.refreshed_at} />
+      </span>
+      {canEdit && versions.packaged && (
+        <Button
+          size="compact-sm"
+          variant="default"
+          loading={refresh.isPending}
+          disabled={versions.refreshing}
+          onClick={() => refresh.mutate()}
+        >
+          {t(versions.refreshing ? 'versions.refreshing' : 'versions.refresh')}
+        </Button>
+      )}
+    </span>
+  )
+}
+
+function Packages({ versions }: { versions: PackageVersions }) {
+  const { t } = useTranslation('updates')
+  const version = (text: string) =>
+    text ? <span className="mono">{text}</span> : <span className="soft">{t('versions.none')}</span>
+  return (
+    <>
+      {versions.refresh_error && (
+        <Notice tone="warn" title={t('versions.refreshFailed')}>
+          {versions.refresh_error}
+        </Notice>
+      )}
+      {versions.error && <Notice tone="warn" title={versions.error} />}
+      <DataTable
+        label={t('versions.title')}
+        rows={versions.packages}
+        rowKey={(row) => row.name}
+        columns={[
+          { key: 'name', header: t('versions.package'), cell: (row) => row.name },
+          { key: 'installed', header: t('versions.installed'), cell: (row) => version(row.installed) },
+          { key: 'available', header: t('versions.available'), cell: (row) => version(row.available) },
+          {
+            key: 'status',
+            header: t('versions.status'),
+            cell: (row) => {
+              const standing = standingOf(row)
+              return <Badge tone={standingTone[standing]}>{t(`versions.standing.${standing}`)}</Badge>
+            },
+          },
+        ]}
+      />
+      <p className={`soft ${classes.note}`}>{t('versions.daemons')}</p>
+    </>
+  )
+}

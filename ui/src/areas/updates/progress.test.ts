@@ -1,0 +1,56 @@
+import { beforeEach, describe, expect, it } from 'vitest'
+import { firstSeen, mustReload, standingOf } from './progress'
+
+beforeEach(() => sessionStorage.clear())
+
+const broken = {
+  getItem: () => {
+    throw new Error('forbidden')
+  },
+  setItem: () => {
+    throw new Error('forbidden')
+  },
+}
+
+describe('since when an upgrade is waited for', () => {
+  it('survives a reload, and begins again with the next upgrade', () => {
+    expect(firstSeen('a', sessionStorage, 1000)).toBe(1000)
+    expect(firstSeen('a', sessionStorage, 5000)).toBe(1000)
+    expect(firstSeen('b', sessionStorage, 6000)).toBe(6000)
+    expect(firstSeen('b', sessionStorage, 7000)).toBe(6000)
+  })
+  it('begins with the page where nothing can be kept', () => {
+    expect(firstSeen('a', broken, 1000)).toBe(1000)
+  })
+})
+
+describe('the reload after an upgrade', () => {
+  it('comes once for each version that serves', () => {
+    expect(mustReload('1.0.0', '1.0.0', sessionStorage)).toBe(false)
+    expect(mustReload('1.0.0', '1.1.0', sessionStorage)).toBe(true)
+    expect(mustReload('1.0.0', '1.1.0', sessionStorage)).toBe(false)
+    // Taken back.
+    expect(mustReload('1.1.0', '1.0.0', sessionStorage)).toBe(true)
+  })
+  it.each([
+    [undefined, '1.1.0'],
+    ['1.0.0', undefined],
+  ])('does not come while a version is unknown: %s, %s', (loaded, serving) => {
+    expect(mustReload(loaded, serving, sessionStorage)).toBe(false)
+  })
+  it('does not come where it cannot be remembered', () => {
+    expect(mustReload('1.0.0', '1.1.0', broken)).toBe(false)
+  })
+})
+
+it.each([
+  ['1', '1', false, false, 'current'],
+  ['1', '2', true, false, 'update'],
+  ['1', '2', true, true, 'security'],
+  ['', '2', false, false, 'notInstalled'],
+  ['1', '', false, false, 'unknown'],
+  // What the operator holds back is not offered.
+  ['1', '1', false, true, 'current'],
+] as const)('installed %s, available %s: %s %s is %s', (installed, available, upgradable, security, standing) => {
+  expect(standingOf({ name: 'x', newer: [], installed, available, upgradable, security })).toBe(standing)
+})

@@ -1,0 +1,42 @@
+import { Switch } from '@mantine/core'
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useTranslation } from 'react-i18next'
+import type { Singleton } from '../api/resource'
+import { useCanEdit } from '../app/session'
+import { Loaded } from './Loaded'
+import { toastApplied, toastFault } from './toast'
+
+interface FlagProps {
+  /** Where its texts are: `${text}.label` and `${text}.help`. */
+  text: string
+  flag: Singleton<{ enabled: boolean }>
+  /** Asks first, and changes it then. */
+  ask?: (enabled: boolean) => Promise<unknown>
+}
+
+/** A switch that is the setting itself: it changes when the gateway has stored it. */
+export function Flag({ text, flag, ask }: FlagProps) {
+  const { t } = useTranslation()
+  const canEdit = useCanEdit()
+  const queries = useQueryClient()
+  const query = useQuery({ queryKey: [flag.kind], queryFn: flag.read })
+  const change = useMutation({
+    mutationFn: (enabled: boolean) => flag.update({ enabled }, null),
+    onSuccess: ({ applied }) => toastApplied(t('form.saved'), applied),
+    onError: toastFault,
+    onSettled: () => queries.invalidateQueries({ queryKey: [flag.kind] }),
+  })
+  return (
+    <Loaded query={query} height={40}>
+      {({ value }) => (
+        <Switch
+          label={t(`${text}.label`)}
+          description={t(`${text}.help`)}
+          checked={value.enabled}
+          disabled={!canEdit || change.isPending}
+          onChange={({ currentTarget: { checked } }) => (ask ? void ask(checked) : change.mutate(checked))}
+        />
+      )}
+    </Loaded>
+  )
+}
