@@ -44,9 +44,9 @@ test: test-packages build ## set everything up and run all tests
 	@# What takes longest begins first, so that no core idles at the end. All were vetted above.
 	@go test -json -count=1 -vet=off -p 2 -timeout 30m ./test/e2e ./test/machine ./... | go run ./test/summary
 
-appliance: test-packages build ## install the package on a Debian with systemd, and live with it (RELEASE=trixie, REBOOTS=20)
+appliance: test-packages build ## install the package on a Debian with systemd, and live with it (RELEASE=trixie, REBOOTS=20, UPGRADES=all)
 	@packaging/appliance.sh $(or $(RELEASE),bookworm)
-	@GATEWAY_RELEASE=$(RELEASE) GATEWAY_REBOOTS=$(REBOOTS) go test -count=1 -timeout 1h -v ./test/appliance
+	@GATEWAY_RELEASE=$(RELEASE) GATEWAY_REBOOTS=$(REBOOTS) GATEWAY_UPGRADES=$(UPGRADES) go test -count=1 -timeout 2h -v ./test/appliance
 
 trixie: ## run the tests, or another target (TARGET=run), in a Debian 13 on this machine
 	@packaging/trixie.sh make $(or $(TARGET),test)

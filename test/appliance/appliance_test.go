@@ -49,6 +49,8 @@ func TestAppliance(t *testing.T) {
 		{"HostileAPI", hostileAPI},
 		{"Reboot", reboot},
 		{"RebootWithoutDatabase", rebootWithoutDatabase},
+		{"Upgrade", upgrade},
+		{"BrokenUpgrades", brokenUpgrades},
 		{"Remove", remove},
 		{"Purge", purge},
 	} {
@@ -92,13 +94,19 @@ func install(t *testing.T, g *appliance) {
 	g.waitUp(t)
 }
 
-// publish builds a version of the package into the node's repository, as somebody who offers packages does, and has the node look there.
-func (g *appliance) publish(t *testing.T, version string, more ...string) {
+// publish builds a version of the package into the node's repository, as the vendor does.
+func (g *appliance) publish(t *testing.T, version string) {
 	t.Helper()
-	build := exec.Command("make", append([]string{"-C", "../..", "package", "repository", "DIST=" + g.dist, "VERSION=" + version, "REPOSITORY_URL=file:/srv/apt"}, more...)...)
+	g.offer(t, "package", "repository", "VERSION="+version)
+}
+
+// offer has make fill the node's repository, and the node look there.
+func (g *appliance) offer(t *testing.T, targets ...string) {
+	t.Helper()
+	build := exec.Command("make", append([]string{"-C", "../..", "DIST=" + g.dist, "REPOSITORY_URL=file:/srv/apt"}, targets...)...)
 	build.Env = append(os.Environ(), "COMPRESSION=none")
 	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("building version %s: %v\n%s", version, err, tail(string(out)))
+		t.Fatalf("make %v: %v\n%s", targets, err, tail(string(out)))
 	}
 	apt := filepath.Join(g.dist, "apt")
 	err := filepath.WalkDir(apt, func(path string, d fs.DirEntry, err error) error {

@@ -1,0 +1,213 @@
+package appliance
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// lastUpgrade is what root has written down of an upgrade.
+type lastUpgrade struct {
+	State, Reason, From, To, Step string
+	Steps                         []struct{ Name, State, Error, Output string }
+}
+
+// thorough tells whether there is time for every way in which an upgrade can go wrong.
+func thorough() bool { return os.Getenv("GATEWAY_UPGRADES") == "all" }
+
+// upgrade replaces the gateway by the next version while a client of the API looks on; the program that does it is killed in the middle.
+func upgrade(t *testing.T, g *appliance) {
+	// What the machine is: the installed version, and none that is newer.
+	if p := g.versions(t); p.Installed != "1.0.0" || p.Available != "1.0.0" {
+		t.Errorf("%+v", p)
+	}
+	g.Must(t, http.MethodPost, "/system/upgrade", fields{"version": "9.9.9"}, 400, nil)
+
+	kills := []string{"unpacked"}
+	if thorough() {
+		kills = []string{"unpacked", "fetch", "back-up", "verify", "install", "confirm"}
+	}
+	for n, at := range kills {
+		version := fmt.Sprintf("1.1.%d", n)
+		g.publish(t, version)
+		if p := g.versions(t); p.Available != version {
+			t.Fatalf("%+v", p)
+		}
+		g.begin(t, version)
+		g.killUpgrade(t, at)
+		if u := g.ended(t, version); u.State != "done" {
+			t.Fatalf("killed at %s: %+v", at, u)
+		}
+		g.runs(t, version)
+	}
+	var entries []struct{ Action, Actor string }
+	g.Must(t, http.MethodGet, "/audit?action=system.upgrade", nil, 200, &entries)
+	if len(entries) == 0 || entries[0].Action != "system.upgrade" {
+		t.Errorf("not in the audit log: %+v", entries)
+	}
+}
+
+// brokenUpgrades are taken back, and say why.
+func brokenUpgrades(t *testing.T, g *appliance) {
+	version := g.versions(t).Installed
+	broken := []struct {
+		name, version string
+		build         func(version string)
+		reason        string
+	}{
+		{"does not start", "1.2.0", func(v string) { g.publishBroken(t, version, v, "#!/bin/sh\nexit 1\n") }, "did not start"},
+	}
+	if thorough() {
+		broken = append(broken, []struct {
+			name, version string
+			build         func(version string)
+			reason        string
+		}{
+			{"starts and is not ready", "1.3.0", func(v string) { g.publishBroken(t, version, v, "#!/bin/sh\nexec sleep infinity\n") }, "did not start"},
+			{"cannot migrate the database", "1.4.0", func(v string) { g.publishWithMigration(t, v, "SELECT nothing;") }, "did not work"},
+		}...)
+	}
+	for _, x := range broken {
+		t.Run(x.name, func(t *testing.T) {
+			x.build(x.version)
+			g.begin(t, x.version)
+			u := g.ended(t, x.version)
+			if u.State != "taken_back" || !strings.Contains(u.Reason, x.reason) || u.From != version {
+				t.Fatalf("%+v", u)
+			}
+			t.Log(u.Reason)
+			g.runs(t, version)
+		})
+	}
+	if !thorough() {
+		return
+	}
+	// A disk without room refuses, and nothing has changed.
+	g.publish(t, "1.5.0")
+	g.sh(t, "mkdir -p /var/lib/gateway-upgrade/backups; mount -t tmpfs -o size=1m tmpfs /var/lib/gateway-upgrade/backups")
+	g.begin(t, "1.5.0")
+	if u := g.ended(t, "1.5.0"); u.State != "refused" || !strings.Contains(u.Reason, "space") {
+		t.Errorf("%+v", u)
+	}
+	g.sh(t, "umount /var/lib/gateway-upgrade/backups")
+	g.runs(t, version)
+}
+
+type packageVersion struct{ Name, Installed, Available string }
+
+func (g *appliance) versions(t *testing.T) packageVersion {
+	t.Helper()
+	var v struct{ Packages []packageVersion }
+	g.Must(t, http.MethodGet, "/system/package-versions", nil, 200, &v)
+	for _, p := range v.Packages {
+		if p.Name == "gateway" {
+			return p
+		}
+	}
+	t.Fatalf("%+v", v)
+	return packageVersion{}
+}
+
+// begin asks for an upgrade; the answer comes before anything is replaced.
+func (g *appliance) begin(t *testing.T, version string) {
+	t.Helper()
+	g.Must(t, http.MethodPost, "/system/upgrade", fields{"version": version}, 200, nil)
+}
+
+// killUpgrade kills the program that does the upgrade at a step of it, or when the new package is half there.
+func (g *appliance) killUpgrade(t *testing.T, at string) {
+	t.Helper()
+	out := g.sh(t, `at=`+at+`
+		for i in $(seq 3000); do
+			case $at in
+			unpacked) case $(dpkg-query -W -f '${Status}' gateway) in *half*|*unpacked*) break ;; esac ;;
+			*) grep -qs "\"step\": \"$at\"" /var/lib/gateway-upgrade/upgrade.json && break ;;
+			esac
+			[ -e /var/lib/gateway-upgrade/wish.json ] || break
+			sleep 0.02
+		done
+		dpkg-query -W -f '${Status}, ' gateway
+		grep '"step"' /var/lib/gateway-upgrade/upgrade.json
+		systemctl kill --signal=KILL gateway-upgrade`)
+	t.Logf("killed at %s: %s", at, out)
+	if !strings.Contains(out, at) && !strings.Contains(out, "half") {
+		t.Fatal("too late")
+	}
+}
+
+// ended waits until an upgrade has ended, as root has written it down.
+func (g *appliance) ended(t *testing.T, version string) (u lastUpgrade) {
+	t.Helper()
+	began := time.Now()
+	poll(t, "the upgrade to "+version+" ends", 6*time.Minute, func() bool {
+		out, err := g.run(t.Context(), "cat", "/var/lib/gateway-upgrade/upgrade.json")
+		u = lastUpgrade{}
+		return err == nil && json.Unmarshal([]byte(out), &u) == nil && u.To == version && u.State != "running"
+	})
+	t.Logf("%s: %s after %s", version, u.State, time.Since(began).Round(time.Second))
+	return u
+}
+
+// runs wants a version to serve, all of it, and the API to tell how the last upgrade ended.
+func (g *appliance) runs(t *testing.T, version string) {
+	t.Helper()
+	g.waitUp(t)
+	g.allLive(t)
+	g.serves(t)
+	var health struct{ Version string }
+	if g.Must(t, http.MethodGet, "/system/health", nil, 200, &health); health.Version != version {
+		t.Errorf("version %s serves, want %s", health.Version, version)
+	}
+	if p := g.versions(t); p.Installed != version {
+		t.Errorf("%+v", p)
+	}
+	if state := g.sh(t, "dpkg-query -W -f '${Status}' gateway"); state != "install ok installed" {
+		t.Errorf("dpkg says %s", state)
+	}
+	var told lastUpgrade
+	g.Must(t, http.MethodGet, "/system/upgrade", nil, 200, &told)
+	if told.State == "running" || told.To == "" || len(told.Steps) == 0 {
+		t.Errorf("%+v", told)
+	}
+}
+
+// publishBroken offers a version that is another one but for its API.
+func (g *appliance) publishBroken(t *testing.T, from, version, api string) {
+	t.Helper()
+	cmd := exec.Command("bash", "-euc", `cd "$1"; rm -rf broken; dpkg-deb -R gateway_"$2"_*.deb broken
+		sed -i "s/^Version: .*/Version: $3/" broken/DEBIAN/control
+		printf '%s' "$4" >broken/usr/lib/gateway/gateway-api
+		dpkg-deb --root-owner-group -Znone -b broken "gateway_$3_$(dpkg --print-architecture).deb"`, "-", g.dist, from, version, api)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	g.offer(t, "repository")
+}
+
+// publishWithMigration offers a version that has one migration more.
+func (g *appliance) publishWithMigration(t *testing.T, version, sql string) {
+	t.Helper()
+	dir := t.TempDir()
+	tree, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	migration, overlay := filepath.Join(dir, "migration.sql"), filepath.Join(dir, "overlay.json")
+	replace, err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(tree, "internal/schema/9999_broken.sql"): migration}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, content := range map[string][]byte{migration: []byte(sql), overlay: replace} {
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("GOFLAGS", os.Getenv("GOFLAGS")+" -overlay="+overlay)
+	g.publish(t, version)
+}
