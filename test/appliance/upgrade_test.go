@@ -36,9 +36,6 @@ func upgrade(t *testing.T, g *appliance) {
 	for n, at := range kills {
 		version := fmt.Sprintf("1.1.%d", n)
 		g.publish(t, version)
-		if p := g.versions(t); p.Available != version {
-			t.Fatalf("%+v", p)
-		}
 		g.begin(t, version)
 		g.killUpgrade(t, at)
 		if u := g.ended(t, version); u.State != "done" {
@@ -120,6 +117,9 @@ func (g *appliance) versions(t *testing.T) (found packageVersion) {
 // begin asks for an upgrade; the answer comes before anything is replaced.
 func (g *appliance) begin(t *testing.T, version string) {
 	t.Helper()
+	if p := g.versions(t); p.Available != version {
+		t.Fatalf("%+v", p)
+	}
 	g.Must(t, http.MethodPost, "/system/upgrade", fields{"version": version}, 200, nil)
 }
 
