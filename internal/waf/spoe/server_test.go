@@ -290,6 +290,22 @@ func TestAnAnswerLongerThanAFrameSetsNothing(t *testing.T) {
 	p.told(2)
 }
 
+func TestAnExchangeAllocatesLittle(t *testing.T) {
+	address, _ := start(t, &Server{})
+	p := greet(t, address)
+	question, answer := seal(told(1, 1)), make([]byte, 1000)
+	if n := testing.AllocsPerRun(1000, func() {
+		if _, err := p.Write(question); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := p.Read(answer); err != nil || n < 20 {
+			t.Fatal(n, err)
+		}
+	}); n > 3 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
 func TestHostileFramesEndTheirConnectionAlone(t *testing.T) {
 	address, _ := start(t, &Server{})
 	good := greet(t, address)
