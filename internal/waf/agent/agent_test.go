@@ -220,6 +220,7 @@ frontend web
 	http-request return status 200
 backend waf-agent
 	mode tcp
+	timeout check 60s
 	option spop-check
 	server a %[3]s check inter 100ms
 `

@@ -49,6 +49,7 @@ frontend web
 	http-request return status 200 hdr x-seen "%%[var(txn.waf.seen)]" hdr x-id "%%[unique-id]"
 backend waf-agent
 	mode tcp
+	timeout check 60s
 	option spop-check
 	server a %[4]s check inter 100ms
 `
@@ -164,8 +165,8 @@ func TestRequestsArriveWhole(t *testing.T) {
 					t.Errorf("HTTP/%s: %s %v\n%s, not\n%s", version, res.Status, res.Header, got, want)
 				}
 			}
-			expect(ask("GET", "/a?b=%27c", nil, http.Header{"X-One": {"first", "second"}, "X-Two": {""}}),
-				"src=127.0.0.1 method=GET url=/a?b=%27c ver="+version+` x-one="first" x-one="second" x-two="" body=0:0 eom=true`)
+			expect(ask("GET", "/a?b=%27c", nil, http.Header{"X-One": {"first", "second", ""}}),
+				"src=127.0.0.1 method=GET url=/a?b=%27c ver="+version+` x-one="first" x-one="second" x-one="" body=0:0 eom=true`)
 			expect(ask("PUT", "/", bytes.NewReader(make([]byte, 100000)), nil), "src=127.0.0.1 method=PUT url=/ ver="+version+" body=100000:100000 eom=true")
 			// A body of unknown length.
 			expect(ask("POST", "/", io.MultiReader(strings.NewReader("abc"), strings.NewReader("def")), nil), "src=127.0.0.1 method=POST url=/ ver="+version+" body=6:0 eom=true")
@@ -270,6 +271,42 @@ func TestReloadsLoseNoAnswer(t *testing.T) {
 		cancel()
 		clients.Wait()
 		t.Logf("%d requests", asked.Load())
+	})
+}
+
+// TestTheEndOfTheAgentLosesNoAnswer: what HAProxy has asked before the agent ends is answered.
+func TestTheEndOfTheAgentLosesNoAnswer(t *testing.T) {
+	onEachHAProxy(t, func(t *testing.T, program string) {
+		const clients = 10
+		running, release := make(chan struct{}, clients), make(chan struct{})
+		agent, stop := start(t, &Server{Grace: long, Handler: func(ctx context.Context, n *Notify, a *Answer) {
+			running <- struct{}{}
+			<-release
+			judge(ctx, n, a)
+		}})
+		_, h1, _ := behind(t, program, agent)
+		var asking, stopping sync.WaitGroup
+		for range clients {
+			asking.Go(func() {
+				if got, err := once(h1, "/"); err != nil || got != 200 {
+					t.Errorf("%d, %v", got, err)
+				}
+			})
+		}
+		for range clients {
+			<-running
+		}
+		stopping.Go(stop)
+		for { // until it has begun to end
+			c, err := net.Dial("tcp", agent)
+			if err != nil {
+				break
+			}
+			c.Close()
+		}
+		close(release)
+		asking.Wait()
+		stopping.Wait()
 	})
 }
 
