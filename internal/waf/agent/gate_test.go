@@ -224,7 +224,7 @@ func TestALineHasItsLength(t *testing.T) {
 	})
 }
 
-func TestWhoWaitsLeavesWhenNobodyWantsTheAnswer(t *testing.T) {
+func TestWhoWaitsLeavesWhenTheAnswerIsNotWanted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate(2)
 		go visit(g, heavy)

@@ -194,7 +194,7 @@ const (
 	Response
 )
 
-// Answer collects what HAProxy shall set. It is written as the frame that acknowledges a Notify.
+// Answer collects what HAProxy is to set. It is written as the frame that acknowledges a Notify.
 type Answer struct {
 	b    []byte // the whole frame, with its length before it
 	head int    // where the list of actions begins

@@ -22,8 +22,8 @@ import (
 
 // Server answers HAProxy.
 type Server struct {
-	// Handler answers one notification. Many run at once, in any order. The context ends when the connection does: nobody waits
-	// for the answer then. A handler that panics has given no answer: nothing is set.
+	// Handler answers one notification. Many run at once, in any order. The context ends when the connection does: the answer is
+	// not waited for then. A handler that panics has given no answer: nothing is set.
 	Handler func(ctx context.Context, n *Notify, a *Answer)
 	Log     *slog.Logger
 
@@ -64,7 +64,7 @@ func (s *Server) grace() time.Duration { return cmp.Or(s.Grace, 2*time.Second) }
 const (
 	// acceptPause is how long the server rests after an error that may pass, such as too many open files.
 	acceptPause = 50 * time.Millisecond
-	// sayEvery is how often a peer's faults are logged: whoever reaches the port must not fill the disk.
+	// sayEvery is how often a peer's faults are logged: a local user who reaches the port must not fill the disk.
 	sayEvery = time.Second
 	// lingering is how long the last frame of a connection may take to be read by HAProxy.
 	lingering = time.Second
@@ -201,7 +201,7 @@ func (c *conn) end() {
 	})
 }
 
-// wake ends a wait for the next notification if there shall be none. One that has begun to arrive is still read. The lock is
+// wake ends a wait for the next notification if it is no longer wanted. One that has begun to arrive is still read. The lock is
 // held.
 func (c *conn) wake() {
 	if !c.midway && c.over() {
