@@ -95,9 +95,11 @@ lint: ui/node_modules/.installed ## formatting, vet, linters, generated files up
 bench: test-packages build ## measure, side by side, what the goals name
 	@go run ./test/bench
 
-fuzz: test-packages ## the fuzz oracles for longer (RAPID=number of texts, RULESETS=of rulesets)
+fuzz: test-packages ## the fuzz oracles for longer (RAPID=number of texts, RULESETS=of rulesets, FUZZTIME=of each decoder)
 	@GATEWAY_FUZZ_RULESETS=$(or $(RULESETS),2000) go test -count=1 -timeout 60m -v -run 'KernelAgrees' ./internal/firewall
 	@GATEWAY_FUZZ_RULESETS=$(or $(RULESETS),2000) go test -count=1 -timeout 60m -run 'Hostile' ./internal/... -rapid.checks=$(or $(RAPID),200000)
+	@go test -run '^$$' -fuzz FuzzFrames -fuzztime $(or $(FUZZTIME),1m) ./internal/waf/spoe
+	@go test -run '^$$' -fuzz FuzzFields -fuzztime $(or $(FUZZTIME),1m) ./internal/waf/agent
 
 faults: run-packages build ## kill -9 at every failpoint, and race for what is good once, 1,000 times
 	@GATEWAY_ROUNDS=$(or $(CYCLES),1000) go test -count=1 -timeout 1h -v -run Rounds ./internal/account

@@ -1,0 +1,115 @@
+// Package agent puts the web application firewall together: it takes HAProxy's message about a request, has the engine inspect it
+// when there is time, and answers with variables.
+package agent
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"runtime"
+	"time"
+
+	"edge.internal/gateway/internal/waf/engine"
+	"edge.internal/gateway/internal/waf/spoe"
+)
+
+// Within is how long a request may take from its arrival. HAProxy waits for a second; what comes later is lost.
+const Within = 800 * time.Millisecond
+
+// The variables that are set, in the transaction's scope. Only a verdict of Pass lets a request through: whatever goes wrong, there
+// is none.
+const (
+	VarVerdict = "verdict"
+	VarRule    = "rule"   // that decided
+	VarScore   = "score"  // that the matched rules add up to
+	VarClient  = "client" // whose request it is, behind the trusted proxies
+	VarError   = "error"  // why there is no verdict; HAProxy sets it to a number when it has no answer
+)
+
+// The verdicts.
+const (
+	Pass = "pass"
+	Deny = "deny"
+)
+
+// Reason is why there is no verdict.
+type Reason string
+
+// The reasons.
+const (
+	BadMessage    Reason = "message"  // it is not what the gateway's configuration of HAProxy sends
+	UnknownDomain Reason = "domain"   // there are no settings for it
+	Busy          Reason = "busy"     // it could not be inspected in time
+	Late          Reason = "deadline" // its inspection took too long
+	Failed        Reason = "engine"   // its inspection failed
+)
+
+// Engine inspects a request. It stops early when the context ends. It keeps nothing of the request's body.
+type Engine interface {
+	Inspect(ctx context.Context, r *engine.Request, with engine.Settings) (engine.Verdict, error)
+}
+
+// Domain is what the agent knows about a domain.
+type Domain struct {
+	Name     string // what HAProxy calls it
+	Settings engine.Settings
+	Trusted  []netip.Prefix // proxies whose word about the client counts
+}
+
+// Agent answers HAProxy's messages.
+type Agent struct {
+	engine Engine
+	domain func(name []byte) *Domain
+	gate   *gate
+	within time.Duration
+}
+
+// New makes an agent. The function finds a domain by its name, nil if there is none; many call it at once.
+func New(e Engine, domain func(name []byte) *Domain) *Agent {
+	return &Agent{engine: e, domain: domain, gate: newGate(runtime.GOMAXPROCS(0)), within: Within}
+}
+
+// Handle answers one message. It is the handler of a spoe.Server.
+func (a *Agent) Handle(ctx context.Context, n *spoe.Notify, out *spoe.Answer) {
+	if why := a.handle(ctx, n, out); why != "" {
+		out.SetText(spoe.Transaction, VarError, string(why))
+	}
+}
+
+func (a *Agent) handle(ctx context.Context, n *spoe.Notify, out *spoe.Answer) Reason {
+	said, ok := read(n)
+	if !ok {
+		return BadMessage
+	}
+	domain := a.domain(said.domain)
+	if domain == nil {
+		return UnknownDomain
+	}
+	r := said.request(domain)
+	out.SetText(spoe.Transaction, VarClient, r.Source.Addr().String())
+
+	deadline := n.Received.Add(a.within)
+	cost, heavy := expected(r, domain.Settings)
+	leave, ok := a.gate.enter(ctx, cost, heavy, deadline)
+	if !ok {
+		return Busy
+	}
+	defer leave()
+	within, cancel := context.WithDeadline(ctx, deadline)
+	defer cancel()
+	v, err := a.engine.Inspect(within, r, domain.Settings)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return Late
+	case err != nil:
+		return Failed
+	}
+	verdict := Pass
+	if v.Deny {
+		verdict = Deny
+		out.SetInt(spoe.Transaction, VarRule, int64(v.Rule))
+	}
+	out.SetText(spoe.Transaction, VarVerdict, verdict)
+	out.SetInt(spoe.Transaction, VarScore, int64(v.Score))
+	return ""
+}

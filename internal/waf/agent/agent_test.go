@@ -1,0 +1,341 @@
+package agent
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"edge.internal/gateway/internal/kit/host/proxytest"
+	"edge.internal/gateway/internal/waf/engine"
+	"edge.internal/gateway/internal/waf/spoe"
+	"edge.internal/gateway/internal/waf/spoe/spoetest"
+)
+
+// long is longer than anything takes, on the slowest of machines. A test that waits so long has failed.
+const long = time.Minute
+
+// patience is what the agents of these tests have instead of Within, so that a slow machine does not keep them from a verdict.
+const patience = 2 * time.Second
+
+// fakeEngine stands in for the rule set: it denies what names an attack, and does what else a URI says. It keeps what it was given.
+type fakeEngine struct {
+	mu      sync.Mutex
+	last    engine.Request
+	with    engine.Settings
+	running chan struct{} // told of every request to /block, which then stays until release is closed
+	release chan struct{}
+}
+
+func (f *fakeEngine) Inspect(ctx context.Context, r *engine.Request, with engine.Settings) (engine.Verdict, error) {
+	f.mu.Lock()
+	f.last, f.with = *r, with
+	f.last.Body = slices.Clone(r.Body)
+	f.mu.Unlock()
+	switch path, _, _ := strings.Cut(r.URI, "?"); path {
+	case "/fail":
+		return engine.Verdict{}, errors.New("no such rule")
+	case "/slow":
+		<-ctx.Done()
+		return engine.Verdict{}, fmt.Errorf("inspecting: %w", ctx.Err())
+	case "/panic":
+		panic("index out of range")
+	case "/block":
+		f.running <- struct{}{}
+		<-f.release
+	}
+	if strings.Contains(r.URI, "attack") || bytes.Contains(r.Body, []byte("attack")) {
+		return engine.Verdict{Deny: with.Blocking, Rule: 942100, Score: 5}, nil
+	}
+	return engine.Verdict{}, nil
+}
+
+func (f *fakeEngine) seen() (engine.Request, engine.Settings) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.last, f.with
+}
+
+var domains = map[string]*Domain{
+	"shop": {Name: "shop", Settings: engine.Settings{Blocking: true, Paranoia: 2}, Trusted: []netip.Prefix{netip.MustParsePrefix("127.0.0.9/32"), netip.MustParsePrefix("10.0.0.0/8")}},
+	"bank": {Name: "bank", Settings: engine.Settings{Blocking: true, Paranoia: 4}},
+	"blog": {Name: "blog", Settings: engine.Settings{Paranoia: 1}},
+}
+
+// start runs an agent until the test ends.
+func start(t *testing.T, e Engine) (address string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := New(e, func(name []byte) *Domain { return domains[string(name)] })
+	a.within = patience
+	server := &spoe.Server{Handler: a.Handle, Log: slog.New(slog.DiscardHandler)}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(ctx, l) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return l.Addr().String()
+}
+
+// told is a message about a request, with some arguments changed.
+func told(change ...spoetest.Arg) []spoetest.Arg {
+	args := []spoetest.Arg{
+		{Name: "id", Value: "4711"}, {Name: "domain", Value: "shop"},
+		{Name: "src", Value: netip.MustParseAddr("127.0.0.1")}, {Name: "sport", Value: 40000},
+		{Name: "dst", Value: netip.MustParseAddr("2001:db8::1")}, {Name: "dport", Value: 443},
+		{Name: "method", Value: "GET"}, {Name: "url", Value: "/"}, {Name: "ver", Value: "1.1"},
+		{Name: "hdrs", Value: spoetest.Block("host", "shop.example.net")}, {Name: "body", Value: []byte{}}, {Name: "eom", Value: true},
+	}
+	for _, c := range change {
+		args[slices.IndexFunc(args, func(a spoetest.Arg) bool { return a.Name == c.Name })] = c
+	}
+	return args
+}
+
+func ask(t *testing.T, c *spoetest.Client, args []spoetest.Arg) map[string]any {
+	t.Helper()
+	_ = c.SetDeadline(time.Now().Add(long))
+	set, err := c.Ask("waf-req", args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+func TestTheEngineGetsTheRequest(t *testing.T) {
+	fake := &fakeEngine{}
+	c := spoetest.Dial(t, start(t, fake))
+	body := []byte("a=b")
+	set := ask(t, c, told(spoetest.Arg{Name: "src", Value: netip.MustParseAddr("::ffff:10.0.0.1")}, spoetest.Arg{Name: "method", Value: "POST"}, spoetest.Arg{Name: "url", Value: "/a?b"},
+		spoetest.Arg{Name: "hdrs", Value: spoetest.Block("host", "a", "x-forwarded-for", "198.51.100.7")}, spoetest.Arg{Name: "body", Value: body}, spoetest.Arg{Name: "eom", Value: false}))
+	got, with := fake.seen()
+	want := engine.Request{
+		ID: "4711", Domain: "shop", Source: netip.MustParseAddrPort("198.51.100.7:0"), Destination: netip.MustParseAddrPort("[2001:db8::1]:443"),
+		Method: "POST", URI: "/a?b", Version: "HTTP/1.1", Header: []engine.Field{{Name: "host", Value: "a"}, {Name: "x-forwarded-for", Value: "198.51.100.7"}}, Body: body,
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, not %+v", got, want)
+	}
+	if !reflect.DeepEqual(with, domains["shop"].Settings) {
+		t.Errorf("inspected with %+v", with)
+	}
+	if want := map[string]any{"client": "198.51.100.7", "verdict": "pass", "score": 0}; !maps.Equal(set, want) {
+		t.Errorf("set: %v", set)
+	}
+	// What the engine keeps of one request is not touched by the next.
+	ask(t, c, told(spoetest.Arg{Name: "url", Value: "/XXXXXXXX"}, spoetest.Arg{Name: "hdrs", Value: spoetest.Block("XXXX", "XXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXX")}))
+	if got.URI != "/a?b" || got.Header[1].Value != "198.51.100.7" || got.ID != "4711" {
+		t.Errorf("now it is %+v", got)
+	}
+	if got, _ := fake.seen(); got.Source != netip.MustParseAddrPort("127.0.0.1:40000") || !got.Complete {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestAnswers(t *testing.T) {
+	c := spoetest.Dial(t, start(t, &fakeEngine{}))
+	url := func(text string, more ...spoetest.Arg) []spoetest.Arg {
+		return told(append(more, spoetest.Arg{Name: "url", Value: text})...)
+	}
+	for name, one := range map[string]struct {
+		args []spoetest.Arg
+		want map[string]any
+	}{
+		"clean":                {url("/"), map[string]any{"client": "127.0.0.1", "verdict": "pass", "score": 0}},
+		"an attack":            {url("/attack"), map[string]any{"client": "127.0.0.1", "verdict": "deny", "rule": 942100, "score": 5}},
+		"an attack, detected":  {url("/attack", spoetest.Arg{Name: "domain", Value: "blog"}), map[string]any{"client": "127.0.0.1", "verdict": "pass", "score": 5}},
+		"the engine fails":     {url("/fail"), map[string]any{"client": "127.0.0.1", "error": "engine"}},
+		"the engine is slow":   {url("/slow"), map[string]any{"client": "127.0.0.1", "error": "deadline"}},
+		"the engine panics":    {url("/panic"), map[string]any{}},
+		"too long":             {url("/", spoetest.Arg{Name: "domain", Value: "bank"}, spoetest.Arg{Name: "body", Value: make([]byte, 120000)}), map[string]any{"client": "127.0.0.1", "error": "busy"}},
+		"an unknown domain":    {url("/", spoetest.Arg{Name: "domain", Value: "other"}), map[string]any{"error": "domain"}},
+		"no domain":            {url("/", spoetest.Arg{Name: "domain"}), map[string]any{"error": "domain"}},
+		"no URL":               {told(spoetest.Arg{Name: "url"}), map[string]any{"error": "message"}},
+		"no method":            {told(spoetest.Arg{Name: "method"}), map[string]any{"error": "message"}},
+		"no peer":              {told(spoetest.Arg{Name: "src"}), map[string]any{"error": "message"}},
+		"no header":            {told(spoetest.Arg{Name: "hdrs"}), map[string]any{"error": "message"}},
+		"half a header":        {told(spoetest.Arg{Name: "hdrs", Value: []byte{4, 'h'}}), map[string]any{"error": "message"}},
+		"a header as a text":   {told(spoetest.Arg{Name: "hdrs", Value: "host: a\r\n\r\n"}), map[string]any{"error": "message"}},
+		"a body not fetched":   {told(spoetest.Arg{Name: "body"}), map[string]any{"error": "message"}},
+		"a number as the URL":  {told(spoetest.Arg{Name: "url", Value: 5}), map[string]any{"error": "message"}},
+		"no arguments at all":  {nil, map[string]any{"error": "message"}},
+		"the header twice":     {append(told(spoetest.Arg{Name: "body"}), spoetest.Arg{Name: "hdrs", Value: spoetest.Block()}), map[string]any{"error": "message"}},
+		"an argument too many": {append(told(), spoetest.Arg{Name: "colour", Value: "red"}), map[string]any{"client": "127.0.0.1", "verdict": "pass", "score": 0}},
+	} {
+		if set := ask(t, c, one.args); !maps.Equal(set, one.want) {
+			t.Errorf("%s: %v, not %v", name, set, one.want)
+		}
+	}
+	if set, err := c.Ask("another-message", told()...); err != nil || !maps.Equal(set, map[string]any{"error": "message"}) {
+		t.Errorf("another message: %v, %v", set, err)
+	}
+}
+
+// proxy asks the agent about every request and answers with what it said. What the agent does not pass is a 503.
+const proxy = `global
+	stats socket %[1]s/run/haproxy/admin.sock level admin
+	tune.bufsize 131072
+	tune.maxrewrite 1024
+	tune.http.maxhdr 256
+defaults
+	mode http
+	timeout connect 60s
+	timeout client 60s
+	timeout server 60s
+frontend web
+	bind %[2]s
+	unique-id-format %%[uuid()]
+	filter spoe engine waf config %[1]s/etc/haproxy/gateway/spoe.cfg
+	http-request set-var(txn.id) unique-id
+	http-request set-var(txn.uri) url
+	http-request set-var(txn.domain) req.hdr(host)
+	http-request wait-for-body time 60s
+	http-request send-spoe-group waf waf-req
+	http-after-response set-header x-client "%%[var(txn.waf.client)]"
+	http-after-response set-header x-error "%%[var(txn.waf.error)]"
+	http-request return status 403 hdr x-rule "%%[var(txn.waf.rule)]" if { var(txn.waf.verdict) -m str deny }
+	http-request return status 503 if !{ var(txn.waf.verdict) -m str pass }
+	http-request return status 200
+backend waf-agent
+	mode tcp
+	timeout check 60s
+	option spop-check
+	server a %[3]s check inter 100ms
+`
+
+const spoeConfig = `[waf]
+spoe-agent waf-agent
+	groups waf-req
+	option var-prefix waf
+	option set-on-error error
+	no option async
+	no option send-frag-payload
+	timeout hello 60s
+	timeout idle 60s
+	timeout processing 60s
+	max-frame-size 131064
+	use-backend waf-agent
+spoe-message waf-req
+	args id=var(txn.id) domain=var(txn.domain) src=src sport=src_port dst=dst dport=dst_port method=method url=var(txn.uri) ver=req.ver hdrs=req.hdrs_bin body=req.body eom=internal.htx.has_eom
+spoe-group waf-req
+	messages waf-req
+`
+
+// exchange makes a request from an address of loopback, and returns the answer.
+func exchange(t *testing.T, from, address, request string) *http.Response {
+	t.Helper()
+	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+	c, err := dialer.DialContext(t.Context(), "tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(long))
+	if _, err := io.WriteString(c, request); err != nil {
+		t.Fatal(err)
+	}
+	res, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	return res
+}
+
+func TestThroughHAProxy(t *testing.T) {
+	for name, program := range map[string]string{"own": proxytest.Own, "next": proxytest.Next(t)} {
+		t.Run(name, func(t *testing.T) {
+			fake := &fakeEngine{}
+			agent, root, address := start(t, fake), proxytest.Root(t), proxytest.Address(t)
+			for name, text := range map[string]string{"haproxy.cfg": fmt.Sprintf(proxy, root, address, agent), "spoe.cfg": spoeConfig} {
+				if err := os.WriteFile(filepath.Join(root, "etc/haproxy/gateway", name), []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			proxytest.Start(t, program, root)
+			for name, c := range map[string]struct {
+				from, request         string
+				status                int
+				client, problem, rule string
+			}{
+				"clean":        {"127.0.0.5", "GET / HTTP/1.1\r\nHost: shop\r\nX-Forwarded-For: 203.0.113.9\r\n\r\n", 200, "127.0.0.5", "", ""},
+				"an attack":    {"127.0.0.5", "POST / HTTP/1.1\r\nHost: shop\r\nContent-Length: 6\r\n\r\nattack", 403, "127.0.0.5", "", "942100"},
+				"in chunks":    {"127.0.0.5", "POST / HTTP/1.1\r\nHost: shop\r\nTransfer-Encoding: chunked\r\n\r\n3\r\natt\r\n3\r\nack\r\n0\r\n\r\n", 403, "127.0.0.5", "", "942100"},
+				"detected":     {"127.0.0.5", "GET /attack HTTP/1.1\r\nHost: blog\r\n\r\n", 200, "127.0.0.5", "", ""},
+				"proxied":      {"127.0.0.9", "GET / HTTP/1.1\r\nHost: shop\r\nX-Forwarded-For: 203.0.113.9, 198.51.100.7\r\nX-Forwarded-For: 10.0.0.1\r\n\r\n", 200, "198.51.100.7", "", ""},
+				"another host": {"127.0.0.5", "GET / HTTP/1.1\r\nHost: other\r\n\r\n", 503, "", "domain", ""},
+				"panic":        {"127.0.0.5", "GET /panic HTTP/1.1\r\nHost: shop\r\n\r\n", 503, "", "", ""},
+				"too much":     {"127.0.0.5", "POST / HTTP/1.1\r\nHost: bank\r\nContent-Length: 110000\r\n\r\n" + strings.Repeat("x", 110000), 503, "127.0.0.5", "busy", ""},
+			} {
+				res := exchange(t, c.from, address, c.request)
+				if got := res.Header; res.StatusCode != c.status || got.Get("X-Client") != c.client || got.Get("X-Error") != c.problem || got.Get("X-Rule") != c.rule {
+					t.Errorf("%s: %s %v", name, res.Status, got)
+				}
+			}
+			// The request that the engine gets is the one that came.
+			exchange(t, "127.0.0.5", address, "PURGE /%2e/a?b=c&d HTTP/1.1\r\nHost: shop\r\nX-A: 1\r\nX-B: \xff\r\nx-a: 2\r\nContent-Length: 3\r\n\r\n\x00\x01\x02")
+			got, _ := fake.seen()
+			names := []string{}
+			for _, f := range got.Header {
+				names = append(names, f.Name+"="+f.Value)
+			}
+			if got.ID == "" || got.Domain != "shop" || got.Source.Addr().String() != "127.0.0.5" || got.Source.Port() == 0 || got.Destination.String() != address || got.Method != "PURGE" ||
+				got.URI != "/%2e/a?b=c&d" || got.Version != "HTTP/1.1" || !slices.Equal(names, []string{"host=shop", "x-a=1", "x-b=\xff", "x-a=2", "content-length=3"}) || string(got.Body) != "\x00\x01\x02" || !got.Complete {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}
+
+// TestOverload: while every core is taken by requests that do not end, another is told in time that there is no verdict, and it is
+// not begun.
+func TestOverload(t *testing.T) {
+	fake := &fakeEngine{running: make(chan struct{}, 1000), release: make(chan struct{})}
+	address := start(t, fake)
+	slots := New(fake, nil).gate.slots
+	var clients sync.WaitGroup
+	for range slots {
+		c := spoetest.Dial(t, address)
+		clients.Go(func() {
+			if set, err := c.Ask("waf-req", told(spoetest.Arg{Name: "url", Value: "/block"})...); err != nil || set["verdict"] != Pass {
+				t.Errorf("%v, %v", set, err)
+			}
+		})
+	}
+	for range slots {
+		<-fake.running
+	}
+	if set := ask(t, spoetest.Dial(t, address), told(spoetest.Arg{Name: "url", Value: "/block"})); !maps.Equal(set, map[string]any{"client": "127.0.0.1", "error": "busy"}) {
+		t.Errorf("%v", set)
+	}
+	if begun := len(fake.running); begun != 0 {
+		t.Errorf("%d more were begun", begun)
+	}
+	close(fake.release)
+	clients.Wait()
+	if set := ask(t, spoetest.Dial(t, address), told()); set["verdict"] != Pass {
+		t.Errorf("afterwards: %v", set)
+	}
+}

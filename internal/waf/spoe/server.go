@@ -1,0 +1,444 @@
+// Package spoe is the agent's side of HAProxy's Stream Processing Offload Protocol, version 2.0: it takes notifications and sends
+// back variables to set. It is written for a port that every local user reaches: whatever comes, it checks every length against
+// what is there, holds memory only for bytes that have arrived, and ends the connection that breaks the protocol and no other.
+package spoe
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"edge.internal/gateway/internal/kit/rescue"
+)
+
+// Server answers HAProxy.
+type Server struct {
+	// Handler answers one notification. Many run at once, in any order. The context ends when the connection does: the answer is
+	// not waited for then. A handler that panics has given no answer: nothing is set.
+	Handler func(ctx context.Context, n *Notify, a *Answer)
+	Log     *slog.Logger
+
+	// MaxFrame is the longest frame that is taken; 131064 if it is 0.
+	MaxFrame int
+	// MaxConns is how many connections there may be; 256 if it is 0. One more is closed as soon as it comes.
+	MaxConns int
+	// MaxPending is how many notifications are in the hands of handlers, at most; 512 if it is 0. One connection has a quarter of
+	// them. One more is acknowledged at once, with nothing set.
+	MaxPending int
+	// Hello is how long a connection may take to say hello, Frame how long the rest of a frame may take whose beginning has come,
+	// and Write how long HAProxy may take to read; 5 s if they are 0.
+	Hello, Frame, Write time.Duration
+	// Idle is how long a connection may be silent; 2 min if it is 0. It must be longer than HAProxy's own `timeout idle`, or a
+	// notification meets a connection that is just being closed.
+	Idle time.Duration
+	// Grace is how long running handlers may go on when the server ends, before their contexts do; 2 s if it is 0.
+	Grace time.Duration
+
+	pending atomic.Int64
+	spare   sync.Pool // of *exchange
+	said    struct {
+		sync.Mutex
+		last   time.Time
+		unsaid int
+	}
+}
+
+func (s *Server) maxFrame() int        { return max(minFrame, cmp.Or(s.MaxFrame, 131064)) }
+func (s *Server) maxConns() int        { return cmp.Or(s.MaxConns, 256) }
+func (s *Server) maxPending() int      { return cmp.Or(s.MaxPending, 512) }
+func (s *Server) hello() time.Duration { return cmp.Or(s.Hello, 5*time.Second) }
+func (s *Server) frame() time.Duration { return cmp.Or(s.Frame, 5*time.Second) }
+func (s *Server) write() time.Duration { return cmp.Or(s.Write, 5*time.Second) }
+func (s *Server) idle() time.Duration  { return cmp.Or(s.Idle, 2*time.Minute) }
+func (s *Server) grace() time.Duration { return cmp.Or(s.Grace, 2*time.Second) }
+
+const (
+	// acceptPause is how long the server rests after an error that may pass, such as too many open files.
+	acceptPause = 50 * time.Millisecond
+	// sayEvery is how often a peer's faults are logged: a local user who reaches the port must not fill the disk.
+	sayEvery = time.Second
+	// lingering is how long the last frame of a connection may take to be read by HAProxy.
+	lingering = time.Second
+	// readBuffer holds the frames of small requests; the rest of a larger one is read where it belongs.
+	readBuffer = 8 << 10
+	// maxUnread is how many bytes of answers a connection may leave unread. HAProxy has at most twenty out.
+	maxUnread = 1 << 20
+)
+
+// Serve answers on a listener until the context ends, and closes it. Then it takes no more notifications, lets out the answers to
+// those that it has, and returns.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	defer context.AfterFunc(ctx, func() { l.Close() })()
+	defer l.Close()
+	var conns sync.WaitGroup
+	defer conns.Wait()
+	free := make(chan struct{}, s.maxConns())
+	for {
+		nc, err := l.Accept()
+		switch {
+		case ctx.Err() != nil:
+			if err == nil {
+				nc.Close()
+			}
+			return nil
+		case errors.Is(err, net.ErrClosed):
+			return err
+		case err != nil:
+			s.warn("accepting", "err", err)
+			select {
+			case <-ctx.Done():
+			case <-time.After(acceptPause):
+			}
+			continue
+		}
+		select {
+		case free <- struct{}{}:
+			conns.Go(func() {
+				defer func() { <-free }()
+				var err error
+				defer rescue.Into(&err, s.Log, "waf")
+				s.serve(ctx, nc)
+			})
+		default:
+			s.warn("too many connections", "limit", cap(free))
+			nc.Close()
+		}
+	}
+}
+
+// warn logs what a peer did, not more often than sayEvery.
+func (s *Server) warn(what string, args ...any) {
+	s.said.Lock()
+	defer s.said.Unlock()
+	if now := time.Now(); now.Sub(s.said.last) >= sayEvery {
+		s.Log.Warn("spoe: "+what, append(args, "more", s.said.unsaid)...)
+		s.said.last, s.said.unsaid = now, 0
+		return
+	}
+	s.said.unsaid++
+}
+
+// conn is one connection of HAProxy's.
+type conn struct {
+	s    *Server
+	net  net.Conn
+	r    *bufio.Reader
+	size int // the longest frame, as agreed
+
+	ctx     context.Context // that of the handlers, which live as long as the connection
+	cancel  context.CancelFunc
+	running sync.WaitGroup // exchanges, and so whatever still writes
+
+	mu      sync.Mutex
+	pending int  // exchanges
+	ending  bool // no notification is waited for once none is pending
+	cut     bool // no notification is waited for
+	midway  bool // a frame has begun to arrive
+	out     []byte
+	writing bool   // an exchange writes, and will write what is put into out
+	written []byte // what it writes; the room for the next out
+	deaf    bool   // HAProxy does not read, or is gone
+}
+
+var (
+	errEnded        = errors.New("the server ends")
+	errDisconnected = errors.New("HAProxy disconnected")
+	errChecked      = errors.New("HAProxy only looked")
+)
+
+func (s *Server) serve(ctx context.Context, nc net.Conn) {
+	defer nc.Close()
+	c := &conn{s: s, net: nc, r: bufio.NewReaderSize(nc, readBuffer)}
+	c.ctx, c.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	defer c.cancel()
+	defer context.AfterFunc(ctx, c.end)()
+
+	err := c.read()
+	if !errors.Is(err, errEnded) {
+		c.cancel()
+	}
+	c.running.Wait()
+
+	var b *breach
+	switch {
+	case errors.As(err, &b):
+		s.warn("connection closed", "peer", nc.RemoteAddr().String(), "err", err)
+		c.send(agentDisconnect(b.status, b.why))
+	case errors.Is(err, errEnded), errors.Is(err, errDisconnected):
+		c.send(agentDisconnect(statusNormal, "normal"))
+	case errors.Is(err, errChecked):
+	default:
+		return
+	}
+	// Closing with something unread would reset the connection, and HAProxy could lose the last answers.
+	if tcp, ok := nc.(interface{ CloseWrite() error }); ok && tcp.CloseWrite() == nil {
+		_ = nc.SetReadDeadline(time.Now().Add(lingering))
+		_, _ = io.CopyN(io.Discard, nc, maxUnread)
+	}
+}
+
+// end lets the connection end when it has nothing pending, and soon in any case.
+func (c *conn) end() {
+	c.mu.Lock()
+	c.ending = true
+	c.wake()
+	c.mu.Unlock()
+	time.AfterFunc(c.s.grace(), func() {
+		c.mu.Lock()
+		c.cut = true
+		c.wake()
+		c.mu.Unlock()
+		c.cancel()
+	})
+}
+
+// wake ends a wait for the next notification if it is no longer wanted. One that has begun to arrive is still read. The lock is
+// held.
+func (c *conn) wake() {
+	if !c.midway && c.over() {
+		_ = c.net.SetReadDeadline(time.Unix(1, 0))
+	}
+}
+
+// over says whether no notification is waited for. The lock is held.
+func (c *conn) over() bool { return c.cut || c.ending && c.pending == 0 }
+
+// read reads frames until the connection ends, and says why it does.
+func (c *conn) read() error {
+	x := c.s.exchange()
+	if err := c.frame(x, c.s.hello(), helloFrame); err != nil {
+		return err
+	}
+	h, err := parseHello(x.buf)
+	if err != nil {
+		return err
+	}
+	c.size = int(min(h.size, uint64(c.s.maxFrame())))
+	c.send(agentHello(uint64(c.size), h.pipelining))
+	if h.check {
+		return errChecked
+	}
+	for {
+		if err := c.frame(x, c.s.idle(), c.size); err != nil {
+			return err
+		}
+		f, err := parseFrame(x.buf)
+		if err != nil {
+			return err
+		}
+		switch f.kind {
+		case frameNotify:
+			if x.n, err = parseNotify(f); err != nil {
+				return err
+			}
+			x.n.Received = time.Now()
+			x.a.begin(f.stream, f.frame)
+			if !c.take() {
+				c.s.warn("too many notifications", "peer", c.net.RemoteAddr().String())
+				c.send(x.a.end())
+				continue
+			}
+			x.c = c
+			go x.answer()
+			x = c.s.exchange()
+		case frameDisconnect:
+			return errDisconnected
+		default:
+			return &breach{statusInvalid, "a frame of this type has no place here"}
+		}
+	}
+}
+
+// next waits for the beginning of a frame.
+func (c *conn) next(wait time.Duration) error {
+	here := c.r.Buffered() > 0
+	c.mu.Lock()
+	c.midway = here
+	over := c.cut || !here && c.over()
+	if !over && !here {
+		_ = c.net.SetReadDeadline(time.Now().Add(wait))
+	}
+	c.mu.Unlock()
+	if over {
+		return errEnded
+	}
+	if here {
+		return nil
+	}
+	_, err := c.r.Peek(1)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case err == nil:
+		c.midway = true
+		return nil
+	case !errors.Is(err, os.ErrDeadlineExceeded):
+		return err
+	case c.over():
+		return errEnded
+	}
+	return &breach{statusTimeout, "silent for too long"}
+}
+
+// frame reads one frame. The wait is for its beginning; the rest must follow soon.
+func (c *conn) frame(x *exchange, wait time.Duration, most int) error {
+	if err := c.next(wait); err != nil {
+		return err
+	}
+	rest := false // whether the time for the rest runs
+	hurry := func(n int) {
+		if !rest && c.r.Buffered() < n {
+			rest = true
+			_ = c.net.SetReadDeadline(time.Now().Add(c.s.frame()))
+		}
+	}
+	hurry(lengthSize)
+	head, err := c.r.Peek(lengthSize)
+	if err != nil {
+		return half(err)
+	}
+	length := binary.BigEndian.Uint32(head)
+	if uint64(length) > uint64(most) {
+		return &breach{statusTooBig, "a frame is longer than agreed"}
+	}
+	_, _ = c.r.Discard(lengthSize)
+	n := int(length)
+	hurry(n)
+	// The buffer grows with what has arrived: a length alone costs nothing.
+	for x.buf = x.buf[:0]; len(x.buf) < n; {
+		if len(x.buf) == cap(x.buf) {
+			grown := make([]byte, len(x.buf), min(c.s.maxFrame(), max(2*cap(x.buf), readBuffer)))
+			copy(grown, x.buf)
+			x.buf = grown
+		}
+		got, err := c.r.Read(x.buf[len(x.buf):min(n, cap(x.buf))])
+		x.buf = x.buf[:len(x.buf)+got]
+		if err != nil {
+			return half(err)
+		}
+	}
+	return nil
+}
+
+// half says why the rest of a frame could not be read.
+func half(err error) error {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return &breach{statusTimeout, "half a frame"}
+	}
+	return err
+}
+
+// take counts a notification as pending, if there is room for it.
+func (c *conn) take() bool {
+	limit := c.s.maxPending()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.pending >= max(1, limit/4) {
+		return false
+	}
+	if c.s.pending.Add(1) > int64(limit) {
+		c.s.pending.Add(-1)
+		return false
+	}
+	c.pending++
+	c.running.Add(1)
+	return true
+}
+
+// done is the end of what take began.
+func (c *conn) done() {
+	c.s.pending.Add(-1)
+	c.mu.Lock()
+	c.pending--
+	c.wake()
+	c.mu.Unlock()
+	c.running.Done()
+}
+
+// send writes a frame, or leaves it to an exchange that is writing: answers that meet go out together.
+func (c *conn) send(frame []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.deaf {
+		return
+	}
+	c.out = append(c.out, frame...)
+	if c.writing {
+		if len(c.out) > maxUnread {
+			c.hangUp()
+		}
+		return
+	}
+	c.writing = true
+	for len(c.out) > 0 && !c.deaf {
+		c.out, c.written = c.written[:0], c.out
+		c.mu.Unlock()
+		_ = c.net.SetWriteDeadline(time.Now().Add(c.s.write()))
+		_, err := c.net.Write(c.written)
+		c.mu.Lock()
+		if err != nil {
+			c.hangUp()
+		}
+	}
+	c.writing = false
+}
+
+// hangUp gives up a peer that does not read. The lock is held.
+func (c *conn) hangUp() {
+	c.deaf = true
+	c.out = nil
+	c.cancel()
+	c.net.Close()
+}
+
+// exchange is a notification and its answer, with their memory.
+type exchange struct {
+	c   *conn
+	buf []byte
+	n   Notify
+	a   Answer
+}
+
+func (s *Server) exchange() *exchange {
+	if x, ok := s.spare.Get().(*exchange); ok {
+		return x
+	}
+	return &exchange{}
+}
+
+// answer runs the handler and sends what it says.
+func (x *exchange) answer() {
+	c := x.c
+	defer c.done()
+	err := x.handle()
+	if err != nil {
+		x.a.Clear()
+	}
+	frame := x.a.end()
+	if len(frame)-lengthSize > c.size {
+		c.s.Log.Error("spoe: an answer is longer than a frame", "bytes", len(frame))
+		x.a.Clear()
+		frame = x.a.end()
+	}
+	c.send(frame)
+	// A handler that failed may have left the memory to others.
+	if err == nil {
+		x.c = nil
+		c.s.spare.Put(x)
+	}
+}
+
+func (x *exchange) handle() (err error) {
+	defer rescue.Into(&err, x.c.s.Log, "waf")
+	x.c.s.Handler(x.c.ctx, &x.n, &x.a)
+	return nil
+}
