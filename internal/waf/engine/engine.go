@@ -73,6 +73,9 @@ const bodyLimit = 1 << 20
 // it: they have a prefix of their own.
 const detecting = "gateway_detecting"
 
+// mode comes before all other rules: those of Coraza's settings deny, too.
+const mode = `SecRule TX:` + detecting + ` "@eq 1" "id:190001,phase:1,pass,nolog,t:none,ctl:ruleEngine=DetectionOnly"`
+
 // settings follow Coraza's recommended ones. Nothing is logged by the engine, and responses are not inspected.
 var settings = fmt.Sprintf(`
 SecRuleEngine On
@@ -80,8 +83,7 @@ SecAuditEngine Off
 SecRequestBodyLimit %[1]d
 SecRequestBodyInMemoryLimit %[1]d
 SecResponseBodyAccess Off
-SecRule TX:%[2]s "@eq 1" "id:190001,phase:1,pass,nolog,t:none,ctl:ruleEngine=DetectionOnly"
-`, 2*bodyLimit+2, detecting)
+`, 2*bodyLimit+2)
 
 // Set holds the engines.
 type Set struct {
@@ -133,7 +135,7 @@ func (s *Set) build(rules *seclang.Rules) (*engine, error) {
 	for range 4 {
 		e := &engine{rules: map[int]bool{}}
 		config := coraza.NewWAFConfig().WithRootFS(coreruleset.FS).
-			WithDirectives(recommended).WithDirectives(settings).
+			WithDirectives(mode).WithDirectives(recommended).WithDirectives(settings).
 			WithDirectives("Include @crs-setup.conf.example").WithDirectives(s.extra).
 			WithDirectives(before).WithDirectives("Include @owasp_crs/*.conf").WithDirectives(after)
 		config = experimental.WAFConfigWithRuleObserver(config, func(r types.RuleMetadata) { e.rules[r.ID()] = true })

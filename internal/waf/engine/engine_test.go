@@ -126,6 +126,9 @@ func TestManyArguments(t *testing.T) {
 		if !v.Deny || v.Rule != c.rule || len(v.Matches) != 1 || v.Matches[0].Rule != c.rule || v.Matches[0].Message == "" {
 			t.Errorf("%s: %+v", name, v)
 		}
+		if v := inspect(t, s, c.Request, Settings{Paranoia: 1}); v.Deny || v.Rule != c.rule {
+			t.Errorf("detection, %s: %+v", name, v)
+		}
 	}
 }
 
@@ -334,9 +337,11 @@ func TestCustomAtOnce(t *testing.T) {
 	var wait sync.WaitGroup
 	for i := range all {
 		wait.Go(func() {
-			if all[i], err = s.Custom(rules); err != nil {
+			c, err := s.Custom(rules)
+			if err != nil {
 				t.Error(err)
 			}
+			all[i] = c
 		})
 	}
 	wait.Wait()
@@ -563,5 +568,52 @@ func TestLeavesNoFiles(t *testing.T) {
 		if err != nil || len(left) != 0 {
 			t.Error(left, err)
 		}
+	}
+}
+
+func FuzzRecord(f *testing.F) {
+	f.Add("q", attack)
+	f.Add("password", "hunter2")
+	f.Add("q", "a=b; token: x 4111 1111-1111 1111 \xff\x00 https://u:p@h/")
+	f.Fuzz(func(t *testing.T, key, value string) {
+		got, masked := mask(variables.Args, key, value)
+		if len(got) > maxText || !utf8.ValidString(got) || strings.Contains(got, "\x00") || !masked && secretName.MatchString(key) {
+			t.Errorf("%q, %q: %q, %v", key, value, got, masked)
+		}
+		if got := cut(key); len(got) > maxText || !utf8.ValidString(got) {
+			t.Errorf("%q: %q", key, got)
+		}
+	})
+}
+
+// What finish makes of the beginning of a JSON text keeps all of it, except half an escape.
+func FuzzFinish(f *testing.F) {
+	f.Add([]byte(`{"a":["b\\`))
+	f.Add([]byte(`]}"`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		whole := finish(body, []Field{{"Content-Type", "application/json"}})
+		if !bytes.HasPrefix(whole, bytes.TrimSuffix(body, []byte(`\`))) || len(whole) > 2*len(body)+1 {
+			t.Errorf("%q: %q", body, whole)
+		}
+	})
+}
+
+func BenchmarkInspect(b *testing.B) {
+	s, err := standard()
+	if err != nil {
+		b.Fatal(err)
+	}
+	for name, r := range map[string]*Request{
+		"get":  get("/shop/items?q=green+tea&page=2"),
+		"json": post(jsonType, `{"user":{"name":"Ada","roles":["admin","editor"]},"items":[{"id":1,"count":2},{"id":2,"count":3}]}`),
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if v, err := s.Inspect(b.Context(), r, blocking); err != nil || v.Deny {
+					b.Fatal(v, err)
+				}
+			}
+		})
 	}
 }

@@ -154,6 +154,8 @@ func finish(body []byte, header []Field) []byte {
 
 func protocol(version string) string {
 	switch version {
+	case "":
+		return "HTTP/0.9"
 	case "1.1":
 		return "HTTP/1.1"
 	case "2.0":
