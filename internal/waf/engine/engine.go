@@ -1,0 +1,226 @@
+// Package engine is the web application firewall's engine: Coraza with the OWASP core rule set, asked for one verdict per
+// request. It knows neither how requests get here nor what becomes of its verdicts.
+//
+// One engine serves all domains. What differs between them (blocking or detecting, paranoia level, exclusions) is set for
+// each transaction, without a build; each distinct text of custom rules needs an engine of its own, which all domains with
+// that text share.
+//
+// A verdict depends on nothing but the engine, the request (all of it except its ID and Domain) and the settings: a cache of
+// verdicts belongs into Set.Inspect, in front of engine.inspect. What stands in for operators of the rule language, such
+// as a faster @rx, is registered before the first engine is built, in build.
+package engine
+
+import (
+	"context"
+	"crypto/sha256"
+	_ "embed"
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+
+	coreruleset "github.com/corazawaf/coraza-coreruleset/v4"
+	"github.com/corazawaf/coraza/v3"
+	"github.com/corazawaf/coraza/v3/experimental"
+	"github.com/corazawaf/coraza/v3/types"
+
+	"edge.internal/gateway/internal/waf/seclang"
+)
+
+// Request is what is inspected.
+type Request struct {
+	ID                  string
+	Domain              string
+	Source, Destination netip.AddrPort
+	Method              string
+	URI                 string // as it stands in the request line
+	Version             string // 1.1 or HTTP/1.1
+	Header              []Field
+	Body                []byte
+	Complete            bool // Body is all of it
+}
+
+// Field is one header field. They come in their order, repeated ones apart.
+type Field struct{ Name, Value string }
+
+// Settings say how a request is inspected.
+type Settings struct {
+	Blocking   bool // otherwise nothing is denied
+	Paranoia   int  // 1…4
+	Exclusions []Exclusion
+	Custom     *Custom // or nil
+	MaxBody    int     // how much of the body is inspected; 0 for all that the engine takes
+}
+
+// Verdict is what came out.
+type Verdict struct {
+	Deny    bool
+	Rule    int // that denies the request, or would if Settings.Blocking were set; 0 for none
+	Score   int
+	Partial bool // not all of the body was inspected
+	Matches []Match
+}
+
+//go:embed coraza.conf
+var recommended string
+
+// bodyLimit is how much of a body is inspected at most: more than any proxy's buffer holds. What the engine itself would refuse
+// is beyond that, with room for what finish adds; it keeps all of it in memory.
+const bodyLimit = 1 << 20
+
+// detecting is the variable that turns a transaction of a blocking engine into one that detects only. Custom rules cannot set
+// it: they have a prefix of their own.
+const detecting = "gateway_detecting"
+
+// mode comes before all other rules: those of Coraza's settings deny, too.
+const mode = `SecRule TX:` + detecting + ` "@eq 1" "id:190001,phase:1,pass,nolog,t:none,ctl:ruleEngine=DetectionOnly"`
+
+// settings follow Coraza's recommended ones. Nothing is logged by the engine, and responses are not inspected.
+var settings = fmt.Sprintf(`
+SecRuleEngine On
+SecAuditEngine Off
+SecRequestBodyLimit %[1]d
+SecRequestBodyInMemoryLimit %[1]d
+SecResponseBodyAccess Off
+`, 2*bodyLimit+2)
+
+// Set holds the engines.
+type Set struct {
+	extra  string // settings of the rule set, for tests
+	builds atomic.Uint64
+	plain  *engine
+
+	mu     sync.Mutex
+	custom map[[sha256.Size]byte]*shared
+}
+
+// engine is one built engine.
+type engine struct {
+	waf   coraza.WAF
+	rules map[int]bool
+}
+
+// shared is an engine with custom rules and how many use it.
+type shared struct {
+	build func() (*engine, error)
+	users int
+}
+
+// Custom is one user's hold on an engine with custom rules.
+type Custom struct {
+	set    *Set
+	key    [sha256.Size]byte
+	engine *engine
+	closed atomic.Bool
+}
+
+// New builds the engine that serves all domains without custom rules.
+func New() (*Set, error) { return newSet("") }
+
+func newSet(extra string) (*Set, error) {
+	s := &Set{extra: extra, custom: map[[sha256.Size]byte]*shared{}}
+	var err error
+	s.plain, err = s.build(nil)
+	return s, err
+}
+
+// build makes an engine, from what is compiled into the program alone. The one that Coraza gives may share lists between concurrent requests (see slack): these are then
+// filled up by directives in a second build.
+func (s *Set) build(rules *seclang.Rules) (*engine, error) {
+	before, after := "", ""
+	if rules != nil {
+		before, after = rules.Before(), rules.After()
+	}
+	for range 4 {
+		e := &engine{rules: map[int]bool{}}
+		config := coraza.NewWAFConfig().WithRootFS(coreruleset.FS).
+			WithDirectives(mode).WithDirectives(recommended).WithDirectives(settings).
+			WithDirectives("Include @crs-setup.conf.example").WithDirectives(s.extra).
+			WithDirectives(before).WithDirectives("Include @owasp_crs/*.conf").WithDirectives(after)
+		config = experimental.WAFConfigWithRuleObserver(config, func(r types.RuleMetadata) { e.rules[r.ID()] = true })
+		s.builds.Add(1)
+		var err error
+		if e.waf, err = coraza.NewWAF(config); err != nil {
+			return nil, fmt.Errorf("waf: %w", err)
+		}
+		if rules != nil {
+			if err := rules.Missing(func(id int) bool { return e.rules[id] }); err != nil {
+				return nil, errors.Join(err, e.close())
+			}
+		}
+		fill, err := slack(e.waf)
+		if err == nil && fill == "" {
+			return e, nil
+		}
+		if err := errors.Join(err, e.close()); err != nil {
+			return nil, fmt.Errorf("waf: %w", err)
+		}
+		after += fill
+	}
+	return nil, errors.New("waf: the targets that the custom rules leave out cannot be kept apart between requests")
+}
+
+// close gives back what Coraza keeps beyond an engine's life. Transactions that still run are not affected.
+func (e *engine) close() error { return e.waf.(experimental.WAFCloser).Close() }
+
+// Custom gives the engine with these rules, and builds it if no one has it yet. An error about the rules is a *seclang.Error.
+func (s *Set) Custom(rules *seclang.Rules) (*Custom, error) {
+	key := sha256.Sum256([]byte(rules.Before() + "\x00" + rules.After()))
+	s.mu.Lock()
+	e := s.custom[key]
+	if e == nil {
+		e = &shared{build: sync.OnceValues(func() (*engine, error) { return s.build(rules) })}
+		s.custom[key] = e
+	}
+	e.users++
+	s.mu.Unlock()
+	built, err := e.build()
+	c := &Custom{set: s, key: key, engine: built}
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+// Close gives the engine back. The last one closes it.
+func (c *Custom) Close() error {
+	if c.closed.Swap(true) {
+		return nil
+	}
+	c.set.mu.Lock()
+	defer c.set.mu.Unlock()
+	e := c.set.custom[c.key]
+	if e.users--; e.users > 0 {
+		return nil
+	}
+	delete(c.set.custom, c.key)
+	if c.engine == nil {
+		return nil
+	}
+	return c.engine.close()
+}
+
+// Builds is how many engines were built so far, and Engines how many there are.
+func (s *Set) Builds() uint64 { return s.builds.Load() }
+
+func (s *Set) Engines() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return 1 + len(s.custom)
+}
+
+// Has tells whether the core rule set has a rule.
+func (s *Set) Has(id int) bool { return s.plain.rules[id] }
+
+// Close closes the engine that New built; those with custom rules are closed by their users.
+func (s *Set) Close() error { return s.plain.close() }
+
+// Inspect gives the verdict on a request. An error means that there is none: the context ended, or the engine failed.
+func (s *Set) Inspect(ctx context.Context, r *Request, with Settings) (Verdict, error) {
+	e := s.plain
+	if with.Custom != nil {
+		e = with.Custom.engine
+	}
+	return e.inspect(ctx, r, with)
+}

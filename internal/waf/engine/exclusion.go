@@ -1,0 +1,131 @@
+package engine
+
+import (
+	"fmt"
+	"net/url"
+	"path"
+	"strings"
+
+	"github.com/corazawaf/coraza/v3/types/variables"
+)
+
+// Exclusion takes a rule, or one target of it, out of the inspection of requests below a path.
+type Exclusion struct {
+	rule   int
+	path   string
+	target []variables.RuleVariable // empty for the whole rule
+	key    string
+}
+
+// kin are the variables that stand for one parameter: rules look at it by any of these.
+var kin = map[variables.RuleVariable][]variables.RuleVariable{
+	variables.Args:                 {variables.Args, variables.ArgsGet, variables.ArgsPost},
+	variables.ArgsNames:            {variables.ArgsNames, variables.ArgsGetNames, variables.ArgsPostNames},
+	variables.RequestCookies:       {variables.RequestCookies},
+	variables.RequestCookiesNames:  {variables.RequestCookiesNames},
+	variables.RequestHeaders:       {variables.RequestHeaders},
+	variables.RequestHeadersNames:  {variables.RequestHeadersNames},
+	variables.Files:                {variables.Files},
+	variables.FilesNames:           {variables.FilesNames},
+	variables.MultipartPartHeaders: {variables.MultipartPartHeaders},
+	variables.XML:                  {variables.XML},
+}
+
+func init() {
+	for _, v := range []variables.RuleVariable{variables.Args, variables.ArgsNames} {
+		for _, part := range kin[v][1:] {
+			kin[part] = kin[v]
+		}
+	}
+}
+
+// NewExclusion is for rule, at and below the path prefix ("" or "/" for everywhere), and for the given parameter of the given
+// variable as a Match names them; both empty for the whole rule. Rules that set the inspection up, count its score, or guard
+// the engine itself cannot be left out.
+func NewExclusion(rule int, prefix, variable, parameter string) (Exclusion, error) {
+	x := Exclusion{rule: rule, path: prefix, key: strings.ToLower(parameter)}
+	switch {
+	case rule >= 1 && rule <= 99_999, rule >= 911_000 && rule <= 948_999:
+	default:
+		return x, fmt.Errorf("rule %d cannot be left out", rule)
+	}
+	if prefix != "" && (prefix[0] != '/' || !plain(prefix)) {
+		return x, fmt.Errorf("%q is not a plain path", prefix)
+	}
+	if variable == "" {
+		if parameter != "" {
+			return x, fmt.Errorf("the variable that holds %q is missing", parameter)
+		}
+		return x, nil
+	}
+	v, err := variables.Parse(variable)
+	if err == nil && kin[v] == nil {
+		err = fmt.Errorf("a target of %s cannot be left out", variable)
+	}
+	if err == nil && parameter == "" {
+		err = fmt.Errorf("the name of the parameter in %s is missing", variable)
+	}
+	x.target = kin[v]
+	return x, err
+}
+
+// within tells whether a path is at or below a prefix.
+func within(p, prefix string) bool {
+	return strings.HasPrefix(p, prefix) && (len(p) == len(prefix) || prefix == "" || strings.HasSuffix(prefix, "/") || p[len(prefix)] == '/')
+}
+
+// plain tells whether all servers read a (decoded) path the same way: without steps up, empty segments, parameters of segments,
+// backslashes, and nothing that is encoded twice.
+func plain(p string) bool {
+	if strings.ContainsAny(p, "\\;%\x00") {
+		return false
+	}
+	clean := path.Clean(p)
+	return p == clean || p == clean+"/"
+}
+
+// plainPath gives the path of a request's URI if it is plain. Exclusions for a path are for no other: otherwise,
+// /open/../closed would have those of /open.
+func plainPath(uri string) (string, bool) {
+	p, _, _ := strings.Cut(uri, "?")
+	p, _, _ = strings.Cut(p, "#")
+	if !strings.HasPrefix(p, "/") {
+		_, rest, ok := strings.Cut(p, "://")
+		if !ok {
+			return "", false
+		}
+		i := strings.IndexByte(rest, '/')
+		if i < 0 {
+			return "/", true
+		}
+		p = rest[i:]
+	}
+	if strings.Contains(strings.ToLower(p), "%2f") {
+		return "", false
+	}
+	decoded, err := url.PathUnescape(p)
+	if err != nil || !plain(decoded) {
+		return "", false
+	}
+	return decoded, true
+}
+
+// exclude takes out of a transaction what the exclusions say.
+func exclude(tx transaction, uri string, exclusions []Exclusion) {
+	if len(exclusions) == 0 {
+		return
+	}
+	p, ok := plainPath(uri)
+	for i := range exclusions {
+		x := &exclusions[i]
+		if x.path != "" && x.path != "/" && !(ok && within(p, x.path)) {
+			continue
+		}
+		if len(x.target) == 0 {
+			tx.RemoveRuleByID(x.rule)
+		}
+		for _, v := range x.target {
+			tx.RemoveRuleTargetByID(x.rule, v, x.key, nil)
+		}
+	}
+}

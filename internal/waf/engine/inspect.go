@@ -1,0 +1,175 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"regexp"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/corazawaf/coraza/v3/experimental/plugins/plugintypes"
+	"github.com/corazawaf/coraza/v3/types"
+	"github.com/corazawaf/coraza/v3/types/variables"
+)
+
+// transaction is what Coraza's transactions can do beyond their public interface.
+type transaction interface {
+	types.Transaction
+	Variables() plugintypes.TransactionVariables
+	RemoveRuleByID(id int)
+	RemoveRuleTargetByID(id int, variable variables.RuleVariable, key string, keyRx *regexp.Regexp)
+	DetectionOnlyInterruption() *types.Interruption
+}
+
+// Rules of Coraza's own settings that refuse a body which does not parse. The beginning of a body never does.
+const bodyDoesNotParse, multipartIsBroken = 200002, 200003
+
+// levels are the texts of the paranoia levels.
+var levels = [...]string{1: "1", 2: "2", 3: "3", 4: "4"}
+
+func (e *engine) inspect(ctx context.Context, r *Request, with Settings) (v Verdict, err error) {
+	if with.Paranoia < 1 || with.Paranoia >= len(levels) {
+		return Verdict{}, fmt.Errorf("waf: there is no paranoia level %d", with.Paranoia)
+	}
+	if err := ctx.Err(); err != nil {
+		return Verdict{}, err
+	}
+	tx := e.waf.NewTransactionWithID(r.ID).(transaction)
+	defer func() {
+		if p := recover(); p != nil {
+			v, err = Verdict{}, fmt.Errorf("waf: the engine failed: %v\n%s", p, debug.Stack())
+		}
+	}()
+	// Without it, the files of an upload stay where they are.
+	defer func() {
+		if e := tx.Close(); e != nil && err == nil {
+			v, err = Verdict{}, fmt.Errorf("waf: %w", e)
+		}
+	}()
+
+	level := levels[with.Paranoia]
+	state := tx.Variables().TX()
+	state.Set("blocking_paranoia_level", []string{level})
+	state.Set("detection_paranoia_level", []string{level})
+	if !with.Blocking {
+		state.Set(detecting, []string{"1"})
+	}
+	exclude(tx, r.URI, with.Exclusions)
+
+	body := r.Body
+	limit := bodyLimit
+	if with.MaxBody > 0 {
+		limit = min(limit, with.MaxBody)
+	}
+	if len(body) > limit {
+		body = body[:limit]
+	}
+	if v.Partial = !r.Complete || len(body) < len(r.Body); v.Partial {
+		tx.RemoveRuleByID(bodyDoesNotParse)
+		tx.RemoveRuleByID(multipartIsBroken)
+		body = finish(body, r.Header)
+	}
+
+	tx.ProcessConnection(r.Source.Addr().String(), int(r.Source.Port()), r.Destination.Addr().String(), int(r.Destination.Port()))
+	tx.ProcessURI(r.URI, r.Method, protocol(r.Version))
+	for i := range r.Header {
+		f := &r.Header[i]
+		tx.AddRequestHeader(f.Name, f.Value)
+		if strings.EqualFold(f.Name, "host") {
+			tx.SetServerName(serverName(f.Value))
+		}
+	}
+	denied := tx.ProcessRequestHeaders()
+	if denied == nil {
+		if err := ctx.Err(); err != nil {
+			return Verdict{}, err
+		}
+		if denied, _, err = tx.WriteRequestBody(body); err == nil && denied == nil {
+			denied, err = tx.ProcessRequestBody()
+		}
+		if err != nil {
+			return Verdict{}, fmt.Errorf("waf: %w", err)
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return Verdict{}, err
+	}
+
+	// Whatever a rule wants to be done instead of passing the request on, it is not passed on.
+	v.Deny = denied != nil
+	if denied == nil {
+		denied = tx.DetectionOnlyInterruption()
+	}
+	if denied != nil {
+		v.Rule = denied.RuleID
+	}
+	if score := state.Get("blocking_inbound_anomaly_score"); len(score) > 0 {
+		v.Score, _ = strconv.Atoi(score[0])
+	}
+	v.Matches = matches(tx.MatchedRules(), v.Rule)
+	return v, nil
+}
+
+// finish ends the beginning of a JSON text: the engine takes no notice of a string that does not end, and it might be the one
+// that is worth a look. The beginnings of other bodies are read as far as they go.
+func finish(body []byte, header []Field) []byte {
+	if !slices.ContainsFunc(header, func(f Field) bool {
+		return strings.EqualFold(f.Name, "content-type") && strings.Contains(strings.ToLower(f.Value), "json")
+	}) {
+		return body
+	}
+	var open []byte
+	quoted, escaped := false, false
+	for _, c := range body {
+		switch {
+		case escaped:
+			escaped = false
+		case quoted && c == '\\':
+			escaped = true
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{':
+			open = append(open, '}')
+		case c == '[':
+			open = append(open, ']')
+		case (c == '}' || c == ']') && len(open) > 0:
+			open = open[:len(open)-1]
+		}
+	}
+	if escaped {
+		body = body[:len(body)-1]
+	}
+	whole := make([]byte, 0, len(body)+1+len(open))
+	whole = append(whole, body...)
+	if quoted {
+		whole = append(whole, '"')
+	}
+	slices.Reverse(open)
+	return append(whole, open...)
+}
+
+func protocol(version string) string {
+	switch version {
+	case "":
+		return "HTTP/0.9"
+	case "1.1":
+		return "HTTP/1.1"
+	case "2.0":
+		return "HTTP/2.0"
+	}
+	if strings.HasPrefix(version, "HTTP/") {
+		return version
+	}
+	return "HTTP/" + version
+}
+
+func serverName(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		return name
+	}
+	return host
+}

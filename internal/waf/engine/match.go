@@ -1,0 +1,224 @@
+package engine
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/corazawaf/coraza/v3/types"
+	"github.com/corazawaf/coraza/v3/types/variables"
+)
+
+// Match is a rule that a request matched, fit to be kept: bounded, and without the secrets of the request.
+type Match struct {
+	Rule     int
+	Message  string
+	Severity string
+	Paranoia int // the level at which the rule starts to be used; 0 if it has none
+	Tags     []string
+	Data     []Datum
+}
+
+// Datum is a part of the request that a rule matched.
+type Datum struct {
+	Variable string // such as ARGS
+	Key      string // such as the name of a parameter
+	Value    string // as the rule saw it
+	Masked   bool   // Value was withheld, or parts of it
+}
+
+const (
+	maxMatches = 100 // of a request
+	maxData    = 8   // of a match
+	maxText    = 200 // bytes of a message, key or value
+)
+
+// Rules below this id set things up or control the flow.
+const firstAlert = 910_000
+
+// scoreReport tells whether a rule only says what the others added up to.
+func scoreReport(id int) bool {
+	return id == 949110 || id == 949111 || id == 959100 || id == 980170
+}
+
+// matches makes the records of a request: of the rules that found something and, if the one that decided is not among these, of
+// that one. A score report decides for what the others found, and gets a record only if these have none.
+func matches(all []types.MatchedRule, decided int) []Match {
+	var kept []Match
+	var decision types.MatchedRule
+	for _, m := range all {
+		id := m.Rule().ID()
+		if id == decided {
+			decision = m
+		}
+		if id < firstAlert || scoreReport(id) || m.Message() == "" || len(kept) == maxMatches {
+			continue
+		}
+		if kept == nil {
+			kept = make([]Match, 0, min(len(all), maxMatches))
+		}
+		kept = append(kept, record(m))
+	}
+	recorded := slices.ContainsFunc(kept, func(m Match) bool { return m.Rule == decided }) || scoreReport(decided) && len(kept) > 0
+	if decision != nil && decided != 0 && !recorded {
+		kept = append(kept, record(decision))
+	}
+	return kept
+}
+
+func record(m types.MatchedRule) Match {
+	rule := m.Rule()
+	r := Match{Rule: rule.ID(), Message: cut(m.Message()), Tags: rule.Tags()}
+	if s := rule.Severity(); s != types.RuleSeverityUnset {
+		r.Severity = s.String()
+	}
+	for _, tag := range r.Tags {
+		if level, ok := strings.CutPrefix(tag, "paranoia-level/"); ok && len(level) == 1 {
+			r.Paranoia = int(level[0] - '0')
+		}
+	}
+	for _, d := range m.MatchedDatas() {
+		if len(r.Data) == maxData {
+			break
+		}
+		switch d.Variable() {
+		case variables.Unknown, variables.TX, variables.MatchedVar, variables.MatchedVars, variables.MatchedVarName, variables.MatchedVarsNames:
+			// What a rule derived: its source is there, too, and the name of that says what must be masked.
+			continue
+		}
+		datum := Datum{Variable: d.Variable().Name(), Key: cut(d.Key())}
+		datum.Value, datum.Masked = mask(d.Variable(), d.Key(), d.Value())
+		if !slices.Contains(r.Data, datum) {
+			r.Data = append(r.Data, datum)
+		}
+	}
+	return r
+}
+
+const stars = "***"
+
+// Words that, inside of a name, say that the value is a secret.
+const secretWords = `(?:authorization|cookie|pass|pwd|token|secret|key|credential|session)`
+
+var (
+	secretName = regexp.MustCompile(`(?i)` + secretWords)
+	// Where a secret starts inside of a text: after a name and an equal sign or colon, an element of XML, the name of a
+	// scheme of authentication, or the user in a URL. Where it ends is not certain, as rules see decoded text.
+	secretStart = regexp.MustCompile(`(?i)(?:` + secretWords + `[\w.\-\[\]%]*["']?\s*[=:]\s*|<[\w:.-]*` + secretWords + `[^<>]*>|` +
+		`\b(?:bearer|basic|digest|negotiate)\s+|://[^/\s:@]*:)`)
+)
+
+// mask gives what may be kept of a value.
+func mask(v variables.RuleVariable, key, value string) (string, bool) {
+	switch v {
+	case variables.RequestCookies, variables.XML, variables.RequestXML:
+		// Cookies are secrets as such; the text of XML comes without the names of its elements.
+		return stars, true
+	case variables.ArgsNames, variables.ArgsGetNames, variables.ArgsPostNames, variables.RequestHeadersNames, variables.RequestCookiesNames:
+	default:
+		if secretName.MatchString(key) {
+			return stars, true
+		}
+	}
+	// Longer than what is kept, so that a secret that starts before the cut is recognised; the rest is not looked at.
+	if len(value) > 3*maxText {
+		value = value[:3*maxText]
+	}
+	masked := value
+	for _, at := range secretStart.FindAllStringIndex(value, -1) {
+		if strings.HasPrefix(value[at[0]:], "://") && !userinfo(value[at[1]:]) {
+			continue
+		}
+		masked = value[:at[1]] + stars
+		break
+	}
+	masked = cards(masked)
+	return cut(masked), masked != value
+}
+
+// userinfo tells whether what follows "://name:" is a password, and not a port.
+func userinfo(rest string) bool {
+	end := strings.IndexAny(rest, "@/ ")
+	return end > 0 && rest[end] == '@'
+}
+
+// cards replaces the digits of what may be the number of a payment card: 13 to 19 of them, in one or more groups with a blank
+// or dash in between, whose check digit is right.
+func cards(s string) string {
+	var out []byte
+	for i := 0; i < len(s); {
+		if !digit(s[i]) {
+			i++
+			continue
+		}
+		var at, groups []int // where the digits are, and which of these start a group
+		groups = append(groups, 0)
+		for ; i < len(s); i++ {
+			if digit(s[i]) {
+				at = append(at, i)
+			} else if (s[i] == ' ' || s[i] == '-') && i+1 < len(s) && digit(s[i+1]) {
+				groups = append(groups, len(at))
+			} else {
+				break
+			}
+		}
+		groups = append(groups, len(at))
+		for f, from := range groups {
+			for _, to := range groups[f+1:] {
+				if n := to - from; n < 13 || n > 19 || !luhn(s, at[from:to]) {
+					continue
+				}
+				if out == nil {
+					out = []byte(s)
+				}
+				for _, d := range at[from:to] {
+					out[d] = '*'
+				}
+			}
+		}
+	}
+	if out == nil {
+		return s
+	}
+	return string(out)
+}
+
+func digit(c byte) bool { return c >= '0' && c <= '9' }
+
+func luhn(s string, at []int) bool {
+	sum, zeros := 0, true
+	for n, i := range at {
+		d := int(s[i] - '0')
+		zeros = zeros && d == 0
+		if (len(at)-n)%2 == 0 {
+			if d *= 2; d > 9 {
+				d -= 9
+			}
+		}
+		sum += d
+	}
+	return sum%10 == 0 && !zeros
+}
+
+// cut makes a text short and fit for a database: valid UTF-8 without control characters other than tabs and line ends.
+func cut(s string) string {
+	if len(s) > maxText {
+		s = s[:maxText]
+	}
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+			return utf8.RuneError
+		}
+		return r
+	}, s)
+	if len(s) <= maxText {
+		return s
+	}
+	end := maxText
+	for !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end]
+}
