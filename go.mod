@@ -46,6 +46,7 @@ require (
 	golang.zx2c4.com/wireguard/wgctrl v0.0.0-20241231184526-a9ab2273dd10
 	layeh.com/radius v0.0.0-20231213012653-1006025d24f8
 	pgregory.net/rapid v1.3.0
+	rsc.io/binaryregexp v0.2.0
 	rsc.io/qr v0.2.0
 )
 
@@ -101,6 +102,5 @@ require (
 	golang.org/x/xerrors v0.0.0-20200804184101-5ec99f83aff1 // indirect
 	golang.zx2c4.com/wireguard v0.0.0-20231211153847-12269c276173 // indirect
 	google.golang.org/protobuf v1.36.12 // indirect
-	rsc.io/binaryregexp v0.2.0 // indirect
 	software.sslmate.com/src/go-pkcs12 v0.7.3 // indirect
 )

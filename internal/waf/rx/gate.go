@@ -1,0 +1,457 @@
+package rx
+
+import (
+	"cmp"
+	"regexp/syntax"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// gate holds what every match contains. Most values are plain: they have no quotes, brackets and other characters that attacks are
+// made of. What can match such a value is far less, and often nothing.
+type gate struct{ plain, other needs }
+
+// needs are what a match contains: at least one word of each finder. Without any, it may be anything. With never, there is no match.
+type needs struct {
+	never   bool
+	finders []*finder
+}
+
+// plainMarks are the characters of plain values beside letters and digits.
+const plainMarks = " -_.,:/@+"
+
+var isPlain = func() (plain [256]bool) {
+	for _, b := range []byte(plainMarks + "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") {
+		plain[b] = true
+	}
+	return plain
+}()
+
+// open tells whether a value may match; false is certain.
+func (g *gate) open(value string) bool {
+	if g == nil {
+		return true
+	}
+	for i := range len(value) {
+		if !isPlain[value[i]] {
+			return g.other.in(value)
+		}
+	}
+	return g.plain.in(value)
+}
+
+func (n *needs) in(value string) bool {
+	for _, f := range n.finders {
+		if !f.in(value) {
+			return false
+		}
+	}
+	return !n.never
+}
+
+const (
+	maxWords   = 4096 // of a finder
+	maxProduct = 512  // of words that follow each other
+	maxFinders = 3    // of a gate
+	maxWord    = 12   // bytes of a word that are looked for
+	// common is how often a word is found in harmless values beyond which it is not worth the look.
+	common = 2
+)
+
+// newGate makes the gate of an expression.
+func newGate(pattern string) *gate {
+	re, err := syntax.Parse(pattern, syntax.Perl)
+	if err != nil {
+		return nil
+	}
+	re = re.Simplify()
+	return &gate{newNeeds(reader{plain: true}.required(re)), newNeeds(reader{}.required(re))}
+}
+
+func newNeeds(r requirement) needs {
+	sets := r.needs
+	if r.exact {
+		sets = append(sets, r.words)
+	}
+	sets = slices.DeleteFunc(sets, func(w words) bool { return len(w.list) > maxWords || w.chance() > common })
+	slices.SortStableFunc(sets, func(a, b words) int { return cmp.Compare(a.chance(), b.chance()) })
+	n := needs{never: r.never}
+	for _, set := range sets[:min(len(sets), maxFinders)] {
+		n.finders = append(n.finders, newFinder(set))
+	}
+	return n
+}
+
+// words are texts of which one is there, in lower case as far as ASCII goes. With high, it may also be any character beyond ASCII.
+type words struct {
+	list []string
+	high bool
+}
+
+// nothing is there in every text.
+var nothing = words{list: []string{""}}
+
+func (w words) trivial() bool { return slices.Contains(w.list, "") }
+
+// chance estimates how many of them are in a short harmless value.
+func (w words) chance() float64 {
+	const positions = 16
+	sum := 0.0
+	if w.high {
+		sum = 0.05
+	}
+	for _, text := range w.list {
+		p := 1.0
+		for i := range len(text) {
+			p *= frequency(text[i])
+		}
+		sum += positions * p
+	}
+	return sum
+}
+
+// frequency is about how often a byte is in harmless values.
+func frequency(b byte) float64 {
+	switch {
+	case strings.IndexByte("etaoinsrlc", b) >= 0:
+		return 0.06
+	case b >= 'a' && b <= 'z':
+		return 0.02
+	case b >= '0' && b <= '9':
+		return 0.03
+	case strings.IndexByte(" -_./", b) >= 0:
+		return 0.03
+	}
+	return 0.004
+}
+
+// requirement is what a match of an expression contains.
+type requirement struct {
+	never bool    // there is no match
+	exact bool    // the match is one of words, and nothing else
+	words words   // if exact
+	needs []words // one of each is in it
+}
+
+// reader finds out what matches of an expression contain: matches of plain values, or of all.
+type reader struct{ plain bool }
+
+func (e reader) required(re *syntax.Regexp) requirement {
+	switch re.Op {
+	case syntax.OpNoMatch:
+		return requirement{never: true}
+	case syntax.OpLiteral:
+		return e.literal(re.Rune)
+	case syntax.OpCharClass:
+		return e.class(re.Rune)
+	case syntax.OpEmptyMatch, syntax.OpBeginLine, syntax.OpEndLine, syntax.OpBeginText, syntax.OpEndText, syntax.OpWordBoundary, syntax.OpNoWordBoundary:
+		return requirement{exact: true, words: nothing}
+	case syntax.OpCapture:
+		return e.required(re.Sub[0])
+	case syntax.OpConcat:
+		return e.sequence(re.Sub)
+	case syntax.OpPlus:
+		return e.sequence([]*syntax.Regexp{re})
+	case syntax.OpAlternate:
+		return e.alternatives(re.Sub)
+	case syntax.OpQuest, syntax.OpStar:
+		switch r := e.required(re.Sub[0]); {
+		case r.never:
+			return requirement{exact: true, words: nothing}
+		case r.exact && re.Op == syntax.OpQuest:
+			return requirement{exact: true, words: join(r.words, nothing)}
+		}
+	}
+	return requirement{} // anything
+}
+
+// literal is a text. A character beyond ASCII may be written in more than one way, so only what is around it counts.
+func (e reader) literal(runes []rune) requirement {
+	var parts []requirement
+	var text strings.Builder
+	end := func() {
+		parts = append(parts, requirement{exact: true, words: words{list: []string{text.String()}}})
+		text.Reset()
+	}
+	for _, r := range runes {
+		switch {
+		case e.plain && (r > unicode.MaxASCII || !isPlain[r]):
+			return requirement{never: true}
+		case r <= unicode.MaxASCII:
+			text.WriteByte(lower(byte(r)))
+		default:
+			end()
+			parts = append(parts, requirement{needs: []words{{high: true}}})
+		}
+	}
+	end()
+	return concatenated(parts)
+}
+
+// maxClass is how many characters a class may have so that words are made with each of them.
+const maxClass = 24
+
+// class is one character of some.
+func (e reader) class(ranges []rune) requirement {
+	var w words
+	for i := 0; i < len(ranges); i += 2 {
+		for r := ranges[i]; r <= min(ranges[i+1], unicode.MaxASCII); r++ {
+			if !e.plain || isPlain[r] {
+				w.list = append(w.list, string(rune(lower(byte(r)))))
+			}
+		}
+		w.high = w.high || !e.plain && ranges[i+1] > unicode.MaxASCII
+	}
+	slices.Sort(w.list)
+	w.list = slices.Compact(w.list)
+	switch {
+	case w.high || len(w.list) > maxClass:
+		return requirement{needs: []words{w}}
+	case len(w.list) == 0:
+		return requirement{never: true}
+	}
+	return requirement{exact: true, words: w}
+}
+
+func lower(b byte) byte {
+	if b >= 'A' && b <= 'Z' {
+		return b + 'a' - 'A'
+	}
+	return b
+}
+
+func join(a, b words) words {
+	list := slices.Concat(a.list, b.list)
+	slices.Sort(list)
+	return words{slices.Compact(list), a.high || b.high}
+}
+
+// sequence is one expression after the other. One that is repeated follows what is before it, and is followed by what is after it.
+func (e reader) sequence(subs []*syntax.Regexp) requirement {
+	var parts []requirement
+	for _, sub := range subs {
+		if sub.Op != syntax.OpPlus {
+			parts = append(parts, e.required(sub))
+			continue
+		}
+		once := e.required(sub.Sub[0])
+		parts = append(parts, once)
+		if once.exact {
+			parts = append(parts, requirement{}, once)
+		}
+	}
+	return concatenated(parts)
+}
+
+func concatenated(parts []requirement) requirement {
+	all := requirement{exact: true, words: nothing}
+	run := nothing
+	end := func() {
+		if !run.trivial() {
+			all.needs = append(all.needs, run)
+		}
+		run = nothing
+	}
+	for _, p := range parts {
+		if p.never {
+			return p
+		}
+		if !p.exact {
+			all.exact = false
+			end()
+			all.needs = append(all.needs, p.needs...)
+			continue
+		}
+		if len(run.list)*len(p.words.list) > maxProduct {
+			all.exact = false
+			end()
+		}
+		run = product(run, p.words)
+	}
+	if all.exact {
+		all.words = run
+		return all
+	}
+	end()
+	return all
+}
+
+// product is each word of a followed by each of b.
+func product(a, b words) words {
+	list := make([]string, 0, len(a.list)*len(b.list))
+	for _, x := range a.list {
+		for _, y := range b.list {
+			list = append(list, x+y)
+		}
+	}
+	slices.Sort(list)
+	return words{slices.Compact(list), a.high || b.high}
+}
+
+// alternatives is one expression of some: what it contains is what one of them does.
+func (e reader) alternatives(subs []*syntax.Regexp) requirement {
+	all := requirement{never: true, exact: true}
+	var best words
+	for _, sub := range subs {
+		r := e.required(sub)
+		if r.never {
+			continue
+		}
+		all.never = false
+		all.exact = all.exact && r.exact
+		if all.exact {
+			all.words = join(all.words, r.words)
+		}
+		best = join(best, r.best())
+	}
+	switch {
+	case all.exact || all.never:
+		return all
+	case best.trivial() || len(best.list) > maxWords:
+		return requirement{}
+	}
+	return requirement{needs: []words{best}}
+}
+
+// best are the rarest words of which one is needed.
+func (r requirement) best() words {
+	rarest := nothing
+	if r.exact {
+		rarest = r.words
+	}
+	for _, w := range r.needs {
+		if rarest.trivial() || w.chance() < rarest.chance() {
+			rarest = w
+		}
+	}
+	return rarest
+}
+
+// finder looks for words in a text, in any case. It goes through the pairs of bytes of the text, and compares words where there is a
+// pair that one of them has.
+type finder struct {
+	pairs  [kinds * kinds / 64]uint64
+	at     map[uint16][]candidate // by the pair
+	single [256]bool
+}
+
+// candidate is a word, and where in it the pair is.
+type candidate struct {
+	word   string
+	offset int
+}
+
+// kinds of bytes: letters in any case, digits, and the marks that words have are apart, the others share one. Some characters beyond
+// ASCII are other cases of letters, such as the sign of the unit kelvin of k: a text that may have one of these is not judged.
+const (
+	kinds      = 64
+	other      = 0
+	unjudged   = 63
+	marks      = " \"'()<>=-_./\\;:&|$`%{},"
+	kelvinLead = 0xe2 // U+212A is e2 84 aa
+	longSLead  = 0xc5 // U+017F is c5 bf
+)
+
+var kindOf = func() (kind [256]uint8) {
+	for i := range 26 {
+		kind['a'+i], kind['A'+i] = uint8(1+i), uint8(1+i)
+	}
+	for i := range 10 {
+		kind['0'+i] = uint8(27 + i)
+	}
+	for i := range len(marks) {
+		kind[marks[i]] = uint8(37 + i)
+	}
+	kind[kelvinLead], kind[longSLead] = unjudged, unjudged
+	return kind
+}()
+
+func newFinder(w words) *finder {
+	f := &finder{at: map[uint16][]candidate{}}
+	any := func(first uint8) {
+		for second := range uint16(kinds) {
+			f.set(uint16(first)<<6 | second)
+		}
+	}
+	any(unjudged)
+	if w.high {
+		for b := 0x80; b <= 0xff; b++ {
+			f.single[b] = true
+			any(kindOf[b])
+		}
+	}
+	for _, word := range w.list {
+		word = word[:min(len(word), maxWord)]
+		if len(word) == 1 {
+			f.single[word[0]], f.single[upper(word[0])] = true, true
+			any(kindOf[word[0]])
+			continue
+		}
+		offset := rarest(word)
+		pair := uint16(kindOf[word[offset]])<<6 | uint16(kindOf[word[offset+1]])
+		f.set(pair)
+		f.at[pair] = append(f.at[pair], candidate{word, offset})
+	}
+	return f
+}
+
+func upper(b byte) byte {
+	if b >= 'a' && b <= 'z' {
+		return b - 'a' + 'A'
+	}
+	return b
+}
+
+// rarest is where the rarest pair of bytes of a word is.
+func rarest(word string) (offset int) {
+	least := 2.0
+	for i := range len(word) - 1 {
+		if p := frequency(word[i]) * frequency(word[i+1]); p < least {
+			least, offset = p, i
+		}
+	}
+	return offset
+}
+
+func (f *finder) set(pair uint16) { f.pairs[pair>>6] |= 1 << (pair & 63) }
+
+// in tells whether the text may contain one of the words; false is certain.
+func (f *finder) in(text string) bool {
+	if text == "" {
+		return false
+	}
+	first := uint16(kindOf[text[0]])
+	for i := range len(text) - 1 {
+		second := uint16(kindOf[text[i+1]])
+		if pair := first<<6 | second; f.pairs[pair>>6]&(1<<(pair&63)) != 0 && f.there(text, i, pair) {
+			return true
+		}
+		first = second
+	}
+	last := len(text) - 1
+	return first == unjudged || f.single[text[last]]
+}
+
+// there tells whether a word is at a place where the text has a pair of its.
+func (f *finder) there(text string, i int, pair uint16) bool {
+	if kindOf[text[i]] == unjudged || f.single[text[i]] {
+		return true
+	}
+	for _, c := range f.at[pair] {
+		if from := i - c.offset; from >= 0 && from+len(c.word) <= len(text) && equal(text[from:from+len(c.word)], c.word) {
+			return true
+		}
+	}
+	return false
+}
+
+// equal compares a text in any case with one in lower case, of the same length.
+func equal(text, lowered string) bool {
+	for i := range len(lowered) {
+		if lower(text[i]) != lowered[i] {
+			return false
+		}
+	}
+	return true
+}
