@@ -44,6 +44,15 @@ type Request struct {
 // Field is one header field. They come in their order, repeated ones apart.
 type Field struct{ Name, Value string }
 
+// Response is what came back.
+type Response struct {
+	Status   int
+	Version  string // 1.1 or HTTP/1.1
+	Header   []Field
+	Body     []byte
+	Complete bool // Body is all of it
+}
+
 // Settings say how a request is inspected.
 type Settings struct {
 	Blocking   bool // otherwise nothing is denied
@@ -76,7 +85,7 @@ const detecting = "gateway_detecting"
 // mode comes before all other rules: those of Coraza's settings deny, too.
 const mode = `SecRule TX:` + detecting + ` "@eq 1" "id:190001,phase:1,pass,nolog,t:none,ctl:ruleEngine=DetectionOnly"`
 
-// settings follow Coraza's recommended ones. Nothing is logged by the engine, and responses are not inspected.
+// settings follow Coraza's recommended ones. Nothing is logged by the engine, and responses have an engine of their own.
 var settings = fmt.Sprintf(`
 SecRuleEngine On
 SecAuditEngine Off
@@ -87,12 +96,20 @@ SecResponseBodyAccess Off
 
 // Set holds the engines.
 type Set struct {
-	extra  string // settings of the rule set, for tests
-	builds atomic.Uint64
-	plain  *engine
+	extra   string // settings of the rule set, for tests
+	builds  atomic.Uint64
+	plain   *engine
+	answers lazily
 
 	mu     sync.Mutex
 	custom map[[sha256.Size]byte]*shared
+}
+
+// lazily is an engine that is built when it is used.
+type lazily struct {
+	once   sync.Once
+	engine *engine
+	err    error
 }
 
 // engine is one built engine.
@@ -121,13 +138,23 @@ func New() (*Set, error) { return newSet("") }
 func newSet(extra string) (*Set, error) {
 	s := &Set{extra: extra, custom: map[[sha256.Size]byte]*shared{}}
 	var err error
-	s.plain, err = s.build(nil)
+	s.plain, err = s.build(forRequests, nil)
 	return s, err
 }
 
+// What an engine is made of, beside Coraza's settings.
+const (
+	forRequests  = "Include @owasp_crs/*.conf"
+	forResponses = `
+SecResponseBodyAccess On
+SecResponseBodyMimeType text/plain text/html text/xml application/xml application/xhtml+xml application/json
+Include @owasp_crs/REQUEST-901-*.conf
+Include @owasp_crs/RESPONSE-95*.conf`
+)
+
 // build makes an engine, from what is compiled into the program alone. The one that Coraza gives may share lists between concurrent requests (see slack): these are then
 // filled up by directives in a second build.
-func (s *Set) build(rules *seclang.Rules) (*engine, error) {
+func (s *Set) build(ruleSet string, rules *seclang.Rules) (*engine, error) {
 	before, after := "", ""
 	if rules != nil {
 		before, after = rules.Before(), rules.After()
@@ -137,7 +164,7 @@ func (s *Set) build(rules *seclang.Rules) (*engine, error) {
 		config := coraza.NewWAFConfig().WithRootFS(coreruleset.FS).
 			WithDirectives(mode).WithDirectives(recommended).WithDirectives(settings).
 			WithDirectives("Include @crs-setup.conf.example").WithDirectives(s.extra).
-			WithDirectives(before).WithDirectives("Include @owasp_crs/*.conf").WithDirectives(after)
+			WithDirectives(before).WithDirectives(ruleSet).WithDirectives(after)
 		config = experimental.WAFConfigWithRuleObserver(config, func(r types.RuleMetadata) { e.rules[r.ID()] = true })
 		s.builds.Add(1)
 		var err error
@@ -170,7 +197,7 @@ func (s *Set) Custom(rules *seclang.Rules) (*Custom, error) {
 	s.mu.Lock()
 	e := s.custom[key]
 	if e == nil {
-		e = &shared{build: sync.OnceValues(func() (*engine, error) { return s.build(rules) })}
+		e = &shared{build: sync.OnceValues(func() (*engine, error) { return s.build(forRequests, rules) })}
 		s.custom[key] = e
 	}
 	e.users++
@@ -213,8 +240,15 @@ func (s *Set) Engines() int {
 // Has tells whether the core rule set has a rule.
 func (s *Set) Has(id int) bool { return s.plain.rules[id] }
 
-// Close closes the engine that New built; those with custom rules are closed by their users.
-func (s *Set) Close() error { return s.plain.close() }
+// Close closes the engines that serve all domains; those with custom rules are closed by their users.
+func (s *Set) Close() error {
+	err := s.plain.close()
+	s.answers.once.Do(func() {})
+	if s.answers.engine != nil {
+		err = errors.Join(err, s.answers.engine.close())
+	}
+	return err
+}
 
 // Inspect gives the verdict on a request. An error means that there is none: the context ended, or the engine failed.
 func (s *Set) Inspect(ctx context.Context, r *Request, with Settings) (Verdict, error) {
@@ -223,4 +257,15 @@ func (s *Set) Inspect(ctx context.Context, r *Request, with Settings) (Verdict, 
 		e = with.Custom.engine
 	}
 	return e.inspect(ctx, r, with)
+}
+
+// InspectResponse gives the verdict on what came back for a request, of which only the first line, the name of the host and the
+// addresses count. Custom rules are for requests alone.
+func (s *Set) InspectResponse(ctx context.Context, r *Request, res *Response, with Settings) (Verdict, error) {
+	a := &s.answers
+	a.once.Do(func() { a.engine, a.err = s.build(forResponses, nil) })
+	if a.err != nil {
+		return Verdict{}, a.err
+	}
+	return a.engine.inspectResponse(ctx, r, res, with)
 }

@@ -45,7 +45,7 @@ func init() {
 func NewExclusion(rule int, prefix, variable, parameter string) (Exclusion, error) {
 	x := Exclusion{rule: rule, path: prefix, key: strings.ToLower(parameter)}
 	switch {
-	case rule >= 1 && rule <= 99_999, rule >= 911_000 && rule <= 948_999:
+	case rule >= 1 && rule <= 99_999, rule >= 911_000 && rule <= 948_999, rule >= 950_000 && rule <= 958_999:
 	default:
 		return x, fmt.Errorf("rule %d cannot be left out", rule)
 	}

@@ -30,7 +30,8 @@ const bodyDoesNotParse, multipartIsBroken = 200002, 200003
 // levels are the texts of the paranoia levels.
 var levels = [...]string{1: "1", 2: "2", 3: "3", 4: "4"}
 
-func (e *engine) inspect(ctx context.Context, r *Request, with Settings) (v Verdict, err error) {
+// transact begins a transaction, has it done, and ends it. Whatever happens in between, there is a verdict or an error.
+func (e *engine) transact(ctx context.Context, r *Request, with Settings, do func(tx transaction, v *Verdict) (*types.Interruption, error)) (v Verdict, err error) {
 	if with.Paranoia < 1 || with.Paranoia >= len(levels) {
 		return Verdict{}, fmt.Errorf("waf: there is no paranoia level %d", with.Paranoia)
 	}
@@ -59,20 +60,6 @@ func (e *engine) inspect(ctx context.Context, r *Request, with Settings) (v Verd
 	}
 	exclude(tx, r.URI, with.Exclusions)
 
-	body := r.Body
-	limit := bodyLimit
-	if with.MaxBody > 0 {
-		limit = min(limit, with.MaxBody)
-	}
-	if len(body) > limit {
-		body = body[:limit]
-	}
-	if v.Partial = !r.Complete || len(body) < len(r.Body); v.Partial {
-		tx.RemoveRuleByID(bodyDoesNotParse)
-		tx.RemoveRuleByID(multipartIsBroken)
-		body = finish(body, r.Header)
-	}
-
 	tx.ProcessConnection(r.Source.Addr().String(), int(r.Source.Port()), r.Destination.Addr().String(), int(r.Destination.Port()))
 	tx.ProcessURI(r.URI, r.Method, protocol(r.Version))
 	for i := range r.Header {
@@ -82,23 +69,17 @@ func (e *engine) inspect(ctx context.Context, r *Request, with Settings) (v Verd
 			tx.SetServerName(serverName(f.Value))
 		}
 	}
-	denied := tx.ProcessRequestHeaders()
-	if denied == nil {
-		if err := ctx.Err(); err != nil {
-			return Verdict{}, err
-		}
-		if denied, _, err = tx.WriteRequestBody(body); err == nil && denied == nil {
-			denied, err = tx.ProcessRequestBody()
-		}
-		if err != nil {
-			return Verdict{}, fmt.Errorf("waf: %w", err)
-		}
+	denied, err := do(tx, &v)
+	if err == nil {
+		err = ctx.Err()
+	} else {
+		err = fmt.Errorf("waf: %w", err)
 	}
-	if err := ctx.Err(); err != nil {
+	if err != nil {
 		return Verdict{}, err
 	}
 
-	// Whatever a rule wants to be done instead of passing the request on, it is not passed on.
+	// Whatever a rule wants to be done instead of passing it on, it is not passed on.
 	v.Deny = denied != nil
 	if denied == nil {
 		denied = tx.DetectionOnlyInterruption()
@@ -106,11 +87,59 @@ func (e *engine) inspect(ctx context.Context, r *Request, with Settings) (v Verd
 	if denied != nil {
 		v.Rule = denied.RuleID
 	}
-	if score := state.Get("blocking_inbound_anomaly_score"); len(score) > 0 {
-		v.Score, _ = strconv.Atoi(score[0])
-	}
 	v.Matches = matches(tx.MatchedRules(), v.Rule)
 	return v, nil
+}
+
+// score is what the rules that matched add up to.
+func score(tx transaction, name string) (sum int) {
+	if text := tx.Variables().TX().Get(name); len(text) > 0 {
+		sum, _ = strconv.Atoi(text[0])
+	}
+	return sum
+}
+
+func (e *engine) inspect(ctx context.Context, r *Request, with Settings) (Verdict, error) {
+	return e.transact(ctx, r, with, func(tx transaction, v *Verdict) (denied *types.Interruption, err error) {
+		body := r.Body
+		limit := bodyLimit
+		if with.MaxBody > 0 {
+			limit = min(limit, with.MaxBody)
+		}
+		if len(body) > limit {
+			body = body[:limit]
+		}
+		if v.Partial = !r.Complete || len(body) < len(r.Body); v.Partial {
+			tx.RemoveRuleByID(bodyDoesNotParse)
+			tx.RemoveRuleByID(multipartIsBroken)
+			body = finish(body, r.Header)
+		}
+		if denied = tx.ProcessRequestHeaders(); denied == nil && ctx.Err() == nil {
+			if denied, _, err = tx.WriteRequestBody(body); err == nil && denied == nil {
+				denied, err = tx.ProcessRequestBody()
+			}
+		}
+		v.Score = score(tx, "blocking_inbound_anomaly_score")
+		return denied, err
+	})
+}
+
+func (e *engine) inspectResponse(ctx context.Context, r *Request, res *Response, with Settings) (Verdict, error) {
+	return e.transact(ctx, r, with, func(tx transaction, v *Verdict) (denied *types.Interruption, err error) {
+		body := res.Body[:min(len(res.Body), bodyLimit)]
+		v.Partial = !res.Complete || len(body) < len(res.Body)
+		tx.ProcessRequestHeaders() // sets the rules up
+		for _, f := range res.Header {
+			tx.AddResponseHeader(f.Name, f.Value)
+		}
+		if denied = tx.ProcessResponseHeaders(res.Status, protocol(res.Version)); denied == nil && tx.IsResponseBodyProcessable() {
+			if denied, _, err = tx.WriteResponseBody(body); err == nil && denied == nil {
+				denied, err = tx.ProcessResponseBody()
+			}
+		}
+		v.Score = score(tx, "blocking_outbound_anomaly_score")
+		return denied, err
+	})
 }
 
 // finish ends the beginning of a JSON text: the engine takes no notice of a string that does not end, and it might be the one
