@@ -25,7 +25,7 @@ PACKAGED   := gateway-api gateway-helper gateway-scheduler gateway-upgrade gatew
 
 say = @printf '\033[1m==> %s\033[0m\n' "$(1)"
 
-.PHONY: help run test appliance trixie build programs package repository generate lint bench fuzz faults screenshots clean run-packages test-packages
+.PHONY: help run test appliance waf-regression trixie build programs package repository generate lint bench fuzz faults screenshots clean run-packages test-packages
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 14
@@ -47,6 +47,9 @@ test: test-packages build ## set everything up and run all tests
 appliance: test-packages build ## install the package on a Debian with systemd, and live with it (RELEASE=trixie, REBOOTS=20, UPGRADES=all)
 	@packaging/appliance.sh $(or $(RELEASE),bookworm)
 	@GATEWAY_RELEASE=$(RELEASE) GATEWAY_REBOOTS=$(REBOOTS) GATEWAY_UPGRADES=$(UPGRADES) go test -count=1 -timeout 2h -v ./test/appliance
+
+waf-regression: test-packages build ## all regression tests of the core rule set, in every mode and at every level, in the engine and through HAProxy
+	@GATEWAY_WAF_REGRESSION=all go test -count=1 -timeout 1h -v -run CoreRuleSet\|OperatorsGive ./internal/waf/engine ./internal/waf/agent
 
 trixie: ## run the tests, or another target (TARGET=run), in a Debian 13 on this machine
 	@packaging/trixie.sh make $(or $(TARGET),test)

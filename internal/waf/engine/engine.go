@@ -133,9 +133,10 @@ type Custom struct {
 }
 
 // New builds the engine that serves all domains without custom rules.
-func New() (*Set, error) { return newSet("") }
+func New() (*Set, error) { return NewWith("") }
 
-func newSet(extra string) (*Set, error) {
+// NewWith is New with further settings of the core rule set: its own tests need some.
+func NewWith(extra string) (*Set, error) {
 	s := &Set{extra: extra, custom: map[[sha256.Size]byte]*shared{}}
 	var err error
 	s.plain, err = s.build(forRequests, nil)

@@ -1,17 +1,9 @@
 package engine
 
 import (
-	"cmp"
-	"encoding/json"
-	"fmt"
-	"io/fs"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/corazawaf/coraza-coreruleset/v4/tests"
-	"github.com/goccy/go-yaml"
 )
 
 func answer(status int, body string, header ...Field) *Response {
@@ -68,82 +60,6 @@ func TestInspectResponse(t *testing.T) {
 		}
 		if v.Deny && (v.Rule != 959100 || v.Score == 0) {
 			t.Errorf("%s: denied by %d, score %d", name, v.Rule, v.Score)
-		}
-	}
-}
-
-// responses loads the tests that are about responses, and makes the responses that the tool's origin gives.
-func responses(t *testing.T) (all []stage, of []*Response) {
-	t.Helper()
-	names, err := fs.Glob(tests.FS, "RESPONSE-95*/*.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range names {
-		text, err := fs.ReadFile(tests.FS, name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var s suite
-		if err := yaml.Unmarshal(text, &s); err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		for _, test := range s.Tests {
-			for _, st := range test.Stages {
-				r, err := st.Input.request()
-				if err != nil {
-					t.Fatal(err)
-				}
-				said := struct {
-					Status  int
-					Headers map[string]string
-					Body    string
-				}{Body: st.Input.Data}
-				if st.Input.URI == "/reflect" {
-					said.Body = ""
-					if err := json.Unmarshal([]byte(st.Input.Data), &said); err != nil {
-						said.Status = http.StatusBadRequest
-					}
-				}
-				res := &Response{Status: cmp.Or(said.Status, 200), Version: "HTTP/1.1", Body: []byte(said.Body), Complete: true}
-				if said.Headers["Content-Type"] == "" {
-					res.Header = append(res.Header, Field{"content-type", http.DetectContentType(res.Body)})
-				}
-				for name, value := range said.Headers {
-					res.Header = append(res.Header, Field{strings.ToLower(name), value})
-				}
-				all = append(all, stage{fmt.Sprintf("%d-%d", s.Rule, test.ID), r, st.Output, s.Rule})
-				of = append(of, res)
-			}
-		}
-	}
-	return all, of
-}
-
-// The core rule set's own tests of responses, all of them.
-func TestCoreRuleSetOnResponses(t *testing.T) {
-	s, err := newSet(testSettings)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	all, of := responses(t)
-	if len(all) != 92 {
-		t.Errorf("%d tests", len(all))
-	}
-	rules := ruleLevels(t)
-	for level := 1; level <= 4; level++ {
-		for _, blocking := range []bool{false, true} {
-			with := Settings{Blocking: blocking, Paranoia: level}
-			for i, st := range all {
-				v, err := s.InspectResponse(t.Context(), st.request, of[i], with)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if d := st.deviates(v, with, rules); d != "" {
-					t.Errorf("%s, blocking %v, level %d: %s", st.name, blocking, level, d)
-				}
-			}
 		}
 	}
 }
