@@ -77,7 +77,7 @@ func (w *world) open() *db.DB {
 // put stores columns of a domain's configuration, and announces it as the API does.
 func (w *world) put(domain string, columns map[string]string) {
 	w.t.Helper()
-	all := map[string]string{"enabled": "true", "updated_at": "clock_timestamp()"}
+	all := map[string]string{"enabled": "true", "created_at": "now()", "updated_at": "clock_timestamp()"}
 	for name, value := range columns {
 		all[name] = value
 	}
