@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
@@ -122,7 +123,9 @@ func RunAPI(ctx context.Context, cfg Config) error {
 	}
 	group.Go(func() error { attach(ctx, k); return nil })
 	group.Go(func() error { serveMetrics(ctx, cfg.Metrics, metrics, k); return nil })
-	group.Go(func() error { return watchdog(ctx, k) })
+	group.Go(func() error {
+		return watchdog(ctx, k.Log, func(ctx context.Context) error { return answers(ctx, k.Paths) })
+	})
 	k.Log.Info("gateway-api is ready", "version", Version, "listen", cfg.Listen)
 	_, _ = daemon.SdNotify(false, daemon.SdNotifyReady)
 	return group.Wait()
@@ -179,19 +182,19 @@ func serveMetrics(ctx context.Context, addr string, reg *prometheus.Registry, k 
 }
 
 // watchdog tells systemd, where it wants to know, that the service takes requests. One that does not is started again.
-func watchdog(ctx context.Context, k *kit.Kit) error {
+func watchdog(ctx context.Context, log *slog.Logger, answers func(ctx context.Context) error) error {
 	within, err := daemon.SdWatchdogEnabled(false)
 	if err != nil || within == 0 {
 		return err
 	}
 	for {
 		asking, cancel := context.WithTimeout(ctx, within/3)
-		err := answers(asking, k.Paths)
+		err := answers(asking)
 		cancel()
 		if err == nil {
 			_, _ = daemon.SdNotify(false, daemon.SdNotifyWatchdog)
 		} else if ctx.Err() == nil {
-			k.Log.Warn("the service does not take its own request", "err", err)
+			log.Warn("the service does not take its own request", "err", err)
 		}
 		select {
 		case <-ctx.Done():

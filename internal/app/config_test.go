@@ -87,7 +87,9 @@ func TestWatchdog(t *testing.T) {
 	}), nil))
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- watchdog(ctx, &kit.Kit{Paths: paths, Log: log}) }()
+	go func() {
+		done <- watchdog(ctx, log, func(ctx context.Context) error { return answers(ctx, paths) })
+	}()
 	defer func() {
 		stop()
 		if err := <-done; err != nil {

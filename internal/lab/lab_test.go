@@ -52,7 +52,7 @@ func TestTheMainThreadStays(t *testing.T) {
 func TestMain(m *testing.M) {
 	lab.Init()
 	switch filepath.Base(os.Args[0]) {
-	case "gateway-helper", "gateway-api", "gateway-scheduler":
+	case "gateway-helper", "gateway-api", "gateway-scheduler", "gateway-waf":
 		stub()
 		return
 	}
@@ -94,7 +94,7 @@ var programs = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	dir := filepath.Join(filepath.Dir(self), "lab-programs")
-	for _, name := range []string{"gateway-helper", "gateway-api", "gateway-scheduler"} {
+	for _, name := range []string{"gateway-helper", "gateway-api", "gateway-scheduler", "gateway-waf"} {
 		// The gateway's user cannot go where a symbolic link would lead.
 		if err := errors.Join(os.MkdirAll(dir, 0o755), os.Link(self, filepath.Join(dir, name))); err != nil && !errors.Is(err, os.ErrExist) {
 			return "", err
@@ -425,7 +425,7 @@ func testUnits(t *testing.T, l *lab.Lab) {
 	// Nobody has given these a configuration.
 	idle := []host.Unit{host.HAProxy, host.Unbound, host.Squid, host.Kea, host.FreeRADIUS}
 	want := []host.Unit{lab.PostgreSQL, lab.WanTime, host.Chrony}
-	want = slices.Concat(want, idle, []host.Unit{host.Helper, host.API, host.Scheduler})
+	want = slices.Concat(want, idle, []host.Unit{host.Helper, host.API, host.Scheduler, host.WAF})
 	var names []host.Unit
 	for _, s := range states {
 		names = append(names, s.Unit)
@@ -668,7 +668,7 @@ func TestWithoutNamespaces(t *testing.T) {
 		t.Errorf("%s", body)
 	}
 	unable, err := l.Unable(t.Context())
-	if err != nil || len(unable) != len(host.UnitSpecs())-3 || unable[0].Unit != host.Chrony || unable[0].Detail != "cannot run here: "+l.Reason {
+	if err != nil || len(unable) != len(host.UnitSpecs())-4 || unable[0].Unit != host.Chrony || unable[0].Detail != "cannot run here: "+l.Reason {
 		t.Errorf("%+v, %v", unable, err)
 	}
 	if err := l.Units().Start(t.Context(), host.Chrony); err == nil || err.Error() != "chrony cannot run here: "+l.Reason {

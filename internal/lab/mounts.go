@@ -58,7 +58,7 @@ func isolate(p plan) error {
 			return err
 		}
 	}
-	if err := addUser(); err != nil {
+	if err := addUsers(); err != nil {
 		return err
 	}
 	if err := kept.restore(); err != nil {

@@ -20,7 +20,7 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 )
 
-// stub stands for gateway-helper, gateway-api and gateway-scheduler: just enough of them for a lab.
+// stub stands for gateway-helper, gateway-api, gateway-scheduler and gateway-waf: just enough of them for a lab.
 func stub() {
 	db := flag.String("db", "", "")
 	units := flag.String("units", "", "")
@@ -39,6 +39,12 @@ func stub() {
 	}
 	if filepath.Base(os.Args[0]) == "gateway-helper" {
 		if _, err := net.Listen("unix", host.HelperSocket); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+	}
+	if filepath.Base(os.Args[0]) == "gateway-waf" {
+		if _, err := net.Listen("unix", filepath.Join(*root, host.WAFSocket)); err != nil {
 			fmt.Println(err)
 			os.Exit(1)
 		}

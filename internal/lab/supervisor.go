@@ -68,7 +68,7 @@ func (s *supervisor) add(u *unit) *unit {
 func (s *supervisor) addUnit(spec host.UnitSpec) {
 	own := len(spec.Argv) == 0
 	if own {
-		spec.Argv = s.programArgv(spec.Unit)
+		spec.Argv = s.programArgv(spec)
 		spec.Binary = filepath.Join(s.plan.Programs, string(spec.Unit))
 	}
 	env := environment
@@ -95,20 +95,37 @@ func (s *supervisor) addUnit(spec host.UnitSpec) {
 	}
 }
 
-// unprivileged runs a program as the gateway's user, who can become nothing more.
-var unprivileged = []string{"/usr/bin/setpriv", "--reuid=" + host.User, "--regid=" + host.User, "--init-groups", "--inh-caps=-all", "--bounding-set=-all", "--no-new-privs", "--"}
+// unprivileged runs a program as a user who can become nothing more.
+func unprivileged(user string) []string {
+	return []string{"/usr/bin/setpriv", "--reuid=" + user, "--regid=" + user, "--init-groups", "--inh-caps=-all", "--bounding-set=-all", "--no-new-privs", "--"}
+}
 
 // programArgv is how one of the gateway's own programs is started.
-func (s *supervisor) programArgv(u host.Unit) []string {
-	if u == host.Helper {
-		return []string{filepath.Join(programFolder, string(u)), "--units", "lab"}
+func (s *supervisor) programArgv(spec host.UnitSpec) []string {
+	name := string(spec.Unit)
+	if spec.Unit == host.Helper {
+		return []string{filepath.Join(programFolder, name), "--units", "lab"}
 	}
-	db := []string{"--db", private.URL(s.plan.path(socketFolder), database)}
+	role := private.User
+	if spec.Unit == host.WAF {
+		role = host.WAFUser
+	}
+	argv := []string{"--db", private.RoleURL(s.plan.path(socketFolder), database, role)}
+	if !s.plan.isolated() {
+		// The machine's ports are not ours: the forwarder reaches the API's socket.
+		argv = append(argv, "--root", s.plan.root(), "--listen", "")
+	}
+	switch {
+	case spec.Unit == host.WAF: // it runs no daemons, and has no metrics
+	case s.plan.isolated():
+		argv = append(argv, "--units", "lab")
+	default:
+		argv = append(argv, "--units", "lab:"+s.plan.path(units.SupervisorSocket), "--metrics", "")
+	}
 	if s.plan.isolated() {
-		return append(append(unprivileged, filepath.Join(programFolder, string(u)), "--units", "lab"), db...)
+		return slices.Concat(unprivileged(spec.User), []string{filepath.Join(programFolder, name)}, argv)
 	}
-	// The machine's ports are not ours: the forwarder reaches the API's socket.
-	return append(append([]string{filepath.Join(s.plan.Programs, string(u))}, db...), "--units", "lab:"+s.plan.path(units.SupervisorSocket), "--root", s.plan.root(), "--listen", "", "--metrics", "")
+	return append([]string{filepath.Join(s.plan.Programs, name)}, argv...)
 }
 
 func (s *supervisor) addDatabase() {
@@ -120,7 +137,7 @@ func (s *supervisor) addDatabase() {
 func (s *supervisor) launchDatabase(ctx context.Context, log io.Writer) (running, error) {
 	group := ""
 	if s.plan.isolated() {
-		group = host.User
+		group = host.WAFUser // host.User is a member
 	}
 	server, err := private.Start(ctx, private.Options{
 		Group:     group,
@@ -135,6 +152,10 @@ func (s *supervisor) launchDatabase(ctx context.Context, log io.Writer) (running
 	if err := server.CreateDatabase(ctx, database); err != nil {
 		_ = server.Stop()
 		return nil, fmt.Errorf("creating the database: %w", err)
+	}
+	if err := server.CreateRole(ctx, host.WAFUser); err != nil {
+		_ = server.Stop()
+		return nil, fmt.Errorf("creating the role of the web application firewall's agent: %w", err)
 	}
 	return server, nil
 }

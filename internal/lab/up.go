@@ -33,7 +33,7 @@ type Options struct {
 	Dir string
 	// UI is the address on the machine where the UI is served: 127.0.0.1:3443 when empty.
 	UI string
-	// Programs is the folder of gateway-api and gateway-scheduler: that of the running program when empty.
+	// Programs is the folder of the gateway's programs: that of the running program when empty.
 	Programs string
 	// AdminEmail and AdminPassword complete the setup, if it is not complete yet.
 	AdminEmail, AdminPassword string

@@ -11,17 +11,35 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 )
 
-// userID is the number of the gateway's user and group in a lab. Debian gives packages lower ones, and people higher ones.
-const userID = 59999
+// account is a user of the gateway's programs, with a group of the same name.
+type account struct {
+	name, about, home string
+	id                int
+	memberOf          []string // groups of others, where the machine has them
+}
 
-// memberOf are the groups that give the gateway's user what it asks daemons for.
-var memberOf = []string{"haproxy", "unbound", "proxy", "systemd-journal"}
+// accounts are those that the package makes on a machine. Debian gives packages lower numbers, and people higher ones.
+var accounts = []account{
+	{name: host.WAFUser, about: "Gateway (web application firewall)", home: "/var/lib/gateway-waf", id: 59998},
+	// The groups give it what it asks daemons for.
+	{name: host.User, about: "Gateway", home: "/var/lib/gateway", id: 59999, memberOf: []string{host.WAFUser, "haproxy", "unbound", "proxy", "systemd-journal"}},
+}
 
-// addUser adds the gateway's user to the lab's own lists, as the package does on a machine, unless the machine has it already.
-func addUser() error {
-	if _, err := user.Lookup(host.User); err == nil {
-		return nil
+// addUsers adds the users of the gateway's programs to the lab's own lists, as the package does on a machine, unless the machine has them
+// already.
+func addUsers() error {
+	for _, a := range accounts {
+		if _, err := user.Lookup(a.name); err == nil {
+			continue
+		}
+		if err := a.add(); err != nil {
+			return err
+		}
 	}
+	return nil
+}
+
+func (a account) add() error {
 	groups, err := os.ReadFile("/etc/group")
 	if err != nil {
 		return err
@@ -29,18 +47,18 @@ func addUser() error {
 	var lines []string
 	for line := range strings.Lines(string(groups)) {
 		line = strings.TrimSuffix(line, "\n")
-		if fields := strings.Split(line, ":"); len(fields) == 4 && slices.Contains(memberOf, fields[0]) {
+		if fields := strings.Split(line, ":"); len(fields) == 4 && slices.Contains(a.memberOf, fields[0]) {
 			if fields[3] != "" {
 				line += ","
 			}
-			line += host.User
+			line += a.name
 		}
 		lines = append(lines, line)
 	}
-	lines = append(lines, fmt.Sprintf("%s:x:%d:", host.User, userID))
+	lines = append(lines, fmt.Sprintf("%s:x:%d:", a.name, a.id))
 	return errors.Join(
 		os.WriteFile("/etc/group", []byte(strings.Join(lines, "\n")+"\n"), 0o644),
-		appendTo("/etc/passwd", fmt.Sprintf("%s:x:%d:%d:Gateway:/var/lib/gateway:/usr/sbin/nologin\n", host.User, userID, userID)),
+		appendTo("/etc/passwd", fmt.Sprintf("%s:x:%d:%d:%s:%s:/usr/sbin/nologin\n", a.name, a.id, a.id, a.about, a.home)),
 	)
 }
 

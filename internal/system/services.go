@@ -51,6 +51,7 @@ var units = map[string]host.Unit{
 	"dns":           host.Unbound,
 	"ntp":           host.Chrony,
 	"scheduler":     host.Scheduler,
+	"waf":           host.WAF,
 }
 
 // restartWithin bounds a restart.

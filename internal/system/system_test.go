@@ -111,10 +111,12 @@ func TestSY01Restart(t *testing.T) {
 	for _, kind := range []string{"sshd", "haproxy;id", "../x", "", "NTP", "gateway-api"} {
 		b.Do(t, "admin", http.MethodPost, "/system/service-restart", map[string]string{"kind": kind}).WantField(t, "kind")
 	}
-	for _, service := range []string{"ids-agent", "ids-firewall-bouncer", "waf"} {
-		a := b.Do(t, "admin", http.MethodPost, "/system/service-toggle", map[string]any{"service": service, "enabled": true}).Want(t, 200)
-		if !strings.Contains(string(a.Data), `"not_installed"`) {
-			t.Errorf("%s: %s", service, a.Data)
+	for service, want := range map[string][2]string{"ids-agent": {"not_installed", "not_installed"}, "ids-firewall-bouncer": {"not_installed", "not_installed"}, "waf": {"active", "inactive"}} {
+		for i, on := range []bool{true, false} {
+			a := b.Do(t, "admin", http.MethodPost, "/system/service-toggle", map[string]any{"service": service, "enabled": on}).Want(t, 200)
+			if !strings.Contains(string(a.Data), `"active":"`+want[i]+`"`) {
+				t.Errorf("%s: %s", service, a.Data)
+			}
 		}
 	}
 	b.Do(t, "admin", http.MethodPost, "/system/service-toggle", map[string]any{"service": "sshd", "enabled": true}).WantField(t, "service")

@@ -19,7 +19,7 @@ func (g *appliance) pid(t *testing.T, unit string) string {
 
 // What faces the network has nothing of root.
 func notRoot(t *testing.T, g *appliance) {
-	for _, unit := range []string{"gateway-api", "gateway-scheduler"} {
+	for _, unit := range []string{"gateway-api", "gateway-scheduler", "gateway-waf"} {
 		status := g.sh(t, "cat /proc/"+g.pid(t, unit)+"/status")
 		ids := map[string]string{}
 		for line := range strings.Lines(status) {

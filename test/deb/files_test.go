@@ -62,7 +62,7 @@ func TestDaemonsReadTheGatewaysFiles(t *testing.T) {
 // TestFoldersAreMade looks for each folder of the gateway in what the package makes.
 func TestFoldersAreMade(t *testing.T) {
 	made := read(t, "gateway.tmpfiles") + read(t, "postinst")
-	for _, unit := range []string{"api", "helper", "scheduler"} {
+	for _, unit := range []string{"api", "helper", "scheduler", "waf"} {
 		made += read(t, "systemd/gateway-"+unit+".service")
 	}
 	for _, spec := range host.UnitSpecs() {
@@ -80,7 +80,7 @@ func TestFoldersAreMade(t *testing.T) {
 
 // TestSandboxes asks systemd how exposed the programs are.
 func TestSandboxes(t *testing.T) {
-	for unit, most := range map[string]string{"gateway-api": "20", "gateway-scheduler": "20", "gateway-helper": "35", "gateway-database": "35", "gateway-firewall": "35"} {
+	for unit, most := range map[string]string{"gateway-api": "20", "gateway-scheduler": "20", "gateway-waf": "20", "gateway-helper": "35", "gateway-database": "35", "gateway-firewall": "35"} {
 		must(t, "systemd-analyze", "security", "--no-pager", "--offline=true", "--threshold="+most, "packaging/deb/systemd/"+unit+".service")
 	}
 }
@@ -113,13 +113,13 @@ func TestManualPages(t *testing.T) {
 		}
 		text[filepath.Base(page)] = string(out)
 	}
-	for _, program := range strings.Fields("gateway-acl gateway-api gateway-ctl gateway-database gateway-helper gateway-scheduler gateway-upgrade") {
+	for _, program := range strings.Fields("gateway-acl gateway-api gateway-ctl gateway-database gateway-helper gateway-scheduler gateway-upgrade gateway-waf") {
 		if text[program+".8"] == "" {
 			t.Errorf("%s has no page", program)
 		}
 	}
 	bin := filepath.Join(filepath.Dir(thePackage(t)), "build", version, "bin")
-	for _, program := range []string{"gateway-api", "gateway-helper", "gateway-upgrade"} {
+	for _, program := range []string{"gateway-api", "gateway-helper", "gateway-upgrade", "gateway-waf"} {
 		usage, _ := exec.Command(filepath.Join(bin, program), "--help").CombinedOutput()
 		flags := regexp.MustCompile(`(?m)^  -(\S+)`).FindAllStringSubmatch(string(usage), -1)
 		if len(flags) == 0 {
@@ -148,7 +148,7 @@ func TestManualPages(t *testing.T) {
 			t.Errorf("the page of gateway-ctl does not have the command %s", command)
 		}
 	}
-	for _, name := range []string{"GATEWAY_DB", "GATEWAY_LISTEN", "GATEWAY_LOG_LEVEL"} {
+	for _, name := range []string{"GATEWAY_DB", "GATEWAY_WAF_DB", "GATEWAY_LISTEN", "GATEWAY_LOG_LEVEL"} {
 		if !strings.Contains(text["gateway.conf.5"], name) || !strings.Contains(read(t, "share/gateway.conf"), name) {
 			t.Errorf("%s is not in gateway.conf or not in its page", name)
 		}

@@ -32,6 +32,7 @@ func TestMachine(t *testing.T) {
 		{"PR01PasswordReset", passwordReset},
 		{"SchedulerPrunes", schedulerPrunes},
 		{"Metrics", metrics},
+		{"WAFRunsApart", wafRunsApart},
 		{"Packets", packets},
 	} {
 		t.Run(x.name, func(t *testing.T) { x.test(t, l) })

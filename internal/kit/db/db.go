@@ -40,6 +40,8 @@ type DB struct {
 	// newest is the schema of this program, and newer says that the database has one after it.
 	newest atomic.Int64
 	newer  atomic.Bool
+	// joined says that the schema is another program's business.
+	joined atomic.Bool
 
 	mu      sync.Mutex
 	present context.Context // ends when the database stops answering
@@ -140,6 +142,22 @@ func (d *DB) Attach(ctx context.Context, migrations fs.FS) error {
 			return fmt.Errorf("migrating: %w", err)
 		}
 	}
+	d.attached()
+	return nil
+}
+
+// Join connects and leaves the schema alone: it is for a program whose role may not even ask which one it is.
+func (d *DB) Join(ctx context.Context) error {
+	if err := d.reads.Ping(ctx); err != nil {
+		return fmt.Errorf("reaching the database: %w", err)
+	}
+	d.joined.Store(true)
+	d.attached()
+	return nil
+}
+
+// attached notes that the database is there, and watches from then on whether it stays.
+func (d *DB) attached() {
 	d.migrated.Store(true)
 	d.answers(true)
 	d.mu.Lock()
@@ -150,7 +168,6 @@ func (d *DB) Attach(ctx context.Context, migrations fs.FS) error {
 		d.watched = make(chan struct{})
 		go d.watch(watching)
 	}
-	return nil
 }
 
 // Querier reads. The pool and a transaction both are one.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/url"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -426,4 +427,53 @@ func TestQueuedStatements(t *testing.T) {
 	if err == nil || count() != 2 {
 		t.Fatal("a snapshot can be written")
 	}
+}
+
+// A program that joins needs no right but those on its own tables.
+func TestJoiningLeavesTheSchemaAlone(t *testing.T) {
+	owner := dbtest.New(t)
+	dbtest.Exec(t, owner, `CREATE TABLE own (x int);
+		DO $$ BEGIN IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'joined') THEN CREATE ROLE joined LOGIN; END IF; END $$;
+		GRANT SELECT ON own TO joined`)
+	var name string
+	if err := owner.QueryRow(t.Context(), "SELECT current_database()").Scan(&name); err != nil {
+		t.Fatal(err)
+	}
+	at, err := url.Parse(dbtest.Server(t).URL(name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	at.User = url.User("joined")
+	d := open(t, at.String())
+	if d.Attached() {
+		t.Fatal("attached before it was")
+	}
+	if err := d.Join(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	heard, listening := make(chan string, 1), make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- d.Listen(ctx, "own", func() { close(listening) }, func(payload string) error { heard <- payload; return nil })
+	}()
+	<-listening
+	// It stays attached while it looks whether the database is there, which it may not ask for its schema.
+	for range 3 {
+		time.Sleep(time.Second)
+		var n int
+		if err := d.QueryRow(t.Context(), "SELECT count(*) FROM own").Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var version int
+	if err := d.QueryRow(t.Context(), "SELECT max(version_id) FROM goose_db_version").Scan(&version); err == nil {
+		t.Error("it may read the schema's version, so this proves nothing")
+	}
+	dbtest.Exec(t, owner, "NOTIFY own, 'hello'")
+	if payload := <-heard; payload != "hello" {
+		t.Errorf("heard %q", payload)
+	}
+	cancel()
+	<-ended
 }

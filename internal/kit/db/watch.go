@@ -67,6 +67,9 @@ func (d *DB) watch(ctx context.Context) {
 
 // look asks the database for its schema: a newer version of the program may have migrated it under this one.
 func (d *DB) look(ctx context.Context, conn *pgx.Conn) error {
+	if d.joined.Load() {
+		return conn.Ping(ctx)
+	}
 	var have int64
 	if err := conn.QueryRow(ctx, "SELECT max(version_id) FROM goose_db_version WHERE is_applied").Scan(&have); err != nil {
 		return err

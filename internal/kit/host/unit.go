@@ -17,6 +17,7 @@ const (
 	Helper     Unit = "gateway-helper"
 	API        Unit = "gateway-api"
 	Scheduler  Unit = "gateway-scheduler"
+	WAF        Unit = "gateway-waf"
 	Chrony     Unit = "chrony"
 	HAProxy    Unit = "haproxy"
 	Unbound    Unit = "unbound"
@@ -53,8 +54,15 @@ type Folder struct {
 	Owner, Group string
 }
 
-// User is whom the gateway's own programs run as, but for the helper.
+// User is whom the gateway's own programs run as, but for the helper and the agent of the web application firewall.
 const User = "gateway"
+
+// WAFUser is whom the agent of the web application firewall runs as: it reads what strangers send, and must not reach what is User's.
+// User is a member of its group.
+const WAFUser = "gateway-waf"
+
+// WAFSocket is where it tells how it stands.
+const WAFSocket = "/run/gateway-waf/status.sock"
 
 // HelperSocket is where the helper listens.
 const HelperSocket = "/run/gateway-helper/helper.sock"
@@ -88,6 +96,17 @@ var units = []UnitSpec{
 		Unit: Scheduler, Service: "gateway-scheduler.service", User: User,
 		Folders: stateFolders,
 		Stop:    syscall.SIGTERM, Grace: 5 * time.Second,
+	},
+	{
+		Unit: WAF, Service: "gateway-waf.service", User: WAFUser,
+		Folders: []Folder{
+			{"/var/lib/gateway-waf", 0o700, WAFUser, WAFUser},
+			{"/var/log/gateway-waf", 0o750, WAFUser, WAFUser},
+			{"/run/gateway-waf", 0o750, WAFUser, WAFUser},
+		},
+		Ports: []int{9000},
+		Ready: WAFSocket,
+		Stop:  syscall.SIGTERM, Grace: 10 * time.Second,
 	},
 	{
 		Unit: Chrony, Service: "chrony.service", Binary: "/usr/sbin/chronyd",

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"net/netip"
 	"runtime"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"edge.internal/gateway/internal/waf/engine"
@@ -42,10 +44,15 @@ const (
 	Busy          Reason = "busy"     // it could not be inspected in time
 	Late          Reason = "deadline" // its inspection took too long
 	Failed        Reason = "engine"   // its inspection failed
+	Panicked      Reason = "panic"    // its inspection made the program's own code fail
 )
+
+var reasons = [...]Reason{BadMessage, UnknownDomain, Busy, Late, Failed, Panicked}
 
 // Engine inspects a request. It stops early when the context ends. It keeps nothing of the request's body.
 type Engine interface {
+	// Known tells, at next to no cost, whether a request is known to match nothing.
+	Known(r *engine.Request, with engine.Settings) bool
 	Inspect(ctx context.Context, r *engine.Request, with engine.Settings) (engine.Verdict, error)
 }
 
@@ -60,20 +67,44 @@ type Domain struct {
 type Agent struct {
 	engine Engine
 	domain func(name []byte) *Domain
+	record func(r *engine.Request, v *engine.Verdict)
 	gate   *gate
 	within time.Duration
+
+	inspected, denied atomic.Uint64
+	failed            [len(reasons)]atomic.Uint64
 }
 
-// New makes an agent. The function finds a domain by its name, nil if there is none; many call it at once.
-func New(e Engine, domain func(name []byte) *Domain) *Agent {
-	return &Agent{engine: e, domain: domain, gate: newGate(runtime.GOMAXPROCS(0)), within: Within}
+// New makes an agent. One function finds a domain by its name, nil if there is none. The other is told of verdicts that have something
+// to record, whose request it must not keep, and must not take long. Many call them at once.
+func New(e Engine, domain func(name []byte) *Domain, record func(r *engine.Request, v *engine.Verdict)) *Agent {
+	return &Agent{engine: e, domain: domain, record: record, gate: newGate(runtime.GOMAXPROCS(0)), within: Within}
 }
 
 // Handle answers one message. It is the handler of a spoe.Server.
 func (a *Agent) Handle(ctx context.Context, n *spoe.Notify, out *spoe.Answer) {
-	if why := a.handle(ctx, n, out); why != "" {
+	why := Panicked
+	defer func() { a.count(why) }()
+	if why = a.handle(ctx, n, out); why != "" {
 		out.SetText(spoe.Transaction, VarError, string(why))
 	}
+}
+
+func (a *Agent) count(why Reason) {
+	if i := slices.Index(reasons[:], why); i >= 0 {
+		a.failed[i].Add(1)
+	} else {
+		a.inspected.Add(1)
+	}
+}
+
+// Counts are how many requests have got a verdict, how many of these were denied, and how many have got none, by the reason.
+func (a *Agent) Counts() (inspected, denied uint64, failed map[Reason]uint64) {
+	failed = make(map[Reason]uint64, len(reasons))
+	for i, why := range reasons {
+		failed[why] = a.failed[i].Load()
+	}
+	return a.inspected.Load(), a.denied.Load(), failed
 }
 
 func (a *Agent) handle(ctx context.Context, n *spoe.Notify, out *spoe.Answer) Reason {
@@ -88,28 +119,43 @@ func (a *Agent) handle(ctx context.Context, n *spoe.Notify, out *spoe.Answer) Re
 	r := said.request(domain)
 	out.SetText(spoe.Transaction, VarClient, r.Source.Addr().String())
 
-	deadline := n.Received.Add(a.within)
-	cost, heavy := expected(r, domain.Settings)
-	leave, ok := a.gate.enter(ctx, cost, heavy, deadline)
-	if !ok {
-		return Busy
-	}
-	defer leave()
-	within, cancel := context.WithDeadline(ctx, deadline)
-	defer cancel()
-	v, err := a.engine.Inspect(within, r, domain.Settings)
-	switch {
-	case errors.Is(err, context.DeadlineExceeded):
-		return Late
-	case err != nil:
-		return Failed
+	v, why := a.inspect(ctx, r, domain.Settings, n.Received.Add(a.within))
+	if why != "" {
+		return why
 	}
 	verdict := Pass
 	if v.Deny {
+		a.denied.Add(1)
 		verdict = Deny
 		out.SetInt(spoe.Transaction, VarRule, int64(v.Rule))
 	}
 	out.SetText(spoe.Transaction, VarVerdict, verdict)
 	out.SetInt(spoe.Transaction, VarScore, int64(v.Score))
+	if v.Deny || len(v.Matches) > 0 {
+		a.record(r, &v)
+	}
 	return ""
+}
+
+// inspect waits for its turn and asks the engine, unless that knows the request already.
+func (a *Agent) inspect(ctx context.Context, r *engine.Request, with engine.Settings, deadline time.Time) (v engine.Verdict, why Reason) {
+	if a.engine.Known(r, with) {
+		return v, ""
+	}
+	cost, heavy := expected(r, with)
+	leave, ok := a.gate.enter(ctx, cost, heavy, deadline)
+	if !ok {
+		return v, Busy
+	}
+	defer leave()
+	within, cancel := context.WithDeadline(ctx, deadline)
+	defer cancel()
+	v, err := a.engine.Inspect(within, r, with)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return v, Late
+	case err != nil:
+		return v, Failed
+	}
+	return v, ""
 }

@@ -42,6 +42,8 @@ type fakeEngine struct {
 	release chan struct{}
 }
 
+func (f *fakeEngine) Known(*engine.Request, engine.Settings) bool { return false }
+
 func (f *fakeEngine) Inspect(ctx context.Context, r *engine.Request, with engine.Settings) (engine.Verdict, error) {
 	f.mu.Lock()
 	f.last, f.with = *r, with
@@ -80,13 +82,18 @@ var domains = map[string]*Domain{
 // start runs an agent until the test ends.
 func start(t *testing.T, e Engine) (address string) {
 	t.Helper()
+	a := New(e, func(name []byte) *Domain { return domains[string(name)] }, func(*engine.Request, *engine.Verdict) {})
+	a.within = patience
+	return serve(t, &spoe.Server{Handler: a.Handle, Log: slog.New(slog.DiscardHandler)})
+}
+
+// serve runs a server until the test ends.
+func serve(t *testing.T, server *spoe.Server) (address string) {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := New(e, func(name []byte) *Domain { return domains[string(name)] })
-	a.within = patience
-	server := &spoe.Server{Handler: a.Handle, Log: slog.New(slog.DiscardHandler)}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(ctx, l) }()
@@ -314,7 +321,7 @@ func TestThroughHAProxy(t *testing.T) {
 func TestOverload(t *testing.T) {
 	fake := &fakeEngine{running: make(chan struct{}, 1000), release: make(chan struct{})}
 	address := start(t, fake)
-	slots := New(fake, nil).gate.slots
+	slots := New(fake, nil, nil).gate.slots
 	var clients sync.WaitGroup
 	for range slots {
 		c := spoetest.Dial(t, address)

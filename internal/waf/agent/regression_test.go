@@ -41,6 +41,9 @@ func (r *recorder) Inspect(ctx context.Context, q *engine.Request, with engine.S
 	return v, err
 }
 
+// Known: every request is inspected.
+func (r *recorder) Known(*engine.Request, engine.Settings) bool { return false }
+
 // regressionProxy has a frontend for each setting, in HTTP/1 and 2. What the agent passes is answered in the place of an origin.
 const regressionProxy = `global
 	stats socket %[1]s/run/haproxy/admin.sock level admin
@@ -202,7 +205,7 @@ func regressionSites(t *testing.T, e Engine, settings []engine.Settings) (sites 
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := New(e, func(name []byte) *Domain { return named[string(name)] })
+	a := New(e, func(name []byte) *Domain { return named[string(name)] }, func(*engine.Request, *engine.Verdict) {})
 	a.within = long
 	server := &spoe.Server{Handler: a.Handle, Log: slog.New(slog.DiscardHandler)}
 	ctx, cancel := context.WithCancel(context.Background())

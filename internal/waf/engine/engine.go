@@ -5,8 +5,8 @@
 // each transaction, without a build; each distinct text of custom rules needs an engine of its own, which all domains with
 // that text share.
 //
-// A verdict depends on nothing but the engine, the request (all of it except its ID and Domain) and the settings: a cache of
-// verdicts belongs into Set.Inspect, in front of engine.inspect. What stands in for operators of the rule language, such
+// A verdict depends on nothing but the engine, the request (all of it except its ID and Domain) and the settings, so that a request
+// that matched nothing need not be inspected once more: see cache.go. What stands in for operators of the rule language, such
 // as a faster @rx, is registered before the first engine is built, in build.
 package engine
 
@@ -96,10 +96,11 @@ SecResponseBodyAccess Off
 
 // Set holds the engines.
 type Set struct {
-	extra   string // settings of the rule set, for tests
+	extra   string // settings of the rule set
 	builds  atomic.Uint64
 	plain   *engine
 	answers lazily
+	clean   clean
 
 	mu     sync.Mutex
 	custom map[[sha256.Size]byte]*shared
@@ -114,8 +115,10 @@ type lazily struct {
 
 // engine is one built engine.
 type engine struct {
-	waf   coraza.WAF
-	rules map[int]bool
+	waf    coraza.WAF
+	rules  map[int]bool
+	number uint64 // that no other engine of the set has
+	steady bool   // the same request always gets the same verdict
 }
 
 // shared is an engine with custom rules and how many use it.
@@ -161,13 +164,12 @@ func (s *Set) build(ruleSet string, rules *seclang.Rules) (*engine, error) {
 		before, after = rules.Before(), rules.After()
 	}
 	for range 4 {
-		e := &engine{rules: map[int]bool{}}
+		e := &engine{rules: map[int]bool{}, number: s.builds.Add(1), steady: rules == nil || rules.Steady()}
 		config := coraza.NewWAFConfig().WithRootFS(coreruleset.FS).
 			WithDirectives(mode).WithDirectives(recommended).WithDirectives(settings).
 			WithDirectives("Include @crs-setup.conf.example").WithDirectives(s.extra).
 			WithDirectives(before).WithDirectives(ruleSet).WithDirectives(after)
 		config = experimental.WAFConfigWithRuleObserver(config, func(r types.RuleMetadata) { e.rules[r.ID()] = true })
-		s.builds.Add(1)
 		var err error
 		if e.waf, err = coraza.NewWAF(config); err != nil {
 			return nil, fmt.Errorf("waf: %w", err)
@@ -251,13 +253,32 @@ func (s *Set) Close() error {
 	return err
 }
 
+// of is the engine for these settings.
+func (s *Set) of(with *Settings) *engine {
+	if with.Custom != nil {
+		return with.Custom.engine
+	}
+	return s.plain
+}
+
+// Known tells whether a request is known to match nothing with these settings. It costs next to nothing.
+func (s *Set) Known(r *Request, with Settings) bool {
+	d, ok := s.of(&with).digestOf(r, &with)
+	return ok && s.clean.has(d)
+}
+
 // Inspect gives the verdict on a request. An error means that there is none: the context ended, or the engine failed.
 func (s *Set) Inspect(ctx context.Context, r *Request, with Settings) (Verdict, error) {
-	e := s.plain
-	if with.Custom != nil {
-		e = with.Custom.engine
+	e := s.of(&with)
+	d, ok := e.digestOf(r, &with)
+	if ok && s.clean.has(d) {
+		return Verdict{}, nil
 	}
-	return e.inspect(ctx, r, with)
+	v, err := e.inspect(ctx, r, with)
+	if ok && err == nil && spotless(&v) {
+		s.clean.add(d)
+	}
+	return v, err
 }
 
 // InspectResponse gives the verdict on what came back for a request, of which only the first line, the name of the host and the

@@ -97,7 +97,7 @@ func TestVerdict(t *testing.T) {
 	m := inspect(t, s, get("/?id="+encoded), blocking).Matches[0]
 	m.Tags = nil
 	if !reflect.DeepEqual(m, Match{Rule: 942100, Message: "SQL Injection Attack Detected via libinjection", Severity: "critical", Paranoia: 1,
-		Data: []Datum{{Variable: "ARGS", Key: "id", Value: attack}}}) {
+		Data: []Datum{{Variable: "ARGS", Key: "id", Value: attack}}, Deciding: true}) {
 		t.Errorf("%+v", m)
 	}
 	if _, err := s.Inspect(t.Context(), get("/"), Settings{Paranoia: 5}); err == nil {

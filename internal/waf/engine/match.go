@@ -19,6 +19,7 @@ type Match struct {
 	Paranoia int // the level at which the rule starts to be used; 0 if it has none
 	Tags     []string
 	Data     []Datum
+	Deciding bool // the request is denied, or would be if Settings.Blocking were set, because of it or of what it adds to the score
 }
 
 // Datum is a part of the request that a rule matched.
@@ -61,9 +62,14 @@ func matches(all []types.MatchedRule, decided int) []Match {
 		}
 		kept = append(kept, record(m))
 	}
+	for i := range kept {
+		kept[i].Deciding = kept[i].Rule == decided || scoreReport(decided) && kept[i].Severity != ""
+	}
 	recorded := slices.ContainsFunc(kept, func(m Match) bool { return m.Rule == decided }) || scoreReport(decided) && len(kept) > 0
 	if decision != nil && decided != 0 && !recorded {
-		kept = append(kept, record(decision))
+		m := record(decision)
+		m.Deciding = true
+		kept = append(kept, m)
 	}
 	return kept
 }
@@ -144,10 +150,26 @@ func userinfo(rest string) bool {
 	return end > 0 && rest[end] == '@'
 }
 
-// cards replaces the digits of what may be the number of a payment card: 13 to 19 of them, in one or more groups with a blank
-// or dash in between, whose check digit is right.
+// cards replaces the digits of what may be the number of a payment card.
 func cards(s string) string {
-	var out []byte
+	found := Cards(s)
+	if len(found) == 0 {
+		return s
+	}
+	out := []byte(s)
+	for _, at := range found {
+		for i := at[0]; i < at[1]; i++ {
+			if digit(out[i]) {
+				out[i] = '*'
+			}
+		}
+	}
+	return string(out)
+}
+
+// Cards finds what may be numbers of payment cards: 13 to 19 digits, in one or more groups with a blank or dash in between, whose
+// check digit is right. It gives where they begin and end, in order and apart.
+func Cards(s string) (found [][2]int) {
 	for i := 0; i < len(s); {
 		if !digit(s[i]) {
 			i++
@@ -170,19 +192,16 @@ func cards(s string) string {
 				if n := to - from; n < 13 || n > 19 || !luhn(s, at[from:to]) {
 					continue
 				}
-				if out == nil {
-					out = []byte(s)
-				}
-				for _, d := range at[from:to] {
-					out[d] = '*'
+				begin, end := at[from], at[to-1]+1
+				if last := len(found) - 1; last >= 0 && begin < found[last][1] {
+					found[last][1] = max(found[last][1], end)
+				} else {
+					found = append(found, [2]int{begin, end})
 				}
 			}
 		}
 	}
-	if out == nil {
-		return s
-	}
-	return string(out)
+	return found
 }
 
 func digit(c byte) bool { return c >= '0' && c <= '9' }

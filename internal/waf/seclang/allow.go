@@ -42,6 +42,12 @@ var variables = canon(`
 	TIME TIME_DAY TIME_EPOCH TIME_HOUR TIME_MIN TIME_MON TIME_SEC TIME_WDAY TIME_YEAR
 	TX UNIQUE_ID URLENCODED_ERROR XML`)
 
+// unsteady are those whose value is not the same each time the same request comes: of the client, the connection and the clock. What
+// is added to the list above and could be one of these belongs here, too.
+var unsteady = canon(`
+	REMOTE_ADDR REMOTE_PORT SERVER_ADDR SERVER_PORT
+	TIME TIME_DAY TIME_EPOCH TIME_HOUR TIME_MIN TIME_MON TIME_SEC TIME_WDAY TIME_YEAR UNIQUE_ID`)
+
 // argument says what an operator does with its argument.
 type argument int
 

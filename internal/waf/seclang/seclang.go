@@ -6,6 +6,7 @@ package seclang
 import (
 	"fmt"
 	"io/fs"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -105,6 +106,18 @@ func (r *Rules) After() string { return lines(r.tuning) }
 
 // String is the canonical form of all of it.
 func (r *Rules) String() string { return r.Before() + r.After() }
+
+// Steady tells whether the rules look at nothing but the request itself, so that the same request always fares the same with them.
+func (r *Rules) Steady() bool {
+	for _, word := range word.FindAllString(r.String(), -1) {
+		if _, ok := unsteady[strings.ToLower(word)]; ok {
+			return false // or it is part of a text, which does no harm
+		}
+	}
+	return true
+}
+
+var word = regexp.MustCompile(`\w+`)
 
 // Missing gives an error if the rules refer to one that is not there.
 func (r *Rules) Missing(has func(id int) bool) error {

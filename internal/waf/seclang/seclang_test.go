@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -395,4 +396,46 @@ func FuzzCompile(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestSteady(t *testing.T) {
+	steady := strings.Fields(`
+		ARGS ARGS_COMBINED_SIZE ARGS_GET ARGS_GET_NAMES ARGS_NAMES ARGS_POST ARGS_POST_NAMES
+		FILES FILES_COMBINED_SIZE FILES_NAMES FILES_SIZES
+		MATCHED_VAR MATCHED_VARS MATCHED_VARS_NAMES MATCHED_VAR_NAME
+		MULTIPART_FILENAME MULTIPART_NAME MULTIPART_PART_HEADERS MULTIPART_STRICT_ERROR
+		QUERY_STRING REQBODY_ERROR REQBODY_PROCESSOR REQBODY_PROCESSOR_ERROR
+		REQUEST_BASENAME REQUEST_BODY REQUEST_BODY_LENGTH REQUEST_COOKIES REQUEST_COOKIES_NAMES REQUEST_FILENAME
+		REQUEST_HEADERS REQUEST_HEADERS_NAMES REQUEST_LINE REQUEST_METHOD REQUEST_PROTOCOL REQUEST_URI REQUEST_URI_RAW
+		SERVER_NAME TX URLENCODED_ERROR XML`)
+	for _, name := range variables {
+		text := of(name)
+		if name == "XML" {
+			text = of("XML:/*")
+		}
+		r, err := Compile(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// One that is in neither list has been added without a thought about it.
+		_, other := unsteady[strings.ToLower(name)]
+		if want := slices.Contains(steady, name); r.Steady() != want || other == want {
+			t.Errorf("%s: %v", name, r.Steady())
+		}
+	}
+	for text, want := range map[string]bool{
+		`SecRule ARGS "@streq %{remote_addr}" "id:1,phase:2,deny"`:                                                          false,
+		`SecAction "id:1,phase:1,pass,setvar:tx.custom_hour=%{TIME_HOUR}"`:                                                  false,
+		`SecRule ARGS "@rx a" "id:1,phase:2,deny,chain"` + "\n" + `SecRule &server_port "@eq 1" "t:none"`:                   false,
+		`SecRule ARGS "@rx a" "id:1,phase:2,deny,setvar:'tx.custom_a=%{MATCHED_VAR}'"` + "\nSecRuleRemoveById 942100":       true,
+		`SecRule REQUEST_HEADERS:X-Time|REQUEST_COOKIES:timestamp "@contains sometimes" "id:1,phase:1,deny,msg:'at times'"`: false, // to be on the safe side
+	} {
+		r, err := Compile(text)
+		if err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		if r.Steady() != want {
+			t.Errorf("%s: %v", text, r.Steady())
+		}
+	}
 }

@@ -26,6 +26,8 @@ type Server struct {
 	// not waited for then. A handler that panics has given no answer: nothing is set.
 	Handler func(ctx context.Context, n *Notify, a *Answer)
 	Log     *slog.Logger
+	// Admit tells whether a connection is one of HAProxy's, before anything is read from it; nil if all are. Many call it at once.
+	Admit func(c net.Conn) bool
 
 	// MaxFrame is the longest frame that is taken; 131064 if it is 0.
 	MaxFrame int
@@ -106,6 +108,11 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 				defer func() { <-free }()
 				var err error
 				defer rescue.Into(&err, s.Log, "waf")
+				if s.Admit != nil && !s.Admit(nc) {
+					s.warn("a connection that is not HAProxy's is refused", "peer", nc.RemoteAddr().String())
+					nc.Close()
+					return
+				}
 				s.serve(ctx, nc)
 			})
 		default:

@@ -9,9 +9,11 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"os"
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -581,4 +583,15 @@ func TestFaultsDoNotFillTheLog(t *testing.T) {
 	if lines, most := strings.Count(said.String(), "\n"), 1+int(time.Since(began)/sayEvery); lines == 0 || lines > most {
 		t.Errorf("%d lines for %d faults", lines, faults)
 	}
+}
+
+func TestStrangersAreNotHeard(t *testing.T) {
+	var friend atomic.Bool
+	address, _ := start(t, &Server{Admit: func(net.Conn) bool { return friend.Load() }})
+	stranger := connect(t, address)
+	if n, err := stranger.Read(make([]byte, 1)); n != 0 || err == nil || os.IsTimeout(err) {
+		t.Errorf("%d bytes, %v", n, err)
+	}
+	friend.Store(true)
+	greet(t, address)
 }

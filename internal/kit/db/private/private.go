@@ -204,9 +204,12 @@ func (s *Server) URL(database string) string { return URL(s.socketDir, database)
 
 // URL returns what connects to a database of the server whose socket is in the folder, for a program that does not start
 // the server itself.
-func URL(socketDir, database string) string {
+func URL(socketDir, database string) string { return RoleURL(socketDir, database, User) }
+
+// RoleURL is URL for another role than the superuser.
+func RoleURL(socketDir, database, role string) string {
 	u := url.URL{
-		Scheme: "postgres", User: url.User(User), Path: "/" + database,
+		Scheme: "postgres", User: url.User(role), Path: "/" + database,
 		RawQuery: url.Values{"host": {socketDir}, "sslmode": {"disable"}}.Encode(),
 	}
 	return u.String()
@@ -214,14 +217,23 @@ func URL(socketDir, database string) string {
 
 // CreateDatabase makes an empty database unless it is there.
 func (s *Server) CreateDatabase(ctx context.Context, name string) error {
+	return s.create(ctx, "CREATE DATABASE "+pgx.Identifier{name}.Sanitize(), "42P04") // duplicate_database
+}
+
+// CreateRole makes a role that may log in, and nothing else, unless it is there.
+func (s *Server) CreateRole(ctx context.Context, name string) error {
+	return s.create(ctx, "CREATE ROLE "+pgx.Identifier{name}.Sanitize()+" LOGIN", "42710") // duplicate_object
+}
+
+func (s *Server) create(ctx context.Context, sql, there string) error {
 	conn, err := pgx.Connect(ctx, s.URL("postgres"))
 	if err != nil {
 		return err
 	}
 	defer conn.Close(ctx)
-	_, err = conn.Exec(ctx, "CREATE DATABASE "+pgx.Identifier{name}.Sanitize())
+	_, err = conn.Exec(ctx, sql)
 	var refusal *pgconn.PgError
-	if errors.As(err, &refusal) && refusal.Code == "42P04" { // duplicate_database
+	if errors.As(err, &refusal) && refusal.Code == there {
 		return nil
 	}
 	return err

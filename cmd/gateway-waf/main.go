@@ -1,0 +1,18 @@
+// Command gateway-waf is the agent of the web application firewall: HAProxy asks it about requests.
+package main
+
+import (
+	"context"
+	"flag"
+
+	"edge.internal/gateway/internal/app"
+)
+
+func main() {
+	app.Main(func(ctx context.Context) error {
+		var cfg app.WAFConfig
+		cfg.Flags(flag.CommandLine)
+		flag.Parse()
+		return app.RunWAF(ctx, cfg)
+	})
+}

@@ -1,0 +1,429 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"net/netip"
+	"os"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/renameio/v2"
+
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/rescue"
+	"edge.internal/gateway/internal/waf/engine"
+	"edge.internal/gateway/internal/waf/seclang"
+)
+
+const (
+	// configChannel is where the database announces that a domain's configuration has changed.
+	configChannel = "waf_configs"
+	// reloadEvery is how often the database is asked without an announcement.
+	reloadEvery = 30 * time.Second
+	// joinEvery is how often a database that is away is tried, and joinWithin how long the first try may hold up the start.
+	joinEvery  = time.Second
+	joinWithin = 5 * time.Second
+)
+
+// Where a configuration is from.
+const (
+	FromDatabase = "database"
+	FromFile     = "file"
+	FromNowhere  = "none"
+)
+
+// row is the stored configuration of a domain, as the database writes its columns in JSON. The file has the same form.
+type row struct {
+	Domain         string    `json:"domain_id"`
+	UpdatedAt      time.Time `json:"updated_at"`
+	Mode           string    `json:"mode"`
+	Paranoia       int       `json:"paranoia_level"`
+	RuleExclusions []int     `json:"rule_exclusions"`
+	Exclusions     []narrow  `json:"exclusions"`
+	TrustedProxies []string  `json:"trusted_proxies"`
+	CustomRules    string    `json:"custom_rules"`
+	MaxBody        int       `json:"max_body_bytes"`
+}
+
+// narrow is an exclusion of a rule at a path, for one parameter.
+type narrow struct {
+	Rule      int    `json:"rule_id"`
+	Path      string `json:"path"`
+	Variable  string `json:"variable"`
+	Parameter string `json:"parameter"`
+}
+
+// stored is a row as it came.
+type stored struct {
+	updated time.Time
+	text    json.RawMessage
+}
+
+// config is one state of all domains. It does not change.
+type config struct {
+	rows    map[string]stored
+	domains map[string]*Domain
+	from    string
+	at      time.Time
+}
+
+// Source has the domains' configuration: the database's, by announcement and every half a minute, and the last one that was seen
+// while the database is away.
+type Source struct {
+	db   *db.DB
+	set  *engine.Set
+	file string
+	log  *slog.Logger
+
+	current atomic.Pointer[config]
+	ready   chan struct{}
+	// customs are the engines with custom rules, by their text. Only Run touches them.
+	customs map[string]*engine.Custom
+	saved   map[string]stored
+	// away says that the log has been told that the database cannot be read.
+	away bool
+}
+
+// NewSource makes a source that keeps the last configuration in a file.
+func NewSource(d *db.DB, set *engine.Set, file string, log *slog.Logger) *Source {
+	s := &Source{db: d, set: set, file: file, log: log, ready: make(chan struct{}), customs: map[string]*engine.Custom{}}
+	s.current.Store(&config{from: FromNowhere})
+	return s
+}
+
+// Domain finds a domain by the name that HAProxy has for it; nil if there is none.
+func (s *Source) Domain(name []byte) *Domain { return s.current.Load().domains[string(name)] }
+
+// Ready is closed when there is a configuration, be it an empty one.
+func (s *Source) Ready() <-chan struct{} { return s.ready }
+
+// Run keeps the configuration up to date until the context ends, and closes the engines that it has built.
+func (s *Source) Run(ctx context.Context) {
+	defer s.close()
+	announced := make(chan struct{}, 1)
+	s.begin(ctx)
+	close(s.ready)
+	listening, stop := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.listen(listening, announced)
+	}()
+	defer func() { stop(); <-ended }()
+	every := time.NewTicker(reloadEvery)
+	defer every.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-announced:
+		case <-every.C:
+		}
+		s.reload(ctx)
+	}
+}
+
+// begin finds the first configuration: the database's, otherwise the last one that was seen.
+func (s *Source) begin(ctx context.Context) {
+	joining, cancel := context.WithTimeout(ctx, joinWithin)
+	defer cancel()
+	if err := s.db.Join(joining); err != nil {
+		s.complain(err)
+	} else if s.reload(ctx) {
+		return
+	}
+	rows, err := s.read()
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		s.log.Warn("there is no configuration yet: no domain is inspected until the database gives one")
+	case err != nil:
+		s.log.Error("the last configuration cannot be read: no domain is inspected until the database gives one", "file", s.file, "err", err)
+	default:
+		s.apply(ctx, rows, FromFile)
+		s.log.Warn("going on with the last configuration", "file", s.file, "domains", len(rows))
+	}
+}
+
+// listen passes on what the database announces. Whenever it starts to listen it asks for a look, so that nothing is missed.
+func (s *Source) listen(ctx context.Context, announced chan<- struct{}) {
+	look := func() {
+		select {
+		case announced <- struct{}{}:
+		default: // one is due already
+		}
+	}
+	for ctx.Err() == nil {
+		if !s.db.Attached() {
+			// It cannot be told apart from here whether it was there before; to join a second time does no harm.
+			_ = s.db.Join(ctx)
+		}
+		_ = s.db.Listen(ctx, configChannel, look, func(string) error { look(); return nil })
+		select {
+		case <-ctx.Done():
+		case <-time.After(joinEvery):
+		}
+	}
+}
+
+// reload takes over what the database has, and says whether it could be read.
+func (s *Source) reload(ctx context.Context) (ok bool) {
+	var err error
+	defer func() {
+		if err != nil {
+			s.complain(err)
+		}
+	}()
+	defer rescue.Into(&err, s.log, "waf")
+	rows, err := s.query(ctx)
+	if err != nil {
+		return false
+	}
+	if s.away {
+		s.away = false
+		s.log.Info("the configuration is the database's again")
+	}
+	s.apply(ctx, rows, FromDatabase)
+	s.save(rows)
+	return true
+}
+
+// complain logs that the database cannot be read, once.
+func (s *Source) complain(err error) {
+	if !s.away {
+		s.away = true
+		s.log.Warn("the configuration cannot be read from the database", "err", err)
+	}
+}
+
+// query reads the rows of all domains that are to be inspected; of those that have not changed, nothing but that.
+func (s *Source) query(ctx context.Context) (map[string]stored, error) {
+	known := s.current.Load().rows
+	rows := map[string]stored{}
+	err := s.db.Snapshot(ctx, func(tx *db.Tx) error {
+		var changed []string
+		found, err := tx.Query(ctx, "SELECT domain_id::text, updated_at FROM waf_configs WHERE enabled")
+		if err != nil {
+			return err
+		}
+		defer found.Close()
+		for found.Next() {
+			var id string
+			var updated time.Time
+			if err := found.Scan(&id, &updated); err != nil {
+				return err
+			}
+			if have, ok := known[id]; ok && have.updated.Equal(updated) {
+				rows[id] = have
+			} else {
+				changed = append(changed, id)
+			}
+		}
+		if err := found.Err(); err != nil || len(changed) == 0 {
+			return err
+		}
+		found, err = tx.Query(ctx, "SELECT domain_id::text, updated_at, to_jsonb(c)::text FROM waf_configs c WHERE enabled AND domain_id = ANY($1::text[]::uuid[])", changed)
+		if err != nil {
+			return err
+		}
+		defer found.Close()
+		for found.Next() {
+			var id, text string
+			var one stored
+			if err := found.Scan(&id, &one.updated, &text); err != nil {
+				return err
+			}
+			one.text = json.RawMessage(text)
+			rows[id] = one
+		}
+		return found.Err()
+	})
+	return rows, err
+}
+
+// apply makes domains of rows and swaps them in: first what is there at once, then what needs an engine that is not there yet, one
+// by one. A row that cannot be used leaves its domain as it is, and concerns no other.
+func (s *Source) apply(ctx context.Context, rows map[string]stored, from string) {
+	before := s.current.Load()
+	next := config{rows: rows, domains: make(map[string]*Domain, len(rows)), from: from, at: time.Now()}
+	var pending []*row
+	for id, one := range rows {
+		last := before.domains[id]
+		if have, ok := before.rows[id]; ok && have.updated.Equal(one.updated) {
+			if last != nil {
+				next.domains[id] = last
+			}
+			continue
+		}
+		if last != nil {
+			next.domains[id] = last
+		}
+		r, err := parse(id, one.text)
+		if err != nil {
+			s.log.Error("the stored configuration of a domain cannot be used; it stays as it is", "domain", id, "in_use", last != nil, "err", err)
+			continue
+		}
+		if r.CustomRules != "" && s.customs[r.CustomRules] == nil {
+			pending = append(pending, r)
+			continue
+		}
+		next.domains[id] = s.domain(r, s.customs[r.CustomRules])
+	}
+	s.publish(next)
+	for _, r := range pending {
+		if ctx.Err() != nil {
+			break
+		}
+		custom, err := s.custom(r.CustomRules)
+		last := next.domains[r.Domain]
+		if err != nil {
+			s.log.Error("the custom rules of a domain cannot be used; those before stay", "domain", r.Domain, "in_use", last != nil, "err", err)
+			if last == nil {
+				continue // without its rules it is not what was asked for: there is no verdict, and fail_open decides
+			}
+			custom = last.Settings.Custom
+		}
+		next.domains = maps.Clone(next.domains)
+		next.domains[r.Domain] = s.domain(r, custom)
+		s.publish(next)
+	}
+	s.release()
+}
+
+func (s *Source) publish(c config) { s.current.Store(&c) }
+
+// release closes the engines that no domain uses any more. Inspections that still run on one of them are not affected.
+func (s *Source) release() {
+	used := map[*engine.Custom]bool{}
+	for _, d := range s.current.Load().domains {
+		used[d.Settings.Custom] = true
+	}
+	maps.DeleteFunc(s.customs, func(_ string, c *engine.Custom) bool {
+		if used[c] {
+			return false
+		}
+		if err := c.Close(); err != nil {
+			s.log.Error("an engine cannot be closed", "err", err)
+		}
+		return true
+	})
+}
+
+// close closes all engines with custom rules.
+func (s *Source) close() {
+	s.publish(config{from: FromNowhere})
+	s.release()
+}
+
+// custom gives the engine with these rules, and builds it if there is none.
+func (s *Source) custom(text string) (c *engine.Custom, err error) {
+	defer rescue.Into(&err, s.log, "waf")
+	if c := s.customs[text]; c != nil {
+		return c, nil
+	}
+	rules, err := seclang.Compile(text)
+	if err != nil {
+		return nil, err
+	}
+	if c, err = s.set.Custom(rules); err != nil {
+		return nil, err
+	}
+	s.customs[text] = c
+	return c, nil
+}
+
+// parse reads a row, and refuses what cannot be meant.
+func parse(id string, text json.RawMessage) (*row, error) {
+	r := &row{}
+	if err := json.Unmarshal(text, r); err != nil {
+		return nil, err
+	}
+	switch {
+	case r.Domain != id:
+		return nil, fmt.Errorf("it is that of domain %q", r.Domain)
+	case r.Mode != "blocking" && r.Mode != "detection":
+		return nil, fmt.Errorf("there is no mode %q", r.Mode)
+	case r.Paranoia < 1 || r.Paranoia > 4:
+		return nil, fmt.Errorf("there is no paranoia level %d", r.Paranoia)
+	}
+	return r, nil
+}
+
+// domain makes what the agent needs of a row. An exclusion or a trusted proxy that makes no sense is left out: without it more is
+// inspected and less believed.
+func (s *Source) domain(r *row, custom *engine.Custom) *Domain {
+	d := &Domain{Name: r.Domain, Settings: engine.Settings{Blocking: r.Mode == "blocking", Paranoia: r.Paranoia, Custom: custom, MaxBody: r.MaxBody}}
+	wanted := slices.Clone(r.Exclusions)
+	for _, id := range r.RuleExclusions {
+		wanted = append(wanted, narrow{Rule: id})
+	}
+	for _, n := range wanted {
+		x, err := engine.NewExclusion(n.Rule, n.Path, n.Variable, n.Parameter)
+		if err != nil {
+			s.log.Warn("an exclusion is left out", "domain", r.Domain, "err", err)
+			continue
+		}
+		d.Settings.Exclusions = append(d.Settings.Exclusions, x)
+	}
+	for _, text := range r.TrustedProxies {
+		p, err := netip.ParsePrefix(text)
+		if err != nil {
+			s.log.Warn("a trusted proxy is left out", "domain", r.Domain, "err", err)
+			continue
+		}
+		d.Trusted = append(d.Trusted, p.Masked())
+	}
+	return d
+}
+
+// save keeps the rows for a start without the database.
+func (s *Source) save(rows map[string]stored) {
+	same := func(a, b stored) bool { return a.updated.Equal(b.updated) }
+	if s.saved != nil && maps.EqualFunc(s.saved, rows, same) {
+		return
+	}
+	list := make([]json.RawMessage, 0, len(rows))
+	for _, id := range slices.Sorted(maps.Keys(rows)) {
+		list = append(list, rows[id].text)
+	}
+	content, err := json.Marshal(list)
+	if err == nil {
+		err = renameio.WriteFile(s.file, content, 0o600)
+	}
+	if err != nil {
+		s.log.Error("the configuration cannot be kept for a start without the database", "file", s.file, "err", err)
+		return
+	}
+	s.saved = rows
+}
+
+// read reads what save has written.
+func (s *Source) read() (map[string]stored, error) {
+	content, err := os.ReadFile(s.file)
+	if err != nil {
+		return nil, err
+	}
+	var list []json.RawMessage
+	if err := json.Unmarshal(content, &list); err != nil {
+		return nil, err
+	}
+	rows := make(map[string]stored, len(list))
+	for _, text := range list {
+		var head struct {
+			Domain    string    `json:"domain_id"`
+			UpdatedAt time.Time `json:"updated_at"`
+		}
+		if err := json.Unmarshal(text, &head); err != nil {
+			s.log.Error("the kept configuration of a domain cannot be read", "file", s.file, "err", err)
+			continue
+		}
+		rows[head.Domain] = stored{head.UpdatedAt, text}
+	}
+	return rows, nil
+}

@@ -1,0 +1,368 @@
+package agent
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/db/dbtest"
+	"edge.internal/gateway/internal/kit/db/private"
+	"edge.internal/gateway/internal/waf/engine"
+)
+
+//go:embed testdata/waf.sql
+var tables string
+
+// world is a database with the agent's tables, and the agent's own way to it, with no right but its own.
+type world struct {
+	t      *testing.T
+	owner  *db.DB
+	server *private.Server // nil for the one that all tests share
+	url    string
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	return prepare(t, &world{t: t, owner: dbtest.New(t)}, dbtest.Server(t))
+}
+
+// newOwnWorld has a server that the test may stop.
+func newOwnWorld(t *testing.T) *world {
+	t.Helper()
+	d, server := dbtest.Own(t)
+	return prepare(t, &world{t: t, owner: d, server: server}, server)
+}
+
+func prepare(t *testing.T, w *world, server *private.Server) *world {
+	t.Helper()
+	dbtest.Exec(t, w.owner, tables)
+	var name string
+	if err := w.owner.QueryRow(t.Context(), "SELECT current_database()").Scan(&name); err != nil {
+		t.Fatal(err)
+	}
+	at, err := url.Parse(server.URL(name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	at.User = url.User("gateway-waf")
+	w.url = at.String()
+	return w
+}
+
+// open is the agent's connection.
+func (w *world) open() *db.DB {
+	w.t.Helper()
+	d, err := db.Open(w.url)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(d.Close)
+	return d
+}
+
+// put stores columns of a domain's configuration, and announces it as the API does.
+func (w *world) put(domain string, columns map[string]string) {
+	w.t.Helper()
+	all := map[string]string{"enabled": "true", "created_at": "now()", "updated_at": "clock_timestamp()"}
+	for name, value := range columns {
+		all[name] = value
+	}
+	var names, values, sets []string
+	for name, value := range all {
+		names, values, sets = append(names, name), append(values, value), append(sets, name+" = "+value)
+	}
+	// The domain is not there for the proxy, so the reference is not looked at.
+	dbtest.Exec(w.t, w.owner, fmt.Sprintf(`SET session_replication_role = replica;
+		INSERT INTO waf_configs (domain_id, %s) VALUES ('%s', %s) ON CONFLICT (domain_id) DO UPDATE SET %s; SELECT pg_notify('waf_configs', '%[2]s')`,
+		strings.Join(names, ", "), domain, strings.Join(values, ", "), strings.Join(sets, ", ")))
+}
+
+// plainSet is the set of engines of the tests that do not count them.
+var plainSet = sync.OnceValues(engine.New)
+
+func engines(t *testing.T) *engine.Set {
+	t.Helper()
+	s, err := plainSet()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// notes is a log that a test reads.
+type notes struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (n *notes) Write(b []byte) (int, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.b.Write(b)
+}
+
+func (n *notes) String() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.b.String()
+}
+
+func (n *notes) log() *slog.Logger { return slog.New(slog.NewTextHandler(n, nil)) }
+
+// await waits for a condition that must come true.
+func await(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(long); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s: waited in vain", what)
+		}
+	}
+}
+
+// run runs a source until the test, or the returned function, ends it.
+func run(t *testing.T, s *Source) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() { defer close(ended); s.Run(ctx) }()
+	stop = func() { cancel(); <-ended }
+	t.Cleanup(stop)
+	<-s.Ready()
+	return stop
+}
+
+func source(t *testing.T, w *world, file string, log *slog.Logger) *Source {
+	t.Helper()
+	return NewSource(w.open(), engines(t), file, log)
+}
+
+func id() string { return uuid.NewString() }
+
+func TestTheDatabaseConfiguresTheAgent(t *testing.T) {
+	w, said, file := newWorld(t), &notes{}, filepath.Join(t.TempDir(), "config.json")
+	shop, blog, off := id(), id(), id()
+	w.put(shop, map[string]string{
+		"mode": "'blocking'", "paranoia_level": "3", "max_body_bytes": "65536", "rule_exclusions": "'{942100,920350,949110}'",
+		"exclusions":      `'[{"rule_id": 942430, "path": "/api", "variable": "ARGS", "parameter": "q", "note": "search"}]'`,
+		"trusted_proxies": "'{10.1.2.3/8,nonsense,2001:db8::/32}'",
+	})
+	w.put(blog, nil)
+	w.put(off, map[string]string{"enabled": "false"})
+	s := source(t, w, file, said.log())
+	run(t, s)
+
+	d := s.Domain([]byte(shop))
+	if d == nil || s.Domain([]byte(off)) != nil || s.Domain([]byte("other")) != nil || s.Domain(nil) != nil {
+		t.Fatalf("%+v", d)
+	}
+	if d.Name != shop || !d.Settings.Blocking || d.Settings.Paranoia != 3 || d.Settings.MaxBody != 65536 || d.Settings.Custom != nil || len(d.Settings.Exclusions) != 3 {
+		t.Errorf("%+v", d.Settings)
+	}
+	if want := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8::/32")}; fmt.Sprint(d.Trusted) != fmt.Sprint(want) {
+		t.Errorf("trusted: %v", d.Trusted)
+	}
+	if !strings.Contains(said.String(), "949110 cannot be left out") || !strings.Contains(said.String(), "nonsense") {
+		t.Errorf("said: %s", said)
+	}
+	if d := s.Domain([]byte(blog)); d == nil || d.Settings.Blocking || d.Settings.Paranoia != 1 {
+		t.Errorf("%+v", d)
+	}
+
+	// A change is heard of; the others are the same as before, not only alike.
+	w.put(blog, map[string]string{"paranoia_level": "2"})
+	await(t, "a change", func() bool { return s.Domain([]byte(blog)).Settings.Paranoia == 2 })
+	if s.Domain([]byte(shop)) != d {
+		t.Error("a domain that did not change was made once more")
+	}
+	w.put(off, nil)
+	await(t, "one more domain", func() bool { return s.Domain([]byte(off)) != nil })
+	w.put(blog, map[string]string{"enabled": "false"})
+	await(t, "one less", func() bool { return s.Domain([]byte(blog)) == nil })
+
+	await(t, "the file", func() bool {
+		var rows []row
+		content, err := os.ReadFile(file)
+		return err == nil && json.Unmarshal(content, &rows) == nil && len(rows) == 2
+	})
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+}
+
+const (
+	refusesFoo = `SecRule ARGS "@contains foo" "id:1,phase:2,deny,status:403,msg:'no foo'"`
+	refusesBar = `SecRule ARGS "@contains bar" "id:1,phase:2,deny,status:403,msg:'no bar'"`
+)
+
+func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
+
+// denies tells whether a domain's settings deny a request for a URI.
+func denies(t *testing.T, s *Source, domain, uri string) bool {
+	t.Helper()
+	d := s.Domain([]byte(domain))
+	if d == nil {
+		t.Fatal("there is no such domain")
+	}
+	r := &engine.Request{
+		ID: "1", Source: netip.MustParseAddrPort("192.0.2.1:1"), Destination: netip.MustParseAddrPort("192.0.2.2:443"), Method: "GET", URI: uri, Version: "1.1",
+		Header: []engine.Field{{Name: "host", Value: "www.example.com"}, {Name: "user-agent", Value: "Mozilla/5.0"}, {Name: "accept", Value: "*/*"}}, Complete: true,
+	}
+	v, err := s.set.Inspect(t.Context(), r, d.Settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v.Deny
+}
+
+// WF-04: what cannot be used concerns its own domain alone. And engines are built for new texts only.
+func TestEnginesAreBuiltForNewTextsAlone(t *testing.T) {
+	set, err := engine.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer set.Close()
+	w, said := newWorld(t), &notes{}
+	a, b, c := id(), id(), id()
+	w.put(a, map[string]string{"mode": "'blocking'", "custom_rules": quoted(refusesFoo)})
+	w.put(b, map[string]string{"mode": "'blocking'", "custom_rules": quoted(refusesFoo)})
+	w.put(c, map[string]string{"mode": "'blocking'", "custom_rules": "'SecRuleEngine Off'"})
+	s := NewSource(w.open(), set, filepath.Join(t.TempDir(), "config.json"), said.log())
+	base := set.Builds()
+	stop := run(t, s)
+
+	if built := set.Builds() - base; set.Engines() != 2 || built == 0 {
+		t.Errorf("%d engines, %d builds", set.Engines(), built)
+	}
+	if !denies(t, s, a, "/?x=foo") || denies(t, s, a, "/?x=bar") || !denies(t, s, b, "/?x=foo") {
+		t.Error("the custom rules do not decide")
+	}
+	if s.Domain([]byte(c)) != nil || !strings.Contains(said.String(), c) {
+		t.Errorf("rules that cannot be used: %s", said)
+	}
+	// Settings without a new text need no engine.
+	base = set.Builds()
+	w.put(a, map[string]string{"paranoia_level": "4"})
+	w.put(c, map[string]string{"custom_rules": "''"})
+	await(t, "settings", func() bool { return s.Domain([]byte(a)).Settings.Paranoia == 4 && s.Domain([]byte(c)) != nil })
+	if set.Builds() != base {
+		t.Errorf("%d builds", set.Builds()-base)
+	}
+	// A text that does not compile leaves the rules before, with the settings that come with it. Others are not concerned.
+	w.put(a, map[string]string{"paranoia_level": "1", "custom_rules": `'SecRule ARGS "@rx (" "id:2,phase:2,deny"'`})
+	w.put(c, map[string]string{"mode": "'blocking'", "custom_rules": quoted(refusesBar)})
+	await(t, "another text", func() bool {
+		c := s.Domain([]byte(c))
+		return c.Settings.Custom != nil && s.Domain([]byte(a)).Settings.Paranoia == 1
+	})
+	if !denies(t, s, a, "/?x=foo") || !denies(t, s, b, "/?x=foo") || !denies(t, s, c, "/?x=bar") || denies(t, s, c, "/?x=foo") {
+		t.Error("the rules are not those of the domains")
+	}
+	if set.Engines() != 3 {
+		t.Errorf("%d engines", set.Engines())
+	}
+	// What no domain uses is closed.
+	w.put(a, map[string]string{"enabled": "false"})
+	w.put(b, map[string]string{"custom_rules": quoted(refusesBar)})
+	await(t, "closing", func() bool { return set.Engines() == 2 })
+	stop()
+	if set.Engines() != 1 {
+		t.Errorf("%d engines at the end", set.Engines())
+	}
+}
+
+func TestARowThatMakesNoSenseConcernsItsDomainAlone(t *testing.T) {
+	w, said := newWorld(t), &notes{}
+	dbtest.Exec(t, w.owner, `DO $$ DECLARE c text; BEGIN
+		FOR c IN SELECT conname FROM pg_constraint WHERE conrelid = 'waf_configs'::regclass AND contype = 'c' LOOP
+			EXECUTE format('ALTER TABLE waf_configs DROP CONSTRAINT %I', c);
+		END LOOP; END $$`)
+	good, bad, changed := id(), id(), id()
+	for domain, columns := range map[string]map[string]string{
+		good: nil, changed: {"paranoia_level": "2"}, bad: {"paranoia_level": "7"},
+		id(): {"mode": "'sometimes'"}, id(): {"exclusions": `'"none"'`}, id(): {"exclusions": `'[{"rule_id": "all"}]'`}, id(): {"trusted_proxies": "'{NULL}'"},
+	} {
+		w.put(domain, columns)
+	}
+	s := source(t, w, filepath.Join(t.TempDir(), "config.json"), said.log())
+	run(t, s)
+	if s.Domain([]byte(good)) == nil || s.Domain([]byte(bad)) != nil {
+		t.Error("the domains are not those that make sense")
+	}
+	// What is in use stays in use.
+	w.put(changed, map[string]string{"paranoia_level": "0"})
+	w.put(bad, map[string]string{"paranoia_level": "1"})
+	await(t, "a repaired row", func() bool { return s.Domain([]byte(bad)) != nil })
+	if d := s.Domain([]byte(changed)); d == nil || d.Settings.Paranoia != 2 {
+		t.Errorf("%+v", d)
+	}
+}
+
+func TestWithoutTheDatabaseTheLastConfigurationServes(t *testing.T) {
+	w, said, file := newOwnWorld(t), &notes{}, filepath.Join(t.TempDir(), "config.json")
+	shop := id()
+	w.put(shop, map[string]string{"mode": "'blocking'", "custom_rules": quoted(refusesFoo)})
+	s := source(t, w, file, said.log())
+	stop := run(t, s)
+	if from := s.current.Load().from; from != FromDatabase {
+		t.Errorf("from %s", from)
+	}
+	thaw := dbtest.Freeze(t, w.server)
+	if !denies(t, s, shop, "/?x=foo") {
+		t.Error("the rules have gone with the database")
+	}
+	thaw()
+	stop()
+	w.url = "postgres:///gateway?user=gateway-waf&host=" + t.TempDir()
+	s = source(t, w, file, said.log())
+	stop = run(t, s)
+	if from := s.current.Load().from; from != FromFile || !denies(t, s, shop, "/?x=foo") {
+		t.Errorf("from %s", from)
+	}
+	stop()
+	// No file, and one that is broken: it starts with nothing, and says so.
+	for content, want := range map[string]string{"": "there is no configuration yet", "[{": "cannot be read"} {
+		said, file := &notes{}, filepath.Join(t.TempDir(), "config.json")
+		if content != "" {
+			if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s := source(t, w, file, said.log())
+		stop := run(t, s)
+		if s.Domain([]byte(shop)) != nil || s.current.Load().from != FromNowhere || !strings.Contains(said.String(), want) {
+			t.Errorf("%q: %s", content, said)
+		}
+		stop()
+	}
+}
+
+func TestADatabaseThatComesLaterIsTakenUp(t *testing.T) {
+	w, file := newOwnWorld(t), filepath.Join(t.TempDir(), "config.json")
+	shop, blog := id(), id()
+	w.put(shop, nil)
+	w.put(blog, nil)
+	thaw := dbtest.Freeze(t, w.server)
+	s := source(t, w, file, slog.New(slog.DiscardHandler))
+	run(t, s)
+	if s.Domain([]byte(shop)) != nil {
+		t.Fatal("a database that does not answer has answered")
+	}
+	thaw()
+	await(t, "the configuration", func() bool { return s.Domain([]byte(shop)) != nil })
+	w.put(blog, map[string]string{"paranoia_level": "4"})
+	await(t, "a change", func() bool { return s.Domain([]byte(blog)).Settings.Paranoia == 4 })
+}

@@ -1,0 +1,146 @@
+package agent
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"edge.internal/gateway/internal/waf/engine"
+)
+
+const card = "4111111111111111"
+
+func TestMaskURI(t *testing.T) {
+	for uri, want := range map[string]string{
+		"/":                                      "/",
+		"/a?q=green+tea&page=2":                  "/a?q=green+tea&page=2",
+		"/a?q=1'+or+'1'='1":                      "/a?q=1'+or+'1'='1",
+		"/a?password=hunter2&x=1":                "/a?password=[masked]&x=1",
+		"/a?userPassword=hunter2":                "/a?userPassword=[masked]",
+		"/a?p%61ssword=hunter2":                  "/a?p%61ssword=[masked]",
+		"/a?API_KEY=abc&token=&x":                "/a?API_KEY=[masked]&token=&x",
+		"/a?user[pwd]=abc&b[session]=":           "/a?user[pwd]=[masked]&b[session]=",
+		"/a?to=https%3A%2F%2Fb%2F%3Ftoken%3Dabc": "/a?to=[masked]",
+		"/a?n=" + card:                           "/a?n=[masked]",
+		"/a?n=4111-1111-1111-1111&m=12":          "/a?n=[masked]&m=12",
+		"/a?n=4111+1111+1111+1111":               "/a?n=[masked]",
+		"/a?n=4111111111111112":                  "/a?n=4111111111111112",
+		"/a;jsessionid=ABC123/b":                 "/a;jsessionid=[masked]",
+		"/pay/" + card + "/x":                    "/pay/[masked]/x",
+		"http://user:hunter2@example.com/a":      "http://user:[masked]@example.com/a",
+		"/a?{\"password\":\"hunter2\"}":          "/a?{\"password\":[masked]}",
+	} {
+		if got := maskURI(uri); got != want {
+			t.Errorf("%s: %s, not %s", uri, got, want)
+		}
+	}
+}
+
+func TestMaskFields(t *testing.T) {
+	for _, c := range []struct{ name, value, want string }{
+		{"Authorization", "Basic dXNlcjpwYXNz", "[masked]"},
+		{"proxy-authorization", "Bearer abc", "[masked]"},
+		{"cookie", "sid=abc; theme=dark;nothing", "sid=[masked]; theme=[masked];[masked]"},
+		{"set-cookie", "sid=abc; Path=/", "[masked]"},
+		{"x-api-key", "abc", "[masked]"},
+		{"x-csrf-token", "abc", "[masked]"},
+		{"referer", "https://example.com/?token=abc&a=b", "https://example.com/?token=[masked]&a=b"},
+		{"x-forwarded", "Bearer abcdef", "Bearer [masked]"},
+		{"x-card", card, "[masked]"},
+		{"user-agent", "Mozilla/5.0 (X11; Linux x86_64) sqlmap/1.0", "Mozilla/5.0 (X11; Linux x86_64) sqlmap/1.0"},
+		{"accept", "text/html,application/xhtml+xml;q=0.9", "text/html,application/xhtml+xml;q=0.9"},
+	} {
+		if got := maskField(engine.Field{Name: c.name, Value: c.value}); got != c.want {
+			t.Errorf("%s: %s is %s", c.name, c.value, got)
+		}
+	}
+}
+
+func TestMaskBody(t *testing.T) {
+	const form, object = "application/x-www-form-urlencoded", "application/json; charset=utf-8"
+	part := func(head, content string) string {
+		return "--b\r\nContent-Disposition: form-data; " + head + "\r\n\r\n" + content + "\r\n"
+	}
+	for _, c := range []struct{ kind, body, want string }{
+		{form, "user=me&pass=hunter2&q=a%27b", "user=me&pass=[masked]&q=a%27b"},
+		{form, `{"password":"hunter2"}`, `{"password":[masked]}`},
+		{form, "a=b&pass", "a=b&pass"},
+		{object, `{"user":"me","password":"hunter2","n":1}`, `{"user":"me","password":"[masked]","n":1}`},
+		{object, `{"p\u0061ssword" : "hun\"ter2" }`, `{"p\u0061ssword" : "[masked]" }`},
+		{object, `{"tokens":["a","b",{"c":"]"}],"x":[1,2]}`, `{"tokens":"[masked]","x":[1,2]}`},
+		{object, `{"session":{"id":"a}"},"x":"y"}`, `{"session":"[masked]","x":"y"}`},
+		{object, `{"key":12345,"auth":true,"secret":null}`, `{"key":"[masked]","auth":"[masked]","secret":"[masked]"}`},
+		{object, `{"n":` + card + `,"m":"` + card + `","o":4111111111111112}`, `{"n":"[masked]","m":"[masked]","o":4111111111111112}`},
+		{object, `{"q":"1' or '1'='1","url":"/?token=abc"}`, `{"q":"1' or '1'='1","url":"/?token=[masked]"}`},
+		{object, `{"password":"hunt`, `{"password":"[masked]"`},
+		{object, `{"a":1,"password":`, `{"a":1,"password":`},
+		{object, `{"a":"b","token":{"x":"y`, `{"a":"b","token":"[masked]"`},
+		{object, `password=hunter2&a=b`, `password=[masked]&a=b`},
+		{object, `"a\`, `"a\`},
+		{"text/xml", `<login><password type="x">hunter2</password><name>me</name></login>`, `<login><password type="x">[masked]</password><name>me</name></login>`},
+		{"text/plain", "my password: hunter2, and " + card, "my password: [masked], and [masked]"},
+		{"", "a=b", "a=b"},
+		{"application/octet-stream", "just text", "just text"},
+		{"multipart/form-data; boundary=b", part(`name="user"`, "me") + part(`name="password"`, "hunter2") + part(`name="f"; filename="a.txt"`, "token=abc") + "--b--\r\n",
+			part(`name="user"`, "me") + part(`name="password"`, "[masked]") + part(`name="f"; filename="a.txt"`, "token=[masked]") + "--b--\r\n"},
+		{"multipart/form-data", `Content-Disposition: form-data; name="password"`, `Content-Disposition: form-data; name="password"`},
+	} {
+		if got, ok := maskBody(c.kind, c.body, false); !ok || got != c.want {
+			t.Errorf("%s: %q is %q, not %q", c.kind, c.body, got, c.want)
+		}
+	}
+	for _, body := range []string{"\x00\x01", "\xff\xfe", "PK\x03\x04"} {
+		if got, ok := maskBody("application/octet-stream", body, false); ok {
+			t.Errorf("%q is kept as %q", body, got)
+		}
+	}
+	if got, ok := maskBody("text/plain", "gr\xc3", true); !ok || got != "gr" {
+		t.Errorf("%q, %v", got, ok)
+	}
+}
+
+func TestKeptRequestsAreBounded(t *testing.T) {
+	big := strings.Repeat("ä", 1<<20)
+	k := keep(&engine.Request{
+		Method: "POST" + big, URI: "/" + big, Version: "HTTP/1.1", Complete: true, Body: []byte(big),
+		Header: []engine.Field{{Name: "content-type", Value: "text/plain"}, {Name: "x", Value: "1"}, {Name: "y", Value: big}, {Name: "z", Value: "2"}},
+	})
+	if !k.cut || len(k.body) > keptBody || len(k.uri) > 2*keptURI || len(k.method) > shownName || len(k.header) > 2*keptHeader || !utf8.Valid(k.body) {
+		t.Errorf("%d, %d, %d, %d, %v", len(k.body), len(k.uri), len(k.method), len(k.header), k.cut)
+	}
+	if s := shown("/" + big); len(s) > shownURI || !utf8.ValidString(s) {
+		t.Errorf("%d bytes", len(s))
+	}
+	k = keep(&engine.Request{Method: "GET", URI: "/\x00\xff", Version: "HTTP/1.1", Complete: true, Header: []engine.Field{{Name: "x", Value: "a\x00\xffb"}}, Body: []byte{0, 1}})
+	if strings.Contains(k.uri+string(k.header), "\x00") || strings.Contains(string(k.header), `\u0000`) || !utf8.ValidString(k.uri) || len(k.body) != 0 || !k.cut || !k.masked {
+		t.Errorf("%q, %s, %q", k.uri, k.header, k.body)
+	}
+	k = keep(&engine.Request{Method: "GET", URI: "/a?b=c", Version: "HTTP/1.1", Complete: true, Header: []engine.Field{{Name: "host", Value: "a"}}})
+	if k.cut || k.masked || string(k.header) != `[{"name":"host","value":"a"}]` {
+		t.Errorf("%+v", k)
+	}
+}
+
+// FuzzMaskJSON: a text is masked to one that is as good, and a secret of a known name is not in it.
+func FuzzMaskJSON(f *testing.F) {
+	for _, seed := range []string{`{"a":"b"}`, `{"a":["x",{"y":1}]}`, `"`, `{"key":`, `{"key"`, `[1,2,`, `\"`} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		masked := maskJSON(s)
+		if json.Valid([]byte(s)) && !json.Valid([]byte(masked)) {
+			t.Errorf("%q became %q", s, masked)
+		}
+		quoted, err := json.Marshal(map[string]any{"token": "zq9" + s, "list": []any{map[string]string{"my_secret": "zq9"}}})
+		if err != nil {
+			return
+		}
+		for n := range slices.Values([]int{len(quoted), len(quoted) / 2, len(quoted) - 1}) {
+			if masked := maskJSON(string(quoted[:n])); !strings.Contains(s, "zq9") && strings.Contains(masked, "zq9") {
+				t.Errorf("%q became %q", quoted[:n], masked)
+			}
+		}
+	})
+}

@@ -1,0 +1,73 @@
+package machine
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/lab"
+	"edge.internal/gateway/internal/lab/labtest"
+)
+
+// as runs a shell's words in the gateway as a user, and says what came out and whether it worked.
+func as(t *testing.T, l *labtest.Lab, user, words string) (string, bool) {
+	t.Helper()
+	cmd, err := l.Command(t.Context(), lab.Gateway, "runuser", "-u", user, "--", "bash", "-c", words)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.CombinedOutput()
+	return string(out), err == nil
+}
+
+// The agent of the web application firewall runs apart from the rest: it reaches nothing of the gateway's, and only HAProxy reaches it.
+func wafRunsApart(t *testing.T, l *labtest.Lab) {
+	const ask = "curl -sf --unix-socket " + host.WAFSocket + " http://waf/status"
+	var status struct{ Version, Source string }
+	poll(t, "the agent tells how it stands", 20*time.Second, func() bool {
+		out, ok := as(t, l, host.User, ask)
+		return ok && json.Unmarshal([]byte(out), &status) == nil && status.Version != ""
+	})
+	if out, ok := as(t, l, "nobody", "ls "+host.WAFSocket); ok || !strings.Contains(out, "Permission denied") {
+		t.Errorf("a stranger finds %s", out)
+	}
+	for _, words := range []string{
+		"cat /etc/gateway/master.key", "ls /var/lib/gateway", "ls " + host.HelperSocket,
+		`psql -XAt "postgres:///gateway?host=/run/postgresql&user=gateway-waf" -c "SELECT * FROM account_users"`,
+	} {
+		if out, ok := as(t, l, host.WAFUser, words); ok || !strings.Contains(strings.ToLower(out), "permission denied") {
+			t.Errorf("%s: %v, %s", words, ok, out)
+		}
+	}
+	if out, ok := as(t, l, host.WAFUser, `psql -XAt "postgres:///gateway?host=/run/postgresql&user=gateway-waf" -c "SELECT current_user"`); !ok || strings.TrimSpace(out) != host.WAFUser {
+		t.Errorf("the agent's way to the database: %s", out)
+	}
+
+	// Whoever is not HAProxy is hung up on; HAProxy is waited for to say hello.
+	knock := "exec 3<>/dev/tcp/127.0.0.1/9000; timeout 2 cat <&3; echo $?"
+	poll(t, "the agent listens", 20*time.Second, func() bool {
+		_, ok := as(t, l, "haproxy", "exec 3<>/dev/tcp/127.0.0.1/9000")
+		return ok
+	})
+	if out, _ := as(t, l, "nobody", knock); strings.TrimSpace(out) != "0" {
+		t.Errorf("a stranger: %s", out)
+	}
+	if out, _ := as(t, l, "haproxy", knock); strings.TrimSpace(out) != "124" {
+		t.Errorf("HAProxy: %s", out)
+	}
+
+	for _, on := range []bool{false, true} {
+		want := map[bool]string{false: "inactive", true: "active"}[on]
+		var outcome struct{ Active, Error string }
+		l.Must(t, http.MethodPost, "/system/service-toggle", map[string]any{"service": "waf", "enabled": on}, 200, &outcome)
+		if outcome.Active != want || outcome.Error != "" {
+			t.Errorf("%v: %+v", on, outcome)
+		}
+		if state, err := l.Units().State(t.Context(), host.WAF); err != nil || state.Active != want {
+			t.Errorf("%+v, %v", state, err)
+		}
+	}
+}
