@@ -134,6 +134,9 @@ func attach(ctx context.Context, k *kit.Kit) {
 	for n := 0; ; n++ {
 		trying, cancel := context.WithTimeout(ctx, 2*time.Minute)
 		err := k.DB.Attach(trying, schema.Migrations)
+		if err == nil {
+			err = grant(trying, k.DB)
+		}
 		cancel()
 		if err == nil {
 			k.Log.Info("database is attached")
@@ -160,6 +163,14 @@ func attach(ctx context.Context, k *kit.Kit) {
 		case <-time.After(attachEvery):
 		}
 	}
+}
+
+// grant gives the roles of other programs their rights.
+func grant(ctx context.Context, d *db.DB) error {
+	return d.Write(ctx, func(tx *db.Tx) error {
+		_, err := tx.Exec(ctx, schema.Grants)
+		return err
+	})
 }
 
 func serveMetrics(ctx context.Context, addr string, reg *prometheus.Registry, k *kit.Kit) {

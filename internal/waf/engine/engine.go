@@ -23,7 +23,6 @@ import (
 	coreruleset "github.com/corazawaf/coraza-coreruleset/v4"
 	"github.com/corazawaf/coraza/v3"
 	"github.com/corazawaf/coraza/v3/experimental"
-	"github.com/corazawaf/coraza/v3/types"
 
 	"edge.internal/gateway/internal/waf/seclang"
 )
@@ -97,8 +96,9 @@ type Set struct {
 
 // engine is one built engine.
 type engine struct {
-	waf   coraza.WAF
-	rules map[int]bool
+	waf     coraza.WAF
+	rules   map[int]bool
+	catalog []Rule // in their order
 }
 
 // shared is an engine with custom rules and how many use it.
@@ -138,7 +138,7 @@ func (s *Set) build(rules *seclang.Rules) (*engine, error) {
 			WithDirectives(mode).WithDirectives(recommended).WithDirectives(settings).
 			WithDirectives("Include @crs-setup.conf.example").WithDirectives(s.extra).
 			WithDirectives(before).WithDirectives("Include @owasp_crs/*.conf").WithDirectives(after)
-		config = experimental.WAFConfigWithRuleObserver(config, func(r types.RuleMetadata) { e.rules[r.ID()] = true })
+		config = experimental.WAFConfigWithRuleObserver(config, e.observe)
 		s.builds.Add(1)
 		var err error
 		if e.waf, err = coraza.NewWAF(config); err != nil {
