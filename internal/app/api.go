@@ -91,6 +91,10 @@ func RunAPI(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return fmt.Errorf("socket for challenges: %w", err)
 	}
+	uninspected, err := httpd.ListenDatagrams(k.Paths.Run("waf.sock"), 0o660, proxyGroup)
+	if err != nil {
+		return fmt.Errorf("socket for the reverse proxy's log: %w", err)
+	}
 	listeners := []net.Listener{proxied}
 	if cfg.Listen != "" {
 		port := httpd.NewPort(k.Host, cfg.Listen)
@@ -117,6 +121,7 @@ func RunAPI(ctx context.Context, cfg Config) error {
 		"dns":           house.DNS.Run,
 		"certificates":  house.Certificate.Run,
 		"radius":        house.RADIUS.Run,
+		"waf":           func(ctx context.Context) { house.WAF.Run(ctx, uninspected) },
 	} {
 		group.Go(func() error { rescue.Loop(ctx, k.Clock, k.Log, name, run); return nil })
 	}
