@@ -55,6 +55,7 @@ func TestStepHoldsForItsShapeAlone(t *testing.T) {
 		"headers":         func(x *shape) { x.slots = append([]slot{{operation: headerSet, name: "a-header"}}, x.slots...) },
 		"rate limits":     func(x *shape) { x.periods = nil },
 		"prefix lengths":  func(x *shape) { x.strips = nil },
+		"inspection":      func(x *shape) { x.inspects = true },
 		"not known again": nil,
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -220,7 +220,9 @@ func (r *Room) mountAlerts() {
 			return r.purge(c, in.Before)
 		})
 	httpd.Stream(r.Router, "/waf/alerts/live", httpd.Read, tagged("waf.alert.live", "The newest WAF alerts, oldest first, and then each new one"),
-		func(ctx context.Context, _ struct{}, send func(Alert) error) error { return r.follow(ctx, send) })
+		func(ctx context.Context, _ struct{}, send func(Alert) error) error {
+			return r.live.Follow(ctx, liveAlerts, send)
+		})
 }
 
 func (r *Room) detail(ctx context.Context, id uuid.UUID) (d AlertDetail, err error) {
@@ -259,66 +261,14 @@ const (
 	channel = "waf_alerts"
 	// recently is how far back records are looked for when there are many.
 	recently = time.Minute
-	// remembered is how many records a stream remembers to have sent.
-	remembered = 2 * mostAlerts
 )
 
-// follow sends the newest records, oldest first, and then each new one. Listening starts before the first are read, and none is sent
-// twice.
-func (r *Room) follow(ctx context.Context, send func(Alert) error) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	ready, over := make(chan struct{}), make(chan error, 1)
-	heard := make(chan string, 1024)
-	var missed atomic.Bool
-	go func() {
-		over <- r.DB.Listen(ctx, channel, func() { close(ready) }, func(payload string) error {
-			select {
-			case heard <- payload:
-			default: // a slow reader looks for them when it has come to the others
-				missed.Store(true)
-			}
-			return nil
-		})
-	}()
-	select {
-	case <-ready:
-	case err := <-over:
-		return err
-	}
-	sent := sentAlerts{}
-	all := func(list []Alert) error {
-		for i := len(list) - 1; i >= 0; i-- {
-			if !sent.first(list[i].ID) {
-				continue
-			}
-			if err := send(list[i]); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	newest, err := r.alerts(ctx, r.DB, AlertFilter{Limit: liveAlerts})
-	for err == nil {
-		if err = all(newest); err != nil {
-			break
-		}
-		select {
-		case err = <-over:
-		case payload := <-heard:
-			if missed.Swap(false) {
-				payload = ""
-			}
-			newest, err = r.announced(ctx, payload)
-		}
-	}
-	return err
-}
-
-// announced are the records of an announcement, newest first.
+// announced are the records of an announcement, oldest first.
 func (r *Room) announced(ctx context.Context, payload string) ([]Alert, error) {
 	if payload == "" {
-		return r.alerts(ctx, r.DB, AlertFilter{Since: r.Clock.Now().Add(-recently), Limit: mostAlerts})
+		list, err := r.alerts(ctx, r.DB, AlertFilter{Since: r.Clock.Now().Add(-recently), Limit: mostAlerts})
+		slices.Reverse(list)
+		return list, err
 	}
 	var ids []uuid.UUID
 	for text := range strings.SplitSeq(payload, ",") {
@@ -326,29 +276,7 @@ func (r *Room) announced(ctx context.Context, payload string) ([]Alert, error) {
 			ids = append(ids, id)
 		}
 	}
-	return read[Alert](ctx, r.DB, selectAlerts+" WHERE id = ANY ($1) ORDER BY id DESC", ids)
-}
-
-// sentAlerts remembers the last records that were sent.
-type sentAlerts struct {
-	known map[uuid.UUID]bool
-	order []uuid.UUID
-}
-
-// first tells whether a record was not sent yet, and remembers it.
-func (s *sentAlerts) first(id uuid.UUID) bool {
-	if s.known == nil {
-		s.known = map[uuid.UUID]bool{}
-	}
-	if s.known[id] {
-		return false
-	}
-	if len(s.order) == remembered {
-		delete(s.known, s.order[0])
-		s.order = s.order[1:]
-	}
-	s.known[id], s.order = true, append(s.order, id)
-	return true
+	return read[Alert](ctx, r.DB, selectAlerts+" WHERE id = ANY ($1) ORDER BY id", ids)
 }
 
 // How long records are kept, and how many; and so for the requests.

@@ -169,6 +169,13 @@ func (r *Room) propose(ctx context.Context, id uuid.UUID) (p Proposal, err error
 	}
 	ctx, cancel := context.WithTimeout(ctx, replayWithin)
 	defer cancel()
+	// It takes a core for a second or so: one at a time.
+	select {
+	case r.proposing <- struct{}{}:
+		defer func() { <-r.proposing }()
+	case <-ctx.Done():
+		return p, fault.New(fault.Unavailable, "Other proposals are being tried. Try again in a moment.")
+	}
 	as := *c
 	as.Mode = blocking
 	before, closeBefore, err := r.settings(set, &as)

@@ -1,9 +1,11 @@
 package waf
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -123,6 +125,23 @@ func TestTuningFromOneRequest(t *testing.T) {
 		if v, err := must(set()).Inspect(t.Context(), q, with); err != nil || v.Deny != refused {
 			t.Errorf("%s: %+v, %v", uri, v, err)
 		}
+	}
+}
+
+// Of those who tune at the same time, nobody loses anything.
+func TestTuningAtOnce(t *testing.T) {
+	_, b, shop, _ := bench(t)
+	id := alarm(t, b, shop, search, Datum{Variable: "ARGS", Key: "q"})
+	var all sync.WaitGroup
+	for n := range 8 {
+		all.Go(func() {
+			b.Do(t, "admin", http.MethodPost, "/waf/alerts/"+id.String()+"/exclude", body{"exclusions": []body{{"rule_id": 942100, "path": fmt.Sprintf("/%d", n)}}}).Want(t, 200)
+		})
+	}
+	all.Wait()
+	var c Config
+	if b.Get(t, at(shop)).Into(t, &c); len(c.Exclusions) != 8 {
+		t.Errorf("%+v", c.Exclusions)
 	}
 }
 

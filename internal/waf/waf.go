@@ -11,6 +11,7 @@ import (
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/live"
 	"edge.internal/gateway/internal/kit/resource"
 	"edge.internal/gateway/internal/waf/engine"
 )
@@ -32,14 +33,22 @@ type Room struct {
 	// starts without them.
 	engines func() (*engine.Set, error)
 	gaps    gaps
+	live    live.Feed[Alert]
+	// proposing holds a token while a proposal is tried.
+	proposing chan struct{}
 }
 
 var feeds = []apply.ID{apply.ReverseProxy}
 
 // New builds the room.
 func New(k *kit.Kit, deps Deps) *Room {
-	r := &Room{Kit: k, deps: deps, engines: sync.OnceValues(engine.New)}
+	r := &Room{Kit: k, deps: deps, engines: sync.OnceValues(engine.New), proposing: make(chan struct{}, 1)}
 	r.configs = r.configKind()
+	r.live = live.Feed[Alert]{
+		DB: k.DB, Channel: channel, Announced: r.announced,
+		Newest: func(ctx context.Context, n int) ([]Alert, error) { return r.alerts(ctx, k.DB, AlertFilter{Limit: n}) },
+		ID:     func(a Alert) uuid.UUID { return a.ID },
+	}
 	return r
 }
 

@@ -473,7 +473,16 @@ func (k *Kind[T]) stored(ctx context.Context, tx *db.Tx, op Operation) (*T, Chan
 	was, err := k.get(ctx, tx, where, args...)
 	first := k.extends != "" && fault.Is(err, fault.NotFound)
 	if first {
-		was, err = k.defaults(ctx, tx, *op.ID, " FOR KEY SHARE") // so that it stays
+		// What it extends stays, and is locked for others who store the row for the first time: one of them may have done so.
+		if was, err = k.defaults(ctx, tx, *op.ID, " FOR NO KEY UPDATE"); err == nil {
+			stored, again := k.get(ctx, tx, where, args...)
+			switch {
+			case again == nil:
+				was, first = stored, false
+			case !fault.Is(again, fault.NotFound):
+				err = again
+			}
+		}
 	}
 	if err != nil {
 		return nil, Change{}, err
