@@ -92,6 +92,10 @@ func RunAPI(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return fmt.Errorf("socket for challenges: %w", err)
 	}
+	uninspected, err := httpd.ListenDatagrams(k.Paths.Run("waf.sock"), 0o660, proxyGroup)
+	if err != nil {
+		return fmt.Errorf("socket for the reverse proxy's log: %w", err)
+	}
 	listeners := []net.Listener{proxied}
 	if cfg.Listen != "" {
 		port := httpd.NewPort(k.Host, cfg.Listen)
@@ -118,6 +122,7 @@ func RunAPI(ctx context.Context, cfg Config) error {
 		"dns":           house.DNS.Run,
 		"certificates":  house.Certificate.Run,
 		"radius":        house.RADIUS.Run,
+		"waf":           func(ctx context.Context) { house.WAF.Run(ctx, uninspected) },
 	} {
 		group.Go(func() error { rescue.Loop(ctx, k.Clock, k.Log, name, run); return nil })
 	}
@@ -137,6 +142,9 @@ func attach(ctx context.Context, k *kit.Kit) {
 	for n := 0; ; n++ {
 		trying, cancel := context.WithTimeout(ctx, 2*time.Minute)
 		err := k.DB.Attach(trying, schema.Migrations)
+		if err == nil {
+			err = grant(trying, k.DB)
+		}
 		cancel()
 		if err == nil {
 			k.Log.Info("database is attached")
@@ -163,6 +171,14 @@ func attach(ctx context.Context, k *kit.Kit) {
 		case <-time.After(attachEvery):
 		}
 	}
+}
+
+// grant gives the roles of other programs their rights.
+func grant(ctx context.Context, d *db.DB) error {
+	return d.Write(ctx, func(tx *db.Tx) error {
+		_, err := tx.Exec(ctx, schema.Grants)
+		return err
+	})
 }
 
 func serveMetrics(ctx context.Context, addr string, reg *prometheus.Registry, k *kit.Kit) {

@@ -34,6 +34,7 @@ import (
 	"edge.internal/gateway/internal/system"
 	"edge.internal/gateway/internal/tunnel"
 	"edge.internal/gateway/internal/upgrade"
+	"edge.internal/gateway/internal/waf"
 )
 
 // House is every room, wired.
@@ -51,6 +52,7 @@ type House struct {
 	Tunnel       *tunnel.Room
 	Firewall     *firewall.Room
 	Proxy        *proxy.Room
+	WAF          *waf.Room
 	Certificate  *certificate.Room
 	License      *license.Room
 	Upgrade      *upgrade.Room
@@ -106,6 +108,7 @@ func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, 
 	h.SelfSigned = selfSigned(k, store)
 	h.SelfSigned.Better = func() *tls.Certificate { return h.Certificate.Own() }
 	h.Proxy = proxy.New(k, h.proxyDeps(store))
+	h.WAF = waf.New(k, waf.Deps{DomainTable: proxy.DomainTable, Domains: h.Proxy.DomainNames})
 	h.Certificate = certificate.New(k, h.certificateDeps(store))
 	h.License = license.New(k, h.licenseDeps())
 	h.Upgrade = upgrade.New(k)
@@ -124,6 +127,7 @@ func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, 
 	h.Tunnel.Mount()
 	h.Firewall.Mount()
 	h.Proxy.Mount()
+	h.WAF.Mount()
 	h.Certificate.Mount()
 	h.License.Mount()
 	h.Upgrade.Mount()
@@ -205,7 +209,7 @@ func selfSigned(k *kit.Kit, store *setup.Store) *httpd.SelfSigned {
 	}}
 }
 
-// proxyDeps lends the proxy what the setup has decided, and the certificates.
+// proxyDeps lends the proxy what the setup has decided, the certificates, and what is to be inspected.
 func (h *House) proxyDeps(store *setup.Store) proxy.Deps {
 	return proxy.Deps{
 		FQDN: func() string { return store.View().FQDN.String() },
@@ -236,6 +240,22 @@ func (h *House) proxyDeps(store *setup.Store) proxy.Deps {
 		},
 		Contested: func(ctx context.Context, q db.Querier, id uuid.UUID) (bool, error) {
 			return h.Certificate.Contested(ctx, q, id)
+		},
+		Inspections: func(ctx context.Context, q db.Querier) ([]proxy.Inspection, error) {
+			rows, err := h.WAF.Inspections(ctx, q)
+			list := make([]proxy.Inspection, len(rows))
+			for i, x := range rows {
+				list[i] = proxy.Inspection(x)
+			}
+			return list, err
+		},
+		InspectionOf: func(ctx context.Context, q db.Querier, domain uuid.UUID) (*proxy.Inspection, error) {
+			x, err := h.WAF.InspectionOf(ctx, q, domain)
+			return (*proxy.Inspection)(x), err
+		},
+		InspectionChanged: func(row apply.Row) (domain uuid.UUID, was, now *proxy.Inspection, ok bool) {
+			domain, before, after, ok := h.WAF.Changed(row)
+			return domain, (*proxy.Inspection)(before), (*proxy.Inspection)(after), ok
 		},
 		SitesChanged: func() { h.Certificate.Wake() },
 		Management:   h.Management.Holder,

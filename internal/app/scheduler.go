@@ -20,6 +20,7 @@ import (
 	"edge.internal/gateway/internal/kit/actor"
 	"edge.internal/gateway/internal/schema"
 	"edge.internal/gateway/internal/setup"
+	"edge.internal/gateway/internal/waf"
 )
 
 // job is something that the scheduler does again and again. One that still runs is not started a second time.
@@ -60,6 +61,7 @@ func jobs(k *kit.Kit, store *setup.Store) []job {
 	return []job{
 		{"audit.prune", time.Hour, 0, func(ctx context.Context) error { return pruneAudit(ctx, k, store) }},
 		{"sessions.prune", time.Hour, 0, func(ctx context.Context) error { return account.Prune(ctx, k.DB, k.Clock) }},
+		{"waf.prune", time.Hour, 0, func(ctx context.Context) error { return pruneAlerts(ctx, k) }},
 		{"certificates.renew", time.Hour, 10 * time.Minute, func(ctx context.Context) error { return renewCertificates(ctx, k) }},
 		{"auto-update", nightly, 0, func(ctx context.Context) error { return autoUpdate(ctx, k, store) }},
 	}
@@ -154,6 +156,15 @@ func renewCertificates(ctx context.Context, k *kit.Kit) error {
 	}
 	if due.Ordered > 0 {
 		k.Log.Info("certificates are ordered", "certificates", due.Ordered)
+	}
+	return err
+}
+
+// pruneAlerts deletes what the web application firewall found longer ago than is kept.
+func pruneAlerts(ctx context.Context, k *kit.Kit) error {
+	n, err := waf.Prune(ctx, k.DB, k.Clock)
+	if n > 0 {
+		k.Log.Info("WAF alerts pruned", "alerts", n)
 	}
 	return err
 }

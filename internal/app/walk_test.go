@@ -160,6 +160,8 @@ func (h house) furnish(t *testing.T, admin string) func(r *httpd.Route) string {
 	dbtest.Exec(t, h.DB, `
 		INSERT INTO account_passkeys (id, created_at, user_id, name, rp_id, credential_id, credential, sign_count)
 		SELECT gen_random_uuid(), now(), id, 'key', 'gateway.example.net', id::text::bytea, '{}', 0 FROM account_users`)
+	dbtest.Exec(t, h.DB, `INSERT INTO waf_configs (domain_id, created_at, updated_at) SELECT id, now(), now() FROM proxy_domains`)
+	dbtest.Exec(t, h.DB, `INSERT INTO waf_alerts (id, request_id, domain_id, rule_id, action, client_ip) SELECT gen_random_uuid(), 'r', id, 942100, 'detected', '192.0.2.1' FROM proxy_domains`)
 	return func(r *httpd.Route) string {
 		t.Helper()
 		at := r.Path

@@ -19,6 +19,8 @@ type Config struct {
 	Backends []Backend `json:"backends"`
 	Servers  []Server  `json:"servers"`
 	Rules    []Rule    `json:"rules"`
+	// Inspections are those of the domains whose requests the web application firewall sees.
+	Inspections []Inspection `json:"inspections"`
 	// Certificates are those that can be shown.
 	Certificates []Certificate `json:"certificates"`
 	// Default is shown where no certificate fits: a chain with its key, in PEM.
@@ -42,6 +44,16 @@ type Certificate struct {
 	// Trusted is false for one that the gateway signed itself.
 	Trusted  bool      `json:"trusted"`
 	NotAfter time.Time `json:"not_after"`
+}
+
+// Inspection says what becomes of the requests of a domain that the web application firewall sees.
+type Inspection struct {
+	DomainID uuid.UUID `json:"domain_id"`
+	// Open lets requests pass that could not be inspected.
+	Open bool `json:"open"`
+	// Partial lets requests pass whose bodies are larger than MaxBody, or than HAProxy can hold.
+	Partial bool `json:"partial"`
+	MaxBody int  `json:"max_body"`
 }
 
 // Features are what the installed HAProxy is able to do.
@@ -111,6 +123,9 @@ func (r *Room) load(ctx context.Context, q db.Querier) (*Config, error) {
 		return nil, err
 	}
 	if c.Certificates, err = r.deps.Certificates(ctx, q); err != nil {
+		return nil, err
+	}
+	if c.Inspections, err = r.deps.Inspections(ctx, q); err != nil {
 		return nil, err
 	}
 	return c, nil

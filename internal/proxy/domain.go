@@ -96,7 +96,7 @@ func (d *Domain) names() []string {
 
 func (r *Room) domainKind() resource.Kind[Domain] {
 	return resource.Kind[Domain]{
-		Name: "proxy.domain", Title: "domain", Path: "/domains", Table: "proxy_domains", Order: "name", Feeds: feeds,
+		Name: "proxy.domain", Title: "domain", Path: "/domains", Table: DomainTable, Order: "name", Feeds: feeds,
 		Notes: []string{"notes"},
 		New: func() Domain {
 			return Domain{Active: true, HTTPToHTTPS: true, HSTSMaxAge: 31536000, RateLimitRequests: 100, RateLimitPeriodSeconds: 60, WWWRedirect: wwwNone}

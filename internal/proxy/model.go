@@ -55,10 +55,12 @@ type shape struct {
 	periods []int
 	// strips are the lengths of prefixes that are taken off.
 	strips []int
+	// inspects says that requests of some domain are inspected.
+	inspects bool
 }
 
 func (s *shape) equal(x *shape) bool {
-	return slices.Equal(s.slots, x.slots) && slices.Equal(s.periods, x.periods) && slices.Equal(s.strips, x.strips)
+	return slices.Equal(s.slots, x.slots) && slices.Equal(s.periods, x.periods) && slices.Equal(s.strips, x.strips) && s.inspects == x.inspects
 }
 
 // slot is one header operation. Of those that add, a domain may have several for one name.
@@ -91,10 +93,15 @@ func compile(c *Config) *model {
 	m := &model{hosts: make(entries, len(c.Domains)+1), wildcards: entries{}, routes: make(entries, len(c.Rules)), headers: make(entries, len(c.Headers)), switches: entries{}}
 	headers := grouped(c.Headers, func(h *Header) uuid.UUID { return h.DomainID })
 	rules := grouped(c.Rules, func(r *Rule) uuid.UUID { return r.DomainID })
+	inspections := make(map[uuid.UUID]*Inspection, len(c.Inspections))
+	for i := range c.Inspections {
+		inspections[c.Inspections[i].DomainID] = &c.Inspections[i]
+	}
 	m.shape = shapeOf(c, headers)
 	for i := range c.Domains {
 		d := &c.Domains[i]
-		m.add(siteOf(d, headers[d.ID], rules[d.ID]))
+		m.inspects = m.inspects || d.Active && inspections[d.ID] != nil
+		m.add(siteOf(d, hanging{headers[d.ID], rules[d.ID], inspections[d.ID]}))
 	}
 	if !c.FQDN.IsZero() {
 		m.hosts.put(entry{conf.Value(c.FQDN), []conf.Arg{conf.Word("g"), conf.Word("gateway"), conf.Word(apiBackend)}})
@@ -197,23 +204,31 @@ type site struct {
 	id      uuid.UUID
 }
 
+// hanging is what hangs on a domain.
+type hanging struct {
+	headers    []Header
+	rules      []Rule
+	inspection *Inspection // or nil
+}
+
 // siteOf finds the entries of a domain. One that is off has none.
-func siteOf(d *Domain, headers []Header, rules []Rule) site {
+func siteOf(d *Domain, with hanging) site {
 	s := site{id: d.ID}
 	if !d.Active {
 		return s
 	}
-	s.slotted = slotted(headers)
-	s.routes = routesOf(d, rules)
+	s.slotted = slotted(with.headers)
+	s.routes = routesOf(d, with.rules)
+	s.needs.inspects = with.inspection != nil
 	if d.RateLimitEnabled {
 		s.needs.periods = []int{d.RateLimitPeriodSeconds}
 	}
-	for _, r := range rules {
+	for _, r := range with.rules {
 		if r.Active && r.StripPrefix {
 			s.needs.strips = append(s.needs.strips, len(r.PathPrefix.String()))
 		}
 	}
-	whole := fieldsOf(d, len(headers) > 0, len(s.routes) > 0)
+	whole := fieldsOf(d, len(with.headers) > 0, len(s.routes) > 0, with.inspection)
 	if parent, wildcard := d.Name.Wildcard(); wildcard {
 		s.wildcards = []entry{{conf.Value(parent), whole}}
 		return s
@@ -236,7 +251,7 @@ func (s *site) fits(x *shape) bool {
 			return false
 		}
 	}
-	return !slices.ContainsFunc(s.needs.periods, missing(x.periods)) && !slices.ContainsFunc(s.needs.strips, missing(x.strips))
+	return (x.inspects || !s.needs.inspects) && !slices.ContainsFunc(s.needs.periods, missing(x.periods)) && !slices.ContainsFunc(s.needs.strips, missing(x.strips))
 }
 
 // slot is the number of a header operation, or -1.
@@ -277,10 +292,10 @@ func (m *model) add(s site) {
 }
 
 // fieldsOf is what HAProxy knows about a site; see render.go for how each field is used.
-func fieldsOf(d *Domain, headers, routes bool) []conf.Arg {
+func fieldsOf(d *Domain, headers, routes bool, inspection *Inspection) []conf.Arg {
 	all := flags(d.plainFlag(),
 		d.noH3Flag(), when(d.Maintenance, conf.Word("m")), when(routes, conf.Word("r")), when(headers, conf.Word("h")),
-		d.hstsFlag(), when(d.RateLimitEnabled, conf.Word("l")), when(d.MaxBodySizeBytes > 0, conf.Word("b")))
+		d.hstsFlag(), when(d.RateLimitEnabled, conf.Word("l")), when(d.MaxBodySizeBytes > 0, conf.Word("b")), inspection.flags())
 	requests, period, body := conf.Word(""), conf.Word(""), conf.Word("")
 	if d.RateLimitEnabled {
 		requests, period = conf.Int(d.RateLimitRequests), conf.Int(d.RateLimitPeriodSeconds)
@@ -288,7 +303,19 @@ func fieldsOf(d *Domain, headers, routes bool) []conf.Arg {
 	if d.MaxBodySizeBytes > 0 {
 		body = conf.Int64(d.MaxBodySizeBytes)
 	}
-	return []conf.Arg{all, conf.ID(d.ID), backendName(d.BackendID), conf.Word(""), d.hsts(), requests, period, body}
+	fields := []conf.Arg{all, conf.ID(d.ID), backendName(d.BackendID), conf.Word(""), d.hsts(), requests, period, body}
+	if inspection != nil {
+		fields = append(fields, conf.Int(inspection.MaxBody))
+	}
+	return fields
+}
+
+// flags say whether requests are inspected, and what becomes of those that are not.
+func (x *Inspection) flags() conf.Arg {
+	if x == nil {
+		return conf.Word("")
+	}
+	return conf.Joined(conf.Word("f"), when(x.Open, conf.Word("o")), when(x.Partial, conf.Word("i")))
 }
 
 func when(on bool, word conf.Arg) conf.Arg {

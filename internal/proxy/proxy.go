@@ -31,6 +31,11 @@ type Deps struct {
 	Changed func(row apply.Row) (was, now *Certificate, ok bool)
 	// Contested tells whether a certificate shares a name with another one.
 	Contested func(ctx context.Context, q db.Querier, certificate uuid.UUID) (bool, error)
+	// Inspections are those of the domains whose requests are inspected, and InspectionOf is that of one, nil if it has none.
+	Inspections  func(ctx context.Context, q db.Querier) ([]Inspection, error)
+	InspectionOf func(ctx context.Context, q db.Querier, domain uuid.UUID) (*Inspection, error)
+	// InspectionChanged is a domain's inspection before and after a change, nil where there is none, if that is what a change is about.
+	InspectionChanged func(row apply.Row) (domain uuid.UUID, was, now *Inspection, ok bool)
 	// SitesChanged hears that other certificates may be needed.
 	SitesChanged func()
 	// Management says who answers on the management port.
@@ -90,6 +95,19 @@ func (r *Room) Sites(ctx context.Context, q db.Querier) ([]Site, error) {
 		}
 	}
 	return list, err
+}
+
+// DomainTable is where the domains are.
+const DomainTable = "proxy_domains"
+
+// DomainNames are the names of all domains.
+func (r *Room) DomainNames(ctx context.Context, q db.Querier) (map[uuid.UUID]string, error) {
+	domains, err := r.domains.All(ctx, q)
+	names := make(map[uuid.UUID]string, len(domains))
+	for i := range domains {
+		names[domains[i].ID] = domains[i].Label()
+	}
+	return names, err
 }
 
 // CountDomains tells how many domains there are, active or not.

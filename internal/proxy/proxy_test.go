@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/uuid"
+
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/host"
@@ -28,7 +30,12 @@ func bench(t *testing.T) *kittest.Bench {
 		Default:      func() ([]byte, error) { return certificate, nil },
 		Changed:      func(apply.Row) (was, now *proxy.Certificate, ok bool) { return nil, nil, false },
 		SitesChanged: func() {},
-		Management:   func() string { return "service" },
+		Inspections:  func(context.Context, db.Querier) ([]proxy.Inspection, error) { return nil, nil },
+		InspectionOf: func(context.Context, db.Querier, uuid.UUID) (*proxy.Inspection, error) { return nil, nil },
+		InspectionChanged: func(apply.Row) (domain uuid.UUID, was, now *proxy.Inspection, ok bool) {
+			return uuid.Nil, nil, nil, false
+		},
+		Management: func() string { return "service" },
 	}).Mount()
 	b.Start(t)
 	return b

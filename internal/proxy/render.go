@@ -20,10 +20,26 @@ const (
 	apiBackend         = "gateway_api"
 	acmeBackend        = "gateway_acme"
 	unavailableBackend = "gateway_unavailable"
+	wafBackend         = "gateway_waf"
 )
 
-//go:embed maintenance.html
-var maintenancePage []byte
+// The pages, and how HAProxy asks the web application firewall. Nothing of an operator's is in them.
+var (
+	//go:embed maintenance.html
+	maintenancePage []byte
+	//go:embed blocked.html
+	blockedPage []byte
+	//go:embed spoe.cfg
+	spoeConfig []byte
+)
+
+// The buffers. The headers that a site sets have to fit however much of the answer has come already; HAProxy says 500 otherwise. What
+// is left is for what clients and servers send, and a request that is inspected has to fit as a whole.
+const (
+	reserved      = headersMost + 2<<10
+	plainBuffer   = 3*headersMost + 8<<10
+	inspectBuffer = 128 << 10
+)
 
 // Render turns the configuration into HAProxy's files.
 func Render(c *Config) ([]host.File, error) {
@@ -32,7 +48,8 @@ func Render(c *Config) ([]host.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	files := []host.File{{Place: host.ProxyConfig, Content: main.content, Redact: withoutSecret}, {Place: host.ProxyMaintenancePage, Content: maintenancePage}}
+	files := []host.File{{Place: host.ProxyConfig, Content: main.content, Redact: withoutSecret}, {Place: host.ProxyMaintenancePage, Content: maintenancePage},
+		{Place: host.ProxyBlockedPage, Content: blockedPage}, {Place: host.ProxyInspection, Content: spoeConfig}}
 	maps := m.files()
 	for _, place := range mapPlaces {
 		content, err := renderMap(place, maps[place])
@@ -112,7 +129,7 @@ type mainFile struct{ content, mark []byte }
 
 func renderMain(c *Config, m *model) (mainFile, error) {
 	w := conf.New(conf.HAProxy)
-	renderGlobal(w, c)
+	renderGlobal(w, c, m)
 	renderHTTP(w, c, m)
 	renderHTTPS(w, c, m)
 	renderManagement(w, c)
@@ -120,7 +137,7 @@ func renderMain(c *Config, m *model) (mainFile, error) {
 	for i := range m.backends {
 		renderBackend(w, &m.backends[i])
 	}
-	sum := sha256.Sum256(append(w.Digest(), c.Default...))
+	sum := sha256.Sum256(slices.Concat(w.Digest(), c.Default, maintenancePage, blockedPage, spoeConfig))
 	mark := sum[:16]
 	w.Line("global")
 	w.Line("description", conf.Hex(mark))
@@ -128,21 +145,29 @@ func renderMain(c *Config, m *model) (mainFile, error) {
 	return mainFile{content, mark}, err
 }
 
-func renderGlobal(w *conf.Writer, c *Config) {
+func renderGlobal(w *conf.Writer, c *Config, m *model) {
 	w.Line("global")
 	w.Line("default-path", conf.Word("config"))
 	// At its start HAProxy waits for each name; a resolver that is away must not keep it for long.
 	w.Line("setenv", conf.Word(`RES_OPTIONS "timeout:1 attempts:1"`))
 	w.Line("user", conf.Word("haproxy"))
 	w.Line("group", conf.Word("haproxy"))
-	w.Line("log", conf.Word("stdout format raw daemon info"))
+	if m.inspects {
+		// The requests that nobody needs to hear of are of the level below.
+		w.Line("log", conf.Word("stdout format raw daemon notice"))
+	} else {
+		w.Line("log", conf.Word("stdout format raw daemon info"))
+	}
 	w.Line("stats", conf.Word("socket /run/haproxy/admin.sock mode 660 group haproxy level admin expose-fd listeners"))
 	// A WebSocket may rest for an hour; a worker that was replaced has to end some time.
 	w.Line("hard-stop-after", conf.Word("1h"))
-	// The headers that a site sets have to fit however much of the answer has come already; HAProxy says 500 otherwise. What
-	// is left is for what clients and servers send.
-	w.Line("tune.bufsize", conf.Int(3*headersMost+8<<10))
-	w.Line("tune.maxrewrite", conf.Int(headersMost+2<<10))
+	if m.inspects {
+		w.Line("tune.bufsize", conf.Int(inspectBuffer))
+		w.Line("tune.http.maxhdr", conf.Int(256))
+	} else {
+		w.Line("tune.bufsize", conf.Int(plainBuffer))
+	}
+	w.Line("tune.maxrewrite", conf.Int(reserved))
 	w.Line("ssl-default-bind-options", conf.Word("ssl-min-ver TLSv1.2 no-tls-tickets"))
 	w.Line("ssl-default-bind-ciphers", conf.Word("ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-RSA-AES256-GCM-SHA384:ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305"))
 	if c.Features.LimitedQUIC {
@@ -160,7 +185,13 @@ func renderGlobal(w *conf.Writer, c *Config) {
 	w.Line("mode", conf.Word("http"))
 	w.Line("log", conf.Word("global"))
 	w.Line("option", conf.Word("httplog"))
-	w.Line("option", conf.Word("dontlog-normal"))
+	if m.inspects {
+		// What went wrong has a level of its own, and what went well is of one that is not logged. By dontlog-normal a request that
+		// passed although it was not inspected would not be, either.
+		w.Line("option", conf.Word("log-separate-errors"))
+	} else {
+		w.Line("option", conf.Word("dontlog-normal"))
+	}
 	w.Line("option", conf.Word("redispatch"))
 	// Without it each reload cuts requests on connections that were kept alive.
 	w.Line("option", conf.Word("idle-close-on-response"))
@@ -186,9 +217,10 @@ func renderGlobal(w *conf.Writer, c *Config) {
 }
 
 // renderFind finds the site of a request. Its value in the maps has these fields, by number: 1 flags, 2 id, 3 backend,
-// 4 where a redirect leads, 5 Strict-Transport-Security, 6 requests and 7 seconds of the rate limit, 8 largest body. The
-// flags: p served without TLS too, w redirect, m maintenance, r routing rules, h headers, s Strict-Transport-Security,
-// l rate limit, b largest body, n no HTTP/3, g the gateway itself.
+// 4 where a redirect leads, 5 Strict-Transport-Security, 6 requests and 7 seconds of the rate limit, 8 largest body, 9 how
+// much of a body is inspected. The flags: p served without TLS too, w redirect, m maintenance, r routing rules, h headers,
+// s Strict-Transport-Security, l rate limit, b largest body, n no HTTP/3, g the gateway itself, f inspected by the web
+// application firewall, o passes if it could not be, i passes if its body is too large for that.
 func renderFind(w *conf.Writer) {
 	w.Line("http-request", conf.Word("set-var(txn.host) req.hdr(host),host_only,lower,rtrim(.)"))
 	w.Line("http-request", conf.Word("set-var(txn.site) var(txn.host),map_str(maps/hosts.map)"))
@@ -209,8 +241,8 @@ func renderForwarded(w *conf.Writer, scheme conf.Arg) {
 	w.Line("http-request", conf.Word("set-header X-Forwarded-For %[src]"))
 }
 
-// renderSite does what the site of a request asks for, and chooses its backend.
-func renderSite(w *conf.Writer, m *model) {
+// renderLimits refuses what a site does not take.
+func renderLimits(w *conf.Writer, m *model) {
 	// Before all that may answer by itself, for such an answer has the site's headers too.
 	w.Line("http-request", conf.Word("set-var(txn.headers) var(txn.id),map_str(maps/headers.map) if { var(txn.flags) -m sub h }"))
 	w.Line("http-request", conf.Word(`return status 503 content-type "text/html; charset=utf-8" file pages/maintenance.html hdr Retry-After 300 hdr Cache-Control no-store if { var(txn.flags) -m sub m } or { str(maintenance),map_str(maps/switches.map) -m found } !{ var(txn.flags) -m sub g }`))
@@ -232,7 +264,45 @@ func renderSite(w *conf.Writer, m *model) {
 	// A body that does not say how long it is cannot be judged; waiting shows whether there is one at all.
 	w.Line("http-request", conf.Word("wait-for-body time 10s at-least 1 "+limited+" !{ req.hdr(content-length) -m found }"))
 	w.Line("http-request", conf.Word(`return status 411 content-type text/plain string "the request must say its length" `+limited+" !{ req.hdr(content-length) -m found } { req.body_len gt 0 }"))
+}
 
+// renderInspection has the web application firewall look at requests. It comes before the first change to them, and only its pass lets
+// a request through.
+func renderInspection(w *conf.Writer, m *model) {
+	if !m.inspects {
+		return
+	}
+	const (
+		inspected = "{ var(txn.flags) -m sub f }"
+		whole     = "!{ var(txn.flags) -m sub i }"
+		too       = `status 413 content-type text/plain string "the request is too large to be inspected" if `
+		none      = "!{ var(txn.waf.verdict) -m found }"
+	)
+	w.Line("unique-id-format", conf.Word("%[uuid()]"))
+	// Behind HAProxy's usual line stands what an alert is made of.
+	w.Line("log-format", conf.Word(`"%ci:%cp [%tr] %ft %b/%s %TR/%Tw/%Tc/%Tr/%Ta %ST %B %CC %CS %tsc %ac/%fc/%bc/%sc/%rc %sq/%bq %hr %hs %{+Q}r %[var(txn.request)] %[var(txn.id)] %[var(txn.waf.error)] %[var(txn.waf.client)]"`))
+	w.Line("log", conf.Word("/run/gateway/waf.sock len 8192 format raw local0 alert"))
+	// Whatever follows a body reaches the server uninspected.
+	w.Line("http-request", conf.Word(`return status 400 content-type text/plain string "trailers are not taken here" if `+inspected+" { req.hdr(trailer) -m found }"))
+	w.Line("http-request", conf.Word("set-var(txn.request) unique-id if "+inspected))
+	w.Line("http-request", conf.Word("set-var(txn.uri) url if "+inspected))
+	// HTTP/2 and later name the host there, too.
+	w.Line("http-request", conf.Word("set-var(txn.uri) str(*) if "+inspected+" !{ req.ver -m beg 1 }"))
+	w.Line("http-request", conf.Word("set-var(txn.uri) pathq if "+inspected+" !{ req.ver -m beg 1 }"))
+	w.Line("http-request", conf.Word("set-var(txn.inspect) var(txn.site),field(9,|) if "+inspected+" "+whole))
+	w.Line("http-request", conf.Word("wait-for-body time 5s if "+inspected))
+	w.Line("http-request", conf.Word("return "+too+inspected+" "+whole+" !{ internal.htx.has_eom }"))
+	w.Line("http-request", conf.Word("return "+too+inspected+" "+whole+" { req.body_len,sub(txn.inspect) gt 0 }"))
+	w.Line("http-request", conf.Word("send-spoe-group waf request if "+inspected+" { srv_is_up("+wafBackend+"/agent) }"))
+	w.Line("http-request", conf.Word("set-log-level alert if "+inspected+" "+none))
+	w.Line("http-request", conf.Word(`return status 403 content-type "text/html; charset=utf-8" lf-file pages/blocked.html hdr X-Request-ID %[unique-id] hdr Cache-Control no-store if `+inspected+" { var(txn.waf.verdict) -m str deny }"))
+	w.Line("http-request", conf.Word(`return status 503 content-type text/plain string "the request could not be inspected" hdr X-Request-ID %[unique-id] hdr Retry-After 5 hdr Cache-Control no-store if `+
+		inspected+" !{ var(txn.waf.verdict) -m str pass } !{ var(txn.flags) -m sub o }"))
+	w.Line("http-request", conf.Word("del-header TE if "+inspected))
+}
+
+// renderSite does what the site of a request asks for, and chooses its backend.
+func renderSite(w *conf.Writer, m *model) {
 	w.Line("http-request", conf.Word("set-var(txn.path) path if { var(txn.flags) -m sub r }"))
 	w.Line("http-request", conf.Word("set-var(txn.route) var(txn.id),concat(,txn.path),map_beg(maps/routes.map) if { var(txn.flags) -m sub r }"))
 	w.Line("http-request", conf.Word("set-var(txn.backend) var(txn.route),field(1,|) if { var(txn.route) -m found }"))
@@ -258,6 +328,12 @@ func renderSite(w *conf.Writer, m *model) {
 	}
 	w.Line("use_backend", conf.Word("%[var(txn.backend)]"))
 	w.Line("default_backend", conf.Word(unavailableBackend))
+	if m.inspects {
+		// When HAProxy has read the filter's file, it looks for others from where it was started, and has to be told again.
+		w.Line("filter", conf.Word("spoe engine waf config spoe.cfg"))
+		w.Line("global")
+		w.Line("default-path", conf.Word("config"))
+	}
 }
 
 func renderHTTP(w *conf.Writer, c *Config, m *model) {
@@ -277,6 +353,8 @@ func renderHTTP(w *conf.Writer, c *Config, m *model) {
 	w.Line("http-request", conf.Word("redirect prefix https://%[var(txn.site),field(4,|)] code 301 if { var(txn.flags) -m sub w }"))
 	w.Line("http-request", conf.Word("redirect prefix https://%[var(txn.host)] code 301 if !{ var(txn.flags) -m sub p } { method GET HEAD }"))
 	w.Line("http-request", conf.Word("redirect prefix https://%[var(txn.host)] code 308 if !{ var(txn.flags) -m sub p }"))
+	renderLimits(w, m)
+	renderInspection(w, m)
 	renderForwarded(w, conf.Word("http"))
 	renderSite(w, m)
 }
@@ -296,11 +374,13 @@ func renderHTTPS(w *conf.Writer, c *Config, m *model) {
 	renderFind(w)
 	w.Line("http-request", conf.Word(`return status 404 content-type text/plain string "there is no such site here" if !{ var(txn.site) -m found }`))
 	w.Line("http-request", conf.Word("redirect prefix https://%[var(txn.site),field(4,|)] code 301 if { var(txn.flags) -m sub w }"))
-	renderForwarded(w, conf.Word("https"))
 	w.Line("http-after-response", conf.Word("set-header Strict-Transport-Security %[var(txn.site),field(5,|)] if { var(txn.flags) -m sub s }"))
 	if c.Features.QUIC {
 		w.Line("http-after-response", conf.Word(`set-header Alt-Svc 'h3=":443"; ma=86400' if { var(txn.site) -m found } !{ var(txn.flags) -m sub n }`))
 	}
+	renderLimits(w, m)
+	renderInspection(w, m)
+	renderForwarded(w, conf.Word("https"))
 	renderSite(w, m)
 }
 
@@ -323,6 +403,14 @@ func renderInternal(w *conf.Writer, m *model) {
 	w.Line("backend", conf.Word(acmeBackend))
 	w.Line("server", conf.Word("acme unix@/run/gateway/acme.sock"))
 	w.Line("backend", conf.Word(unavailableBackend))
+	if m.inspects {
+		w.Line("backend", conf.Word(wafBackend))
+		w.Line("mode", conf.Word("tcp"))
+		w.Line("timeout", conf.Word("connect 1s"))
+		w.Line("timeout", conf.Word("check 1s"))
+		w.Line("option", conf.Word("spop-check"))
+		w.Line("server", conf.Word("agent 127.0.0.1:9000 check inter 1s fastinter 200ms downinter 200ms fall 3 rise 1"))
+	}
 	for _, period := range m.periods {
 		w.Line("backend", conf.Joined(conf.Word("gateway_rate_"), conf.Int(period)))
 		w.Line("stick-table", conf.Word("type binary len 8 size 100k expire"), conf.Joined(conf.Int(period), conf.Word("s")), conf.Word("store"),

@@ -430,6 +430,9 @@ func (r *Room) planRow(ctx context.Context, tx *db.Tx, x *shape, row apply.Row) 
 	if was, now, ok := r.deps.Changed(row); ok {
 		return r.planCertificate(ctx, tx, was, now)
 	}
+	if domain, was, now, ok := r.deps.InspectionChanged(row); ok {
+		return r.planInspection(ctx, tx, x, domain, was, now)
+	}
 	return nil, false, nil
 }
 
@@ -520,27 +523,30 @@ func (r *Room) planDomain(ctx context.Context, tx *db.Tx, x *shape, row apply.Ro
 		return nil, false, nil
 	}
 	if was == none {
-		commands, ok := siteCommands(x, siteOf(none, nil, nil), siteOf(now, nil, nil))
+		commands, ok := siteCommands(x, siteOf(none, hanging{}), siteOf(now, hanging{}))
 		return commands, ok, nil
 	}
 	if now == none {
 		return nil, false, nil // what hangs on it is gone with it
 	}
-	headers, rules, err := r.hangingOn(ctx, tx, now.ID)
+	with, err := r.hangingOn(ctx, tx, now.ID)
 	if err != nil {
 		return nil, false, err
 	}
-	commands, ok := siteCommands(x, siteOf(was, headers, rules), siteOf(now, headers, rules))
+	commands, ok := siteCommands(x, siteOf(was, with), siteOf(now, with))
 	return commands, ok, nil
 }
 
-// hangingOn are the headers and rules of a domain.
-func (r *Room) hangingOn(ctx context.Context, tx *db.Tx, domain uuid.UUID) (headers []Header, rules []Rule, err error) {
-	if headers, err = r.headers.Where(ctx, tx, "domain_id = $1", domain); err != nil {
-		return nil, nil, err
+// hangingOn is what hangs on a domain.
+func (r *Room) hangingOn(ctx context.Context, tx *db.Tx, domain uuid.UUID) (h hanging, err error) {
+	if h.headers, err = r.headers.Where(ctx, tx, "domain_id = $1", domain); err != nil {
+		return h, err
 	}
-	rules, err = r.rules.Where(ctx, tx, "domain_id = $1", domain)
-	return headers, rules, err
+	if h.rules, err = r.rules.Where(ctx, tx, "domain_id = $1", domain); err != nil {
+		return h, err
+	}
+	h.inspection, err = r.deps.InspectionOf(ctx, tx, domain)
+	return h, err
 }
 
 func (r *Room) planHeader(ctx context.Context, tx *db.Tx, x *shape, was, now *Header) ([]command, bool, error) {
@@ -548,10 +554,9 @@ func (r *Room) planHeader(ctx context.Context, tx *db.Tx, x *shape, was, now *He
 	if !ok {
 		return nil, false, nil
 	}
-	return r.planHanging(ctx, tx, x, domain, func(headers []Header, rules []Rule) ([]Header, []Rule) {
-		before := instead(headers, was, now, func(h *Header) uuid.UUID { return h.ID })
-		slices.SortStableFunc(before, func(a, b Header) int { return a.CreatedAt.Compare(b.CreatedAt) })
-		return before, rules
+	return r.planHanging(ctx, tx, x, domain, func(h *hanging) {
+		h.headers = instead(h.headers, was, now, func(h *Header) uuid.UUID { return h.ID })
+		slices.SortStableFunc(h.headers, func(a, b Header) int { return a.CreatedAt.Compare(b.CreatedAt) })
 	})
 }
 
@@ -560,23 +565,30 @@ func (r *Room) planRule(ctx context.Context, tx *db.Tx, x *shape, was, now *Rule
 	if !ok {
 		return nil, false, nil
 	}
-	return r.planHanging(ctx, tx, x, domain, func(headers []Header, rules []Rule) ([]Header, []Rule) {
-		return headers, instead(rules, was, now, func(r *Rule) uuid.UUID { return r.ID })
-	})
+	return r.planHanging(ctx, tx, x, domain, func(h *hanging) { h.rules = instead(h.rules, was, now, func(r *Rule) uuid.UUID { return r.ID }) })
+}
+
+// planInspection: most of what a domain wants of its inspection is nothing that HAProxy knows, and then there is nothing to tell.
+func (r *Room) planInspection(ctx context.Context, tx *db.Tx, x *shape, domain uuid.UUID, was, now *Inspection) ([]command, bool, error) {
+	if was == now || was != nil && now != nil && *was == *now {
+		return nil, true, nil
+	}
+	return r.planHanging(ctx, tx, x, domain, func(h *hanging) { h.inspection = was })
 }
 
 // planHanging: of a domain that stays as it is, something that hangs on it has changed. Before says how it was.
-func (r *Room) planHanging(ctx context.Context, tx *db.Tx, x *shape, domain uuid.UUID, before func([]Header, []Rule) ([]Header, []Rule)) ([]command, bool, error) {
+func (r *Room) planHanging(ctx context.Context, tx *db.Tx, x *shape, domain uuid.UUID, before func(*hanging)) ([]command, bool, error) {
 	d, err := r.domains.Get(ctx, tx, domain)
 	if err != nil {
 		return nil, false, err
 	}
-	headers, rules, err := r.hangingOn(ctx, tx, domain)
+	now, err := r.hangingOn(ctx, tx, domain)
 	if err != nil {
 		return nil, false, err
 	}
-	wasHeaders, wasRules := before(headers, rules)
-	commands, ok := siteCommands(x, siteOf(d, wasHeaders, wasRules), siteOf(d, headers, rules))
+	was := now
+	before(&was)
+	commands, ok := siteCommands(x, siteOf(d, was), siteOf(d, now))
 	return commands, ok, nil
 }
 

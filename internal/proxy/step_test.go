@@ -23,13 +23,16 @@ func running(t *testing.T, answer func(q string) string) (*Room, *kittest.Bench)
 	t.Helper()
 	b := kittest.New(t)
 	r := New(b.Kit, Deps{
-		FQDN:         func() string { return "gw.example.net" },
-		Flags:        func() (ipv6, maintenance bool) { return false, false },
-		Certificates: func(context.Context, db.Querier) ([]Certificate, error) { return nil, nil },
-		Default:      func() ([]byte, error) { return []byte("a certificate"), nil },
-		Changed:      func(apply.Row) (was, now *Certificate, ok bool) { return nil, nil, false },
-		SitesChanged: func() {},
-		Management:   func() string { return "service" },
+		FQDN:              func() string { return "gw.example.net" },
+		Flags:             func() (ipv6, maintenance bool) { return false, false },
+		Certificates:      func(context.Context, db.Querier) ([]Certificate, error) { return nil, nil },
+		Default:           func() ([]byte, error) { return []byte("a certificate"), nil },
+		Changed:           func(apply.Row) (was, now *Certificate, ok bool) { return nil, nil, false },
+		SitesChanged:      func() {},
+		Inspections:       func(context.Context, db.Querier) ([]Inspection, error) { return nil, nil },
+		InspectionOf:      func(context.Context, db.Querier, uuid.UUID) (*Inspection, error) { return nil, nil },
+		InspectionChanged: func(apply.Row) (domain uuid.UUID, was, now *Inspection, ok bool) { return uuid.Nil, nil, nil, false },
+		Management:        func() string { return "service" },
 	})
 	r.Mount()
 	b.Machine.AnswerProxy(func(q host.ProxyQuestion) (string, error) {
@@ -52,6 +55,7 @@ func TestStepHoldsForItsShapeAlone(t *testing.T) {
 		"headers":         func(x *shape) { x.slots = append([]slot{{operation: headerSet, name: "a-header"}}, x.slots...) },
 		"rate limits":     func(x *shape) { x.periods = nil },
 		"prefix lengths":  func(x *shape) { x.strips = nil },
+		"inspection":      func(x *shape) { x.inspects = true },
 		"not known again": nil,
 	} {
 		t.Run(name, func(t *testing.T) {

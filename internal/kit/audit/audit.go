@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -18,6 +17,7 @@ import (
 	"edge.internal/gateway/internal/kit/clock"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/live"
 	"edge.internal/gateway/internal/kit/wire"
 )
 
@@ -40,13 +40,18 @@ type Log struct {
 	nodeID    string
 	outbox    outbox
 	adminOnly []string
-	mu        sync.Mutex
-	heard     *hearing // nil without a follower
+	live      live.Feed[Entry]
 }
 
 // New makes the log of the node with the machine id. In the folder it keeps what the database does not have yet.
 func New(d *db.DB, c clock.Clock, nodeID, folder string) *Log {
-	return &Log{db: d, clock: c, nodeID: nodeID, outbox: outbox{folder: folder, open: map[uuid.UUID]bool{}}}
+	l := &Log{db: d, clock: c, nodeID: nodeID, outbox: outbox{folder: folder, open: map[uuid.UUID]bool{}}}
+	l.live = live.Feed[Entry]{
+		DB: d, Channel: channel, Announced: l.announced,
+		Newest: func(ctx context.Context, n int) ([]Entry, error) { return l.Search(ctx, Filter{Limit: n}) },
+		ID:     func(e Entry) uuid.UUID { return e.ID },
+	}
+	return l
 }
 
 // AdminOnly keeps the details of a kind's entries from viewers. Rooms say so when they are mounted.

@@ -61,6 +61,8 @@ const (
 	ProxyHeaders            Place = "haproxy.map.headers"
 	ProxySwitches           Place = "haproxy.map.switches"
 	ProxyMaintenancePage    Place = "haproxy.page.maintenance"
+	ProxyBlockedPage        Place = "haproxy.page.blocked"
+	ProxyInspection         Place = "haproxy.inspection" // how it asks the web application firewall
 	ProxyCertificateList    Place = "haproxy.certificates"
 	ProxyManagementList     Place = "haproxy.management"
 	ProxyDefaultCertificate Place = "haproxy.certificate.default"
@@ -122,6 +124,8 @@ var places = map[Place]PlaceSpec{
 	ProxyHeaders:            {"/etc/haproxy/gateway/maps/headers.map", 0o640, "root", "root"},
 	ProxySwitches:           {"/etc/haproxy/gateway/maps/switches.map", 0o640, "root", "root"},
 	ProxyMaintenancePage:    {"/etc/haproxy/gateway/pages/maintenance.html", 0o644, "root", "root"},
+	ProxyBlockedPage:        {"/etc/haproxy/gateway/pages/blocked.html", 0o644, "root", "root"},
+	ProxyInspection:         {"/etc/haproxy/gateway/spoe.cfg", 0o640, "root", "root"},
 	ProxyCertificateList:    {"/etc/haproxy/gateway/certificates.list", 0o640, "root", "root"},
 	ProxyManagementList:     {"/etc/haproxy/gateway/management.list", 0o640, "root", "root"},
 	ProxyDefaultCertificate: {certificateFolder + "default.pem", 0o600, "root", "root"},

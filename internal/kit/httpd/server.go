@@ -110,10 +110,7 @@ func (w *pieces) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 // ListenUnix listens on a unix socket that replaces what an earlier run left. The folder is made when it is missing. The socket is
 // given to the group, if one is named and the machine has it.
 func ListenUnix(path string, mode os.FileMode, group string) (net.Listener, error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return nil, err
-	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := vacate(path); err != nil {
 		return nil, err
 	}
 	l, err := bindUnix(path, mode)
@@ -123,15 +120,43 @@ func ListenUnix(path string, mode os.FileMode, group string) (net.Listener, erro
 	return l, errors.Join(give(path, group), os.Chmod(path, mode))
 }
 
-// bindUnix makes a unix socket that at no moment is open to more than the mode says, whatever the umask is: the file gets the
-// mode that the socket has when it is bound.
+// ListenDatagrams is ListenUnix for single messages.
+func ListenDatagrams(path string, mode os.FileMode, group string) (net.PacketConn, error) {
+	if err := vacate(path); err != nil {
+		return nil, err
+	}
+	narrow := narrowed(mode)
+	l, err := narrow.ListenPacket(context.Background(), "unixgram", path)
+	if err != nil {
+		return nil, err
+	}
+	return l, errors.Join(give(path, group), os.Chmod(path, mode))
+}
+
+// vacate makes room for a socket.
+func vacate(path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// bindUnix makes a unix socket that at no moment is open to more than the mode says.
 func bindUnix(path string, mode os.FileMode) (net.Listener, error) {
-	narrow := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
+	narrow := narrowed(mode)
+	return narrow.Listen(context.Background(), "unix", path)
+}
+
+// narrowed makes unix sockets with a mode, whatever the umask is: the file gets the mode that the socket has when it is bound.
+func narrowed(mode os.FileMode) net.ListenConfig {
+	return net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
 		var failed error
 		err := c.Control(func(fd uintptr) { failed = syscall.Fchmod(int(fd), uint32(mode.Perm())) })
 		return errors.Join(err, failed)
 	}}
-	return narrow.Listen(context.Background(), "unix", path)
 }
 
 func give(path, group string) error {

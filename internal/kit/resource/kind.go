@@ -38,6 +38,8 @@ type Kind[T any] struct {
 	Path string
 	// Table holds the rows; it carries the room's name.
 	Table string
+	// Key is the column that holds the id, where it is not called so.
+	Key string
 	// Order is the SQL order of lists; the id comes last by itself.
 	Order string
 	// Feeds are the components that depend on the rows.
@@ -65,6 +67,8 @@ type Kind[T any] struct {
 	Join  func(ctx context.Context, q db.Querier, rows []*T) error
 	Joins []string
 
+	// extends is the table whose rows these belong to, one each at most.
+	extends string
 	single  bool // it has one row, which nobody makes or deletes
 	codec   codec
 	listing *atomic.Pointer[listing]
@@ -94,6 +98,23 @@ type Child[T any] struct {
 	Column string
 	// Parent is the parent's table.
 	Parent string
+}
+
+// Extension is a kind that adds to the rows of another table: for each of these it has one row at most, which has the same id. Nobody
+// makes or deletes one. Reading gives the defaults until the first update has stored them. It has GET of all that are stored, and GET
+// and PUT of one.
+type Extension[T any] struct {
+	Kind[T]
+	// Of is the other table.
+	Of string
+}
+
+// key is the column that holds the id.
+func (k *Kind[T]) key() string {
+	if k.Key == "" {
+		return "id"
+	}
+	return k.Key
 }
 
 func (k *Kind[T]) fresh() *T {

@@ -73,7 +73,7 @@ func (n *known[T]) read(ctx context.Context, k *Kind[T], q db.Querier) (list []v
 	}
 	if len(missing) > 0 {
 		// What is read now may be newer than the versions were; each is kept under its own.
-		err = k.each(ctx, q, " WHERE id = ANY ($1)", []any{missing}, func(x versioned[T]) { list[at[metaOf(x.row).ID]] = x })
+		err = k.each(ctx, q, " WHERE "+k.key()+" = ANY ($1)", []any{missing}, func(x versioned[T]) { list[at[metaOf(x.row).ID]] = x })
 		list = slices.DeleteFunc(list, func(x versioned[T]) bool { return x.row == nil }) // deleted in between
 	}
 	return list, err
@@ -81,7 +81,7 @@ func (n *known[T]) read(ctx context.Context, k *Kind[T], q db.Querier) (list []v
 
 // recall reads which versions there are, and finds those that are known.
 func (n *known[T]) recall(ctx context.Context, k *Kind[T], q db.Querier) (ids []uuid.UUID, list []versioned[T], err error) {
-	rows, err := q.Query(ctx, "SELECT id, "+versionColumns+" FROM "+k.Table+k.orderBy())
+	rows, err := q.Query(ctx, "SELECT "+k.key()+", "+versionColumns+" FROM "+k.Table+k.orderBy())
 	if err != nil {
 		return nil, nil, db.Fault(err)
 	}

@@ -28,8 +28,12 @@ const keepListing = 8 << 20
 func (k *Kind[T]) state(ctx context.Context, q db.Querier) (s tableState, err error) {
 	var from []string
 	for i, table := range append([]string{k.Table}, k.Joins...) {
+		key := "id"
+		if i == 0 {
+			key = k.key()
+		}
 		// Rows of two tables may have the same id and the same writer. Transactions have 32 bits, and above them is the table.
-		from = append(from, fmt.Sprintf("SELECT uuid_hash_extended(id, xmin::text::bigint + %d) AS hash FROM %s", i<<32, pgx.Identifier{table}.Sanitize()))
+		from = append(from, fmt.Sprintf("SELECT uuid_hash_extended(%s, xmin::text::bigint + %d) AS hash FROM %s", key, i<<32, pgx.Identifier{table}.Sanitize()))
 	}
 	err = q.QueryRow(ctx, "SELECT count(*), coalesce(bit_xor(hash), 0) FROM ("+strings.Join(from, " UNION ALL ")+") t").Scan(&s.rows, &s.mark)
 	return s, db.Fault(err)

@@ -205,7 +205,7 @@ func (k *Kind[T]) register(r *Registry) {
 	if r.kinds[k.Name] != nil {
 		panic("kind " + k.Name + " is registered twice")
 	}
-	k.codec = newCodec(reflect.TypeFor[T](), k.Table)
+	k.codec = newCodec(reflect.TypeFor[T](), k.Table, k.key())
 	k.listing, k.known = new(atomic.Pointer[listing]), new(known[T])
 	if first := reflect.TypeFor[T]().Field(0); first.Type != reflect.TypeFor[Meta]() {
 		panic(fmt.Sprintf("%s does not embed resource.Meta first", reflect.TypeFor[T]()))
@@ -221,6 +221,12 @@ func (k *Kind[T]) register(r *Registry) {
 
 // mountItem adds the routes of one row, which find finds.
 func (k *Kind[T]) mountItem(x route, path string, in reflect.Type, find func(c *httpd.Call) (*uuid.UUID, error)) {
+	k.mountChanges(x, path, in, find)
+	x.delete(path, in, find)
+}
+
+// mountChanges adds the routes that read and change one row.
+func (k *Kind[T]) mountChanges(x route, path string, in reflect.Type, find func(c *httpd.Call) (*uuid.UUID, error)) {
 	x.get(path, in, func(c *httpd.Call) (wire.Raw, error) {
 		id, err := find(c)
 		if err != nil {
@@ -236,7 +242,6 @@ func (k *Kind[T]) mountItem(x route, path string, in reflect.Type, find func(c *
 	if k.Notes != nil {
 		x.annotate(path, in, find, k.Notes)
 	}
-	x.delete(path, in, find)
 }
 
 func (k *Kind[T]) shown(ctx context.Context, q db.Querier, where string, args ...any) ([]T, error) {
@@ -268,6 +273,15 @@ func (s *Singleton[T]) Mount(r *Registry) {
 		return s.kind.encode(c, r.DB, v)
 	})
 	x.update(s.Path, none, func(*httpd.Call) (*uuid.UUID, error) { return nil, nil })
+}
+
+// Mount gives the extension its routes.
+func (e *Extension[T]) Mount(r *Registry) {
+	e.extends = e.Of
+	e.register(r)
+	x := e.route(r)
+	x.list(e.Path, reflect.TypeFor[struct{}](), func(c *httpd.Call) (httpd.Encoded, error) { return e.encodedList(c, r.DB) })
+	e.mountChanges(x, e.Path+"/{id}", reflect.TypeFor[idInput](), byID)
 }
 
 // Mount gives the child kind its routes.

@@ -72,6 +72,8 @@ type Operation struct {
 	prepared any
 	// give is what Kind.Prepare has answered.
 	give any
+	// amend changes the row of the transaction, after the body has.
+	amend any
 }
 
 // Change is what one operation did to a row.
@@ -82,6 +84,7 @@ type Change struct {
 	Before wire.Raw `json:"before" doc:"The row before; null when it is new."`
 	After  wire.Raw `json:"after" doc:"The row after; null when it is gone."`
 	label  string
+	first  bool                   // the row is that of an extension, and was not stored before
 	fields map[string][2]wire.Raw // what differs
 	with   []User                 // what a delete takes along
 	row    apply.Row
@@ -91,6 +94,7 @@ type Change struct {
 type handler interface {
 	table() Table
 	isSingle() bool
+	isExtension() bool
 	adminOnly() bool
 	users(ctx context.Context, q db.Querier, column string, id uuid.UUID) ([]User, error)
 	setsSecret(op Operation) bool
@@ -185,6 +189,7 @@ func (r *Registry) feeds(set Set) ([]apply.ID, error) {
 			continue
 		}
 		c.That(!h.isSingle() || op.Verb == "update", at+"verb", "There is always exactly one %s. It can only be updated.", op.Kind)
+		c.That(!h.isExtension() || op.Verb == "update", at+"verb", "A %s is neither made nor deleted. It can only be updated.", op.Kind)
 		c.That(h.isSingle() || op.Verb == "create" || op.ID != nil, at+"id", "The id of the row is missing.")
 		c.That(op.ID == nil || *op.ID != uuid.Nil, at+"id", "The id must not be all zeros.")
 		if op.notes == nil {
@@ -334,7 +339,25 @@ func (k *Kind[T]) decode(op Operation, row *T) (given map[string]bool, err error
 	if give, ok := op.give.(func(*T)); ok && give != nil {
 		give(row)
 	}
+	if amend, ok := op.amend.(func(*T) error); ok && err == nil {
+		if err = amend(row); err != nil {
+			return nil, err
+		}
+		if v, ok := any(row).(wire.Validator); ok {
+			err = v.Validate()
+		}
+	}
 	return given, err
+}
+
+// Amend changes one row by what it is at that moment, and is otherwise an update like that of a caller: checked, audited and applied.
+// What the row refers to is shared: f replaces it instead of changing it. Kind.Prepare sees the row as it was.
+func (k *Kind[T]) Amend(ctx context.Context, r *Registry, id uuid.UUID, f func(now *T) error) (Change, apply.Outcome, error) {
+	changes, outcome, err := r.Commit(ctx, Set{Operations: []Operation{{Kind: k.Name, Verb: "update", ID: &id, Body: wire.Raw("{}"), amend: f}}})
+	if err != nil {
+		return Change{}, nil, err
+	}
+	return changes[0], outcome, nil
 }
 
 // run is one operation on a row of the kind.
@@ -391,6 +414,10 @@ func (k *Kind[T]) update(ctx context.Context, r *Registry, tx *db.Tx, op Operati
 		}
 	}
 	metaOf(now).UpdatedAt = r.Clock.Now()
+	if change.first {
+		metaOf(now).CreatedAt = metaOf(now).UpdatedAt
+		was = nil
+	}
 	return k.store(ctx, r, tx, was, now, change)
 }
 
@@ -441,13 +468,26 @@ func (k *Kind[T]) remove(ctx context.Context, r *Registry, tx *db.Tx, op Operati
 func (k *Kind[T]) stored(ctx context.Context, tx *db.Tx, op Operation) (*T, Change, error) {
 	where, args := " FOR UPDATE", []any(nil)
 	if op.ID != nil {
-		where, args = " WHERE id = $1 FOR UPDATE", []any{*op.ID}
+		where, args = " WHERE "+k.key()+" = $1 FOR UPDATE", []any{*op.ID}
 	}
 	was, err := k.get(ctx, tx, where, args...)
+	first := k.extends != "" && fault.Is(err, fault.NotFound)
+	if first {
+		// What it extends stays, and is locked for others who store the row for the first time: one of them may have done so.
+		if was, err = k.defaults(ctx, tx, *op.ID, " FOR NO KEY UPDATE"); err == nil {
+			stored, again := k.get(ctx, tx, where, args...)
+			switch {
+			case again == nil:
+				was, first = stored, false
+			case !fault.Is(again, fault.NotFound):
+				err = again
+			}
+		}
+	}
 	if err != nil {
 		return nil, Change{}, err
 	}
-	change := Change{Kind: k.Name, Verb: op.Verb, ID: metaOf(was).ID.String(), label: labelOf(was)}
+	change := Change{Kind: k.Name, Verb: op.Verb, ID: metaOf(was).ID.String(), label: labelOf(was), first: first}
 	if change.Before, err = k.encode(ctx, tx, was); err != nil {
 		return nil, Change{}, err
 	}
@@ -532,6 +572,8 @@ func (k *Kind[T]) adminOnly() bool { return k.AdminOnly }
 
 func (k *Kind[T]) isSingle() bool { return k.single }
 
+func (k *Kind[T]) isExtension() bool { return k.extends != "" }
+
 // setsSecret tells whether an operation gives a field that no answer shows.
 func (k *Kind[T]) setsSecret(op Operation) bool {
 	given := wire.Given(op.Body)
@@ -541,6 +583,10 @@ func (k *Kind[T]) setsSecret(op Operation) bool {
 func (k *Kind[T]) table() Table {
 	t := Table{Kind: k.Name, Name: k.Table, Local: k.Local}
 	for _, f := range k.codec.fields {
+		if f.Name == "id" {
+			t.Columns = append(t.Columns, k.key())
+			continue
+		}
 		t.Columns = append(t.Columns, f.Name)
 	}
 	return t

@@ -20,7 +20,7 @@ import (
 type codec struct {
 	fields                 []wire.Field
 	prepared               []wire.Field // those of fields that are Prepared
-	table                  string
+	table, key             string
 	columns                string // of a SELECT, and the table
 	selectAll, insert, del string
 }
@@ -32,8 +32,8 @@ type Prepared interface {
 	Prepare(ctx context.Context) error
 }
 
-func newCodec(t reflect.Type, table string) codec {
-	c := codec{table: table}
+func newCodec(t reflect.Type, table, key string) codec {
+	c := codec{table: table, key: key}
 	var columns, values []string
 	for _, f := range wire.Fields(t) {
 		if !f.Stored {
@@ -43,7 +43,7 @@ func newCodec(t reflect.Type, table string) codec {
 		if reflect.PointerTo(f.Type).Implements(reflect.TypeFor[Prepared]()) {
 			c.prepared = append(c.prepared, f)
 		}
-		name := pgx.Identifier{f.Name}.Sanitize()
+		name := c.column(f)
 		columns = append(columns, name)
 		values = append(values, fmt.Sprintf("$%d", len(columns)))
 	}
@@ -51,8 +51,16 @@ func newCodec(t reflect.Type, table string) codec {
 	c.columns = list + " FROM " + from
 	c.selectAll = "SELECT " + c.columns
 	c.insert = "INSERT INTO " + from + " (" + list + ") VALUES (" + strings.Join(values, ", ") + ")"
-	c.del = "DELETE FROM " + from + " WHERE id = $1"
+	c.del = "DELETE FROM " + from + " WHERE " + key + " = $1"
 	return c
+}
+
+// column is where a field is stored.
+func (c *codec) column(f wire.Field) string {
+	if f.Name == "id" {
+		return c.key
+	}
+	return pgx.Identifier{f.Name}.Sanitize()
 }
 
 // isSealed tells whether the database holds the field under the master key.
@@ -101,7 +109,7 @@ func (c *codec) statement(box *secret.Box, was, now reflect.Value, id uuid.UUID)
 			arg = reflect.MakeSlice(v.Type(), 0, 0).Interface()
 		}
 		args = append(args, arg)
-		sets = append(sets, fmt.Sprintf("%s = $%d", pgx.Identifier{f.Name}.Sanitize(), len(args)))
+		sets = append(sets, fmt.Sprintf("%s = $%d", c.column(f), len(args)))
 	}
 	switch {
 	case !was.IsValid():
@@ -109,7 +117,7 @@ func (c *codec) statement(box *secret.Box, was, now reflect.Value, id uuid.UUID)
 	case len(args) == 1:
 		return "", nil, nil
 	}
-	return "UPDATE " + pgx.Identifier{c.table}.Sanitize() + " SET " + strings.Join(sets[1:], ", ") + " WHERE id = $1", args, nil
+	return "UPDATE " + pgx.Identifier{c.table}.Sanitize() + " SET " + strings.Join(sets[1:], ", ") + " WHERE " + c.key + " = $1", args, nil
 }
 
 func errNotFound(title string) error { return fault.New(fault.NotFound, "there is no such %s", title) }
@@ -141,14 +149,30 @@ func (k *Kind[T]) query(ctx context.Context, q db.Querier, where string, args ..
 
 func (k *Kind[T]) orderBy() string {
 	if k.Order == "" {
-		return " ORDER BY id"
+		return " ORDER BY " + k.key()
 	}
-	return " ORDER BY " + k.Order + ", id"
+	return " ORDER BY " + k.Order + ", " + k.key()
 }
 
-// Get reads one row.
+// Get reads one row. Of an extension that has none yet, it gives the defaults.
 func (k *Kind[T]) Get(ctx context.Context, q db.Querier, id uuid.UUID) (*T, error) {
-	return k.get(ctx, q, " WHERE id = $1", id)
+	v, err := k.get(ctx, q, " WHERE "+k.key()+" = $1", id)
+	if k.extends != "" && fault.Is(err, fault.NotFound) {
+		return k.defaults(ctx, q, id, "")
+	}
+	return v, err
+}
+
+// defaults is the row that an extension would have, if there is something that it can extend.
+func (k *Kind[T]) defaults(ctx context.Context, q db.Querier, id uuid.UUID, lock string) (*T, error) {
+	var there bool
+	err := q.QueryRow(ctx, "SELECT EXISTS (SELECT FROM "+pgx.Identifier{k.extends}.Sanitize()+" WHERE id = $1"+lock+")", id).Scan(&there)
+	if err == nil && !there {
+		err = errNotFound(k.Title)
+	}
+	v := k.fresh()
+	metaOf(v).ID = id
+	return v, db.Fault(err)
 }
 
 func (k *Kind[T]) get(ctx context.Context, q db.Querier, where string, args ...any) (*T, error) {

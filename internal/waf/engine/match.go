@@ -80,11 +80,7 @@ func record(m types.MatchedRule) Match {
 	if s := rule.Severity(); s != types.RuleSeverityUnset {
 		r.Severity = s.String()
 	}
-	for _, tag := range r.Tags {
-		if level, ok := strings.CutPrefix(tag, "paranoia-level/"); ok && len(level) == 1 {
-			r.Paranoia = int(level[0] - '0')
-		}
-	}
+	r.Paranoia = paranoia(r.Tags)
 	for _, d := range m.MatchedDatas() {
 		if len(r.Data) == maxData {
 			break

@@ -2967,6 +2967,195 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/waf/alerts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** WAF alerts that match, newest first */
+        get: operations["waf.alert.list"];
+        put?: never;
+        post?: never;
+        /** Delete WAF alerts and the requests that were kept for them */
+        delete: operations["waf.alert.purge"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/waf/alerts/live": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The newest WAF alerts, oldest first, and then each new one */
+        get: operations["waf.alert.live"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/waf/alerts/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One WAF alert with its request */
+        get: operations["waf.alert.get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/waf/alerts/{id}/exclude": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Leave out what took a legitimate request for an attack */
+        post: operations["waf.alert.exclude"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/waf/alerts/{id}/propose": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** The narrowest exclusion for a false alarm, and what comes of it */
+        post: operations["waf.alert.propose"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/waf/configs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List every WAF configuration */
+        get: operations["waf.config.list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/waf/configs/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read one WAF configuration */
+        get: operations["waf.config.get"];
+        /** Change a WAF configuration */
+        put: operations["waf.config.update"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/waf/configs/{id}/forecast": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What blocking mode would have refused in the last days */
+        get: operations["waf.forecast"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/waf/rules": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Rules of the core rule set */
+        get: operations["waf.rules"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/waf/status": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The program that inspects requests, as it is now */
+        get: operations["waf.status"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/waf/summary": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What the WAF found in the last hours */
+        get: operations["waf.summary"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -8422,6 +8611,505 @@ export interface components {
         UpgradeWishInput: {
             /** @description Version to install: one that is newer than the installed one. Without it, it is the available one. */
             version?: string;
+        };
+        WafAgent: {
+            /**
+             * Format: int64
+             * @description How many engines it has built since it started.
+             */
+            builds: number;
+            /**
+             * Format: int64
+             * @description How many of these it has refused.
+             */
+            denied: number;
+            /**
+             * Format: int64
+             * @description How many domains it inspects.
+             */
+            domains: number;
+            /**
+             * Format: int64
+             * @description How many records it could not keep until the database took them.
+             */
+            dropped: number;
+            /**
+             * Format: int64
+             * @description How many engines it has: one for all, and one for each distinct text of custom rules.
+             */
+            engines: number;
+            /** @description How many requests it had no verdict on, by reason. */
+            failed: {
+                [key: string]: number;
+            };
+            /**
+             * Format: int64
+             * @description How many requests it has inspected.
+             */
+            inspected: number;
+            /** @description Why it is down; empty when it is up. */
+            reason: string;
+            /**
+             * Format: date-time
+             * @description When it started.
+             */
+            since: string | null;
+            /** @description Where it has its configuration from: the database, or the file it keeps while that is away. */
+            source: string;
+            /**
+             * @description Whether it answers. While it is down, requests pass or are refused as fail_open of their domain says.
+             * @enum {string}
+             */
+            state: "up" | "down";
+            /** @description Its version. */
+            version: string;
+        };
+        WafAlert: {
+            /**
+             * @description Whether the request was let through, refused, or could not be inspected.
+             * @enum {string}
+             */
+            action: "detected" | "blocked" | "unavailable";
+            /** @description Address of the client, behind trusted proxies. */
+            client_ip: string;
+            /**
+             * Format: date-time
+             * @description When it was written.
+             */
+            created_at: string;
+            /** @description Parts of the request that the rule matched, without secrets. */
+            data: components["schemas"]["WafDatum"][];
+            /** @description The rule decided about the request. */
+            deciding: boolean;
+            /** @description Host name that was asked for. */
+            domain: string;
+            /** @description Domain that was asked; it may be gone. */
+            domain_id: string;
+            /** @description Id of the record; later ones have greater ids. */
+            id: string;
+            /** @description What the rule says. */
+            message: string;
+            /** @description Method of the request. */
+            method: string;
+            /**
+             * Format: int64
+             * @description Paranoia level from which on the rule is used; 0 if it has none.
+             */
+            paranoia: number;
+            /** @description Not all of the body was inspected. */
+            partial: boolean;
+            /** @description Reference number of the request, as the block page shows it. */
+            request_id: string;
+            /**
+             * Format: int64
+             * @description Rule that matched; 0 for a request that could not be inspected.
+             */
+            rule_id: number;
+            /**
+             * Format: int64
+             * @description What the rules that the request matched add up to.
+             */
+            score: number;
+            /** @description How grave the rule takes it to be. */
+            severity: string;
+            /** @description What the rule is about. */
+            tags: string[];
+            /** @description What was asked for. */
+            uri: string;
+        };
+        WafAlertDetail: {
+            /**
+             * @description Whether the request was let through, refused, or could not be inspected.
+             * @enum {string}
+             */
+            action: "detected" | "blocked" | "unavailable";
+            /** @description Address of the client, behind trusted proxies. */
+            client_ip: string;
+            /**
+             * Format: date-time
+             * @description When it was written.
+             */
+            created_at: string;
+            /** @description Parts of the request that the rule matched, without secrets. */
+            data: components["schemas"]["WafDatum"][];
+            /** @description The rule decided about the request. */
+            deciding: boolean;
+            /** @description Host name that was asked for. */
+            domain: string;
+            /** @description Domain that was asked; it may be gone. */
+            domain_id: string;
+            /** @description Id of the record; later ones have greater ids. */
+            id: string;
+            /** @description What the rule says. */
+            message: string;
+            /** @description Method of the request. */
+            method: string;
+            /**
+             * Format: int64
+             * @description Paranoia level from which on the rule is used; 0 if it has none.
+             */
+            paranoia: number;
+            /** @description Not all of the body was inspected. */
+            partial: boolean;
+            /** @description All records of the request, this one included. */
+            records: components["schemas"]["WafAlert"][];
+            /** @description The request; null if it was not kept. */
+            request: components["schemas"]["WafKeptRequest"];
+            /** @description Reference number of the request, as the block page shows it. */
+            request_id: string;
+            /**
+             * Format: int64
+             * @description Rule that matched; 0 for a request that could not be inspected.
+             */
+            rule_id: number;
+            /**
+             * Format: int64
+             * @description What the rules that the request matched add up to.
+             */
+            score: number;
+            /** @description How grave the rule takes it to be. */
+            severity: string;
+            /** @description What the rule is about. */
+            tags: string[];
+            /** @description What was asked for. */
+            uri: string;
+        };
+        WafAttacks: {
+            /** @description Names of those that are not. */
+            passing: string[];
+            /**
+             * Format: int64
+             * @description How many of these are still refused with them.
+             */
+            refused: number;
+            /**
+             * Format: int64
+             * @description How many of them are refused without the exclusions.
+             */
+            total: number;
+        };
+        WafConfig: {
+            /**
+             * Format: date-time
+             * @description When it was created.
+             */
+            readonly created_at: string;
+            /** @description Rules of your own in SecLang, with ids from 1 to 99999. */
+            custom_rules: string;
+            /** @description Name of that domain. */
+            readonly domain: string;
+            /** @description Domain that the configuration is for. */
+            readonly domain_id: string;
+            /** @description Inspect the requests of the domain. */
+            enabled: boolean;
+            /** @description Why each of these rules is left out, by its id. */
+            exclusion_notes: {
+                [key: string]: string;
+            };
+            /** @description Rules that are left out below a path, or for one parameter. */
+            exclusions: components["schemas"]["WafExclusion"][];
+            /** @description Let requests pass that could not be inspected. Null lets them pass in detection mode and refuses them in blocking mode. */
+            fail_open: boolean | null;
+            /** @description Id, made by the service. */
+            readonly id: string;
+            /**
+             * Format: int64
+             * @description How much of a body is inspected. The proxy holds about 118 KiB of a request's headers and body together; what is beyond that counts as larger, too.
+             */
+            max_body_bytes: number;
+            /**
+             * @description Whether requests that rules match are only recorded, or refused.
+             * @enum {string}
+             */
+            mode: "detection" | "blocking";
+            /**
+             * @description Whether larger bodies are refused with 413, or inspected up to there and let through. In detection mode they always pass.
+             * @enum {string}
+             */
+            oversized: "refuse" | "inspect";
+            /**
+             * Format: int64
+             * @description How strict the rules are. Each level adds rules that find more attacks, and take more legitimate requests for one.
+             */
+            paranoia_level: number;
+            /** @description Ids of rules that are left out everywhere. */
+            rule_exclusions: number[];
+            /** @description Proxies in front of the gateway. Their word in X-Forwarded-For about who the client is counts. */
+            trusted_proxies: string[];
+            /**
+             * Format: date-time
+             * @description When it was last changed.
+             */
+            readonly updated_at: string;
+        };
+        WafConfigUpdate: {
+            /** @description Rules of your own in SecLang, with ids from 1 to 99999. */
+            custom_rules?: string;
+            /** @description Inspect the requests of the domain. */
+            enabled?: boolean;
+            /** @description Why each of these rules is left out, by its id. */
+            exclusion_notes?: {
+                [key: string]: string;
+            };
+            /** @description Rules that are left out below a path, or for one parameter. */
+            exclusions?: components["schemas"]["WafExclusion"][];
+            /** @description Let requests pass that could not be inspected. Null lets them pass in detection mode and refuses them in blocking mode. */
+            fail_open?: boolean | null;
+            /**
+             * Format: int64
+             * @description How much of a body is inspected. The proxy holds about 118 KiB of a request's headers and body together; what is beyond that counts as larger, too.
+             */
+            max_body_bytes?: number;
+            /**
+             * @description Whether requests that rules match are only recorded, or refused.
+             * @enum {string}
+             */
+            mode?: "detection" | "blocking";
+            /**
+             * @description Whether larger bodies are refused with 413, or inspected up to there and let through. In detection mode they always pass.
+             * @enum {string}
+             */
+            oversized?: "refuse" | "inspect";
+            /**
+             * Format: int64
+             * @description How strict the rules are. Each level adds rules that find more attacks, and take more legitimate requests for one.
+             */
+            paranoia_level?: number;
+            /** @description Ids of rules that are left out everywhere. */
+            rule_exclusions?: number[];
+            /** @description Proxies in front of the gateway. Their word in X-Forwarded-For about who the client is counts. */
+            trusted_proxies?: string[];
+        };
+        WafCounted: {
+            /** @description Id of a domain; null for everything else. */
+            domain_id: string;
+            /** @description What was counted. */
+            name: string;
+            /**
+             * Format: int64
+             * @description How many records there are.
+             */
+            records: number;
+            /**
+             * Format: int64
+             * @description How many requests they are about.
+             */
+            requests: number;
+        };
+        WafDatum: {
+            /** @description Its name, such as that of a parameter. */
+            key: string;
+            /** @description Secrets in it were replaced. */
+            masked: boolean;
+            /** @description Its beginning. */
+            value: string;
+            /** @description Kind of the part, such as ARGS. */
+            variable: string;
+        };
+        WafExcludeInput: {
+            /** @description As they were proposed, or narrower or wider. All are for the rule of the record. */
+            exclusions: components["schemas"]["WafExclusion"][];
+            /** @description Why; it is kept with each of them that has no note of its own. */
+            note?: string;
+        };
+        WafExclusion: {
+            /** @description Why. */
+            note: string;
+            /** @description Name of that parameter. */
+            parameter: string;
+            /** @description Path at and below which it is left out; empty for every path. */
+            path: string;
+            /**
+             * Format: int64
+             * @description The rule.
+             */
+            rule_id: number;
+            /** @description Part of a request, such as ARGS, whose parameter it does not look at; empty leaves out the whole rule. */
+            variable: string;
+        };
+        WafForecast: {
+            /**
+             * Format: int64
+             * @description Clients that they came from.
+             */
+            clients: number;
+            /**
+             * Format: int64
+             * @description How far it looks back.
+             */
+            days: number;
+            /** @description There were none in the last 7 days. */
+            quiet: boolean;
+            /**
+             * Format: int64
+             * @description Requests that would have been refused.
+             */
+            requests: number;
+            /** @description The rules that they matched. */
+            rules: components["schemas"]["WafForecastRule"][];
+            /**
+             * Format: date-time
+             * @description When the domain got its configuration; null if it has none. Before that there was nothing to find.
+             */
+            since: string | null;
+        };
+        WafForecastRule: {
+            /**
+             * Format: int64
+             * @description Clients that they came from.
+             */
+            clients: number;
+            /** @description What it says. */
+            message: string;
+            /**
+             * Format: int64
+             * @description Requests that it matched.
+             */
+            requests: number;
+            /**
+             * Format: int64
+             * @description The rule.
+             */
+            rule_id: number;
+        };
+        WafHeaderField: {
+            /** @description Its name. */
+            name: string;
+            /** @description Its value. */
+            value: string;
+        };
+        WafHourCount: {
+            /**
+             * Format: date-time
+             * @description When the hour began.
+             */
+            at: string;
+            /**
+             * Format: int64
+             * @description Requests that were refused.
+             */
+            blocked: number;
+            /**
+             * Format: int64
+             * @description Requests that were let through although rules matched.
+             */
+            detected: number;
+            /**
+             * Format: int64
+             * @description Records of requests that could not be inspected.
+             */
+            unavailable: number;
+        };
+        WafKeptRequest: {
+            /** @description Beginning of its body. What is not text is shown as the replacement character. */
+            body: string;
+            /** @description The body went on. */
+            body_truncated: boolean;
+            /** @description Its headers, in their order. */
+            headers: components["schemas"]["WafHeaderField"][];
+            /** @description Secrets in it were replaced by [masked]. */
+            masked: boolean;
+            /** @description Its method. */
+            method: string;
+            /** @description What was asked for. */
+            uri: string;
+            /** @description Version of HTTP. */
+            version: string;
+        };
+        WafOutcome: {
+            /** @description The request is refused in blocking mode. */
+            refused: boolean;
+            /** @description The rules that match. */
+            rules: number[];
+            /**
+             * Format: int64
+             * @description What the rules add up to.
+             */
+            score: number;
+        };
+        WafProposal: {
+            /** @description The built-in attacks, sent to the same path and the same parameter. */
+            attacks: components["schemas"]["WafAttacks"];
+            /** @description What to leave out: the rule, at and below the request's path, for the parameters that it matched; the whole rule where it matched something that is no parameter. */
+            exclusions: components["schemas"]["WafExclusion"][];
+            /** @description What to know before it is saved. */
+            notes: string[];
+            /** @description The kept request, inspected again; null if it was not kept. */
+            replay: components["schemas"]["WafReplay"];
+        };
+        WafPurged: {
+            /**
+             * Format: int64
+             * @description How many records are gone.
+             */
+            deleted: number;
+        };
+        WafReplay: {
+            /** @description With them. */
+            after: components["schemas"]["WafOutcome"];
+            /** @description Without the exclusions. */
+            before: components["schemas"]["WafOutcome"];
+        };
+        WafRule: {
+            /**
+             * Format: int64
+             * @description Its id.
+             */
+            id: number;
+            /** @description What it says when it matches. */
+            message: string;
+            /**
+             * Format: int64
+             * @description Paranoia level from which on it is used.
+             */
+            paranoia_level: number;
+            /** @description How grave that is. */
+            severity: string;
+            /** @description What it is about. */
+            tags: string[];
+        };
+        WafRuleCount: {
+            /** @description What it says. */
+            message: string;
+            /**
+             * Format: int64
+             * @description How many records there are.
+             */
+            records: number;
+            /**
+             * Format: int64
+             * @description How many requests they are about.
+             */
+            requests: number;
+            /**
+             * Format: int64
+             * @description The rule.
+             */
+            rule_id: number;
+        };
+        WafSummary: {
+            /** @description Records and requests by action. */
+            actions: components["schemas"]["WafCounted"][];
+            /** @description The program that inspects requests, as it is now. */
+            agent: components["schemas"]["WafAgent"];
+            /** @description The clients with the most requests that matched. */
+            clients: components["schemas"]["WafCounted"][];
+            /** @description The domains with the most requests that matched. */
+            domains: components["schemas"]["WafCounted"][];
+            /**
+             * Format: int64
+             * @description How many domains have the WAF on.
+             */
+            enabled: number;
+            /**
+             * Format: int64
+             * @description How far it looks back.
+             */
+            hours: number;
+            /** @description The rules that matched most requests. */
+            rules: components["schemas"]["WafRuleCount"][];
+            /** @description Requests by hour, oldest first; hours without any are there, too. */
+            series: components["schemas"]["WafHourCount"][];
         };
     };
     responses: never;
@@ -18876,6 +19564,518 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["ResourceDeleted"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "waf.alert.list": {
+        parameters: {
+            query?: {
+                /** @description Only of this domain. */
+                domain_id?: string;
+                /** @description Only of this rule. */
+                rule_id?: number;
+                /** @description Only of this address or network. */
+                client?: string;
+                /** @description Only detected, blocked or unavailable. */
+                action?: string;
+                /** @description Not before this time. */
+                since?: string;
+                /** @description Not after this time. */
+                until?: string;
+                /** @description Text in the URI, the message, the host name or the reference number; case does not matter. */
+                q?: string;
+                /** @description How many, at most 1000. */
+                limit?: number;
+                /** @description Only records older than the one with this id, to read on. */
+                before?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["WafAlert"][];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "waf.alert.purge": {
+        parameters: {
+            query?: {
+                /** @description Only those that are older; without it, all of them. */
+                before?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["WafPurged"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "waf.alert.live": {
+        parameters: {
+            query?: {
+                /** @description Send a frame {"heartbeat": time} every so many seconds (1 to 60), beside the events. Without it there are no such frames. */
+                heartbeat?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A WebSocket; each text frame is one of these, or the heartbeat that was asked for. */
+            101: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WafAlert"];
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "waf.alert.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the record. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["WafAlertDetail"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "waf.alert.exclude": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the record. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["WafExcludeInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["WafConfig"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "waf.alert.propose": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the record. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["WafProposal"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "waf.config.list": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["WafConfig"][];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "waf.config.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["WafConfig"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "waf.config.update": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["WafConfigUpdate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["WafConfig"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "waf.forecast": {
+        parameters: {
+            query?: {
+                /** @description How far to look back: 1 to 30, 7 without it. */
+                days?: number;
+            };
+            header?: never;
+            path: {
+                /** @description Id of the domain. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["WafForecast"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "waf.rules": {
+        parameters: {
+            query?: {
+                /** @description Words that the id, message, severity or tags have, all of them; at most 200 rules are found. */
+                q?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["WafRule"][];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "waf.status": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["WafAgent"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "waf.summary": {
+        parameters: {
+            query?: {
+                /** @description How far to look back: 1 to 720, 24 without it. */
+                hours?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["WafSummary"];
                         error: null;
                     };
                 };

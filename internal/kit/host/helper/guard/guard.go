@@ -74,6 +74,7 @@ var grammars = map[host.Place]func(text string) error{
 	host.RadiusClients:     radius,
 	host.RadiusUsers:       users,
 	host.ProxyConfig:       haproxy,
+	host.ProxyInspection:   spoe,
 	host.PacketFilterTable: nft,
 }
 

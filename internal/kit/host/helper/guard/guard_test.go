@@ -17,7 +17,7 @@ var byPath = func() map[string]host.Place {
 	m := map[string]host.Place{}
 	for _, p := range []host.Place{
 		host.ChronyMain, host.ChronyDropIn, host.UnboundMain, host.UnboundDropIn, host.SquidMain, host.SquidDropIn, host.KeaConfig,
-		host.RadiusConfig, host.RadiusClients, host.RadiusUsers, host.ProxyConfig, host.PacketFilterTable,
+		host.RadiusConfig, host.RadiusClients, host.RadiusUsers, host.ProxyConfig, host.ProxyInspection, host.PacketFilterTable,
 	} {
 		m[p.Path()] = p
 	}
@@ -66,6 +66,11 @@ func TestHostileFilesAreRefused(t *testing.T) {
 			"frontend x\n http-request return lf-file ../../etc/shadow", "backend x\n errorfile 503 /etc/shadow", "frontend x\n bind :443 ssl crt /etc/ssl/private/x.pem",
 			"frontend x\n acl a src -f /etc/shadow", "frontend x\n http-request set-var(txn.x) path,map(/etc/shadow)", "frontend x\n http-request set-var(txn.x) path,map_str(../../shadow)",
 			"frontend x\n http-request return file \"$HOME/x\"", ".if 1\n lua-load x\n.endif", "global\n no lua-load x",
+			"frontend x\n filter spoe engine waf config /tmp/x", "frontend x\n filter spoe engine waf config ../spoe.cfg", "frontend x\n filter trace name x",
+		},
+		host.ProxyInspection: {
+			"[waf]\nspoe-agent x\n lua-load x", "[waf]\nspoe-message x\n args a=path,map(/etc/shadow)", "[waf]\nspoe-agent x\n register-var-names x", "[waf]\nglobal", "[other]",
+			"[waf]\nspoe-message x\n acl a src -f /etc/shadow", "[waf]\nspoe-agent x\n log stdout",
 		},
 		host.SquidDropIn: {
 			"external_acl_type x /bin/sh", "external_acl_type x %DST /bin/sh " + host.JudgeProgram, "auth_param basic program /bin/sh", "url_rewrite_program /bin/sh",

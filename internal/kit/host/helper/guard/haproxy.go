@@ -11,10 +11,10 @@ import (
 var directives = []string{
 	"global", "defaults", "frontend", "backend", "resolvers", "cache", "listen", "peers", "ring",
 	"balance", "bind", "cluster-secret", "default-path", "default_backend", "description", "group", "user", "hard-stop-after", "hash-type", "hold", "limited-quic",
-	"log", "maxconn", "mode", "parse-resolv-conf", "resolve_retries", "retries", "server", "setcap", "setenv", "ssl-default-bind-ciphers", "ssl-default-bind-options",
-	"stick-table", "tune.bufsize", "tune.maxrewrite", "use_backend", "acl", "filter", "nameserver", "accepted_payload_size",
+	"log", "log-format", "maxconn", "mode", "parse-resolv-conf", "resolve_retries", "retries", "server", "setcap", "setenv", "ssl-default-bind-ciphers", "ssl-default-bind-options",
+	"stick-table", "tune.bufsize", "tune.http.maxhdr", "tune.maxrewrite", "unique-id-format", "use_backend", "acl", "filter", "nameserver", "accepted_payload_size",
 	"stats socket", "stats timeout",
-	"option httpchk", "option httplog", "option dontlog-normal", "option idle-close-on-response", "option redispatch", "option forwardfor", "option tcp-check",
+	"option httpchk", "option httplog", "option dontlog-normal", "option idle-close-on-response", "option redispatch", "option forwardfor", "option tcp-check", "option log-separate-errors", "option spop-check",
 	"timeout check", "timeout client", "timeout connect", "timeout http-keep-alive", "timeout http-request", "timeout queue", "timeout retry", "timeout server",
 	"timeout tunnel", "timeout resolve", "timeout tarpit",
 	"http-check send", "http-check expect", "http-check connect",
@@ -47,6 +47,9 @@ func haproxy(text string) error {
 		if first == "setcap" && !slices.Equal(words[1:], []string{"cap_net_bind_service"}) {
 			return fmt.Errorf("it keeps more than cap_net_bind_service")
 		}
+		if first == "filter" && strings.Join(words[1:], " ") != "spoe engine waf config spoe.cfg" {
+			return fmt.Errorf("it has another filter than that of the web application firewall")
+		}
 		action := ""
 		if slices.Contains([]string{"http-request", "http-response", "http-after-response", "tcp-request", "http-check"}, words[0]) && len(words) > 1 {
 			action = words[1]
@@ -72,6 +75,21 @@ func haproxy(text string) error {
 			}
 		}
 		return nil
+	})
+}
+
+// spoe is how HAProxy asks the web application firewall: through a backend of its own configuration, and of no other file.
+func spoe(text string) error {
+	known := only("[waf]", "args", "groups", "max-frame-size", "messages", "no", "option", "spoe-agent", "spoe-group", "spoe-message", "timeout", "use-backend")
+	return lines(text, func(words []string) error {
+		words = unescaped(strings.Join(words, " "))
+		if len(words) == 0 {
+			return nil
+		}
+		for _, m := range converters.FindAllStringSubmatch(strings.Join(words, " "), -1) {
+			return fmt.Errorf("it reads %s", m[1])
+		}
+		return known(words)
 	})
 }
 

@@ -1,0 +1,299 @@
+package waf
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"edge.internal/gateway/internal/kit/clock"
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/httpd"
+)
+
+// Alert is one rule that one request matched, or a request that could not be inspected.
+type Alert struct {
+	ID        uuid.UUID  `json:"id" doc:"Id of the record; later ones have greater ids."`
+	CreatedAt time.Time  `json:"created_at" doc:"When it was written."`
+	RequestID string     `json:"request_id" doc:"Reference number of the request, as the block page shows it."`
+	DomainID  *uuid.UUID `json:"domain_id" doc:"Domain that was asked; it may be gone."`
+	Domain    string     `json:"domain" doc:"Host name that was asked for."`
+	RuleID    int        `json:"rule_id" doc:"Rule that matched; 0 for a request that could not be inspected."`
+	Severity  string     `json:"severity" doc:"How grave the rule takes it to be."`
+	Action    string     `json:"action" enum:"detected,blocked,unavailable" doc:"Whether the request was let through, refused, or could not be inspected."`
+	Message   string     `json:"message" doc:"What the rule says."`
+	Method    string     `json:"method" doc:"Method of the request."`
+	URI       string     `json:"uri" doc:"What was asked for."`
+	ClientIP  string     `json:"client_ip" doc:"Address of the client, behind trusted proxies."`
+	Score     int        `json:"score" doc:"What the rules that the request matched add up to."`
+	Paranoia  int        `json:"paranoia" doc:"Paranoia level from which on the rule is used; 0 if it has none."`
+	Tags      []string   `json:"tags" doc:"What the rule is about."`
+	Data      []Datum    `json:"data" doc:"Parts of the request that the rule matched, without secrets."`
+	Partial   bool       `json:"partial" doc:"Not all of the body was inspected."`
+	Deciding  bool       `json:"deciding" doc:"The rule decided about the request."`
+}
+
+// Datum is a part of a request.
+type Datum struct {
+	Variable string `json:"variable" doc:"Kind of the part, such as ARGS."`
+	Key      string `json:"key" doc:"Its name, such as that of a parameter."`
+	Value    string `json:"value" doc:"Its beginning."`
+	Masked   bool   `json:"masked" doc:"Secrets in it were replaced."`
+}
+
+// The actions.
+const (
+	detected    = "detected"
+	blocked     = "blocked"
+	unavailable = "unavailable"
+)
+
+// selectAlerts reads whole records, in the order of their fields.
+const selectAlerts = `SELECT id, created_at, request_id, domain_id, domain, rule_id, severity, action, message, method, uri,
+	coalesce(host(client_ip), ''), score, paranoia, tags, data, partial, deciding FROM waf_alerts`
+
+const (
+	// someAlerts is how many records an answer has when the caller does not say, and mostAlerts how many it has at most.
+	someAlerts, mostAlerts = 100, 1000
+	// liveAlerts is how many records a stream begins with.
+	liveAlerts = 50
+)
+
+// AlertFilter says which records to look for.
+type AlertFilter struct {
+	DomainID uuid.UUID `query:"domain_id" doc:"Only of this domain."`
+	RuleID   int       `query:"rule_id" doc:"Only of this rule."`
+	Client   string    `query:"client" doc:"Only of this address or network."`
+	Action   string    `query:"action" doc:"Only detected, blocked or unavailable."`
+	Since    time.Time `query:"since" doc:"Not before this time."`
+	Until    time.Time `query:"until" doc:"Not after this time."`
+	Q        string    `query:"q" doc:"Text in the URI, the message, the host name or the reference number; case does not matter."`
+	Limit    int       `query:"limit" doc:"How many, at most 1000."`
+	Before   uuid.UUID `query:"before" doc:"Only records older than the one with this id, to read on."`
+}
+
+// network is the client as a network; it is not valid if none is given.
+func (f *AlertFilter) network() (p netip.Prefix, err error) {
+	if f.Client == "" {
+		return p, nil
+	}
+	if a, err := netip.ParseAddr(f.Client); err == nil && a.Zone() == "" {
+		return netip.PrefixFrom(a.Unmap(), a.Unmap().BitLen()), nil
+	}
+	if p, err = netip.ParsePrefix(f.Client); err != nil {
+		return p, fault.Field("client", "must be an address or a network, such as 192.0.2.0/24")
+	}
+	return p.Masked(), nil
+}
+
+func absent[T comparable](v T) *T {
+	var zero T
+	if v == zero {
+		return nil
+	}
+	return &v
+}
+
+func (r *Room) alerts(ctx context.Context, q db.Querier, f AlertFilter) ([]Alert, error) {
+	if f.Limit == 0 {
+		f.Limit = someAlerts
+	}
+	if f.Limit < 1 || f.Limit > mostAlerts {
+		return nil, fault.Field("limit", "must be between 1 and %d", mostAlerts)
+	}
+	switch f.Action {
+	case "", detected, blocked, unavailable:
+	default:
+		return nil, fault.Field("action", "must be one of detected, blocked, unavailable")
+	}
+	network, err := f.network()
+	if err != nil {
+		return nil, err
+	}
+	return read[Alert](ctx, q, selectAlerts+`
+		WHERE ($1::uuid IS NULL OR domain_id = $1)
+		  AND ($2::int IS NULL OR rule_id = $2)
+		  AND ($3::inet IS NULL OR client_ip <<= $3)
+		  AND ($4 = '' OR action = $4)
+		  AND ($5::timestamptz IS NULL OR created_at >= $5)
+		  AND ($6::timestamptz IS NULL OR created_at <= $6)
+		  AND ($7 = '' OR position(lower($7) IN lower(uri || ' ' || message || ' ' || domain || ' ' || request_id)) > 0)
+		  AND ($8::uuid IS NULL OR id < $8)
+		ORDER BY id DESC LIMIT $9`,
+		absent(f.DomainID), absent(f.RuleID), absent(network), f.Action, absent(f.Since), absent(f.Until), f.Q, absent(f.Before), f.Limit)
+}
+
+// read reads rows into structs, column by column.
+func read[T any](ctx context.Context, q db.Querier, sql string, args ...any) ([]T, error) {
+	rows, err := q.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, db.Fault(err)
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[T])
+	if list == nil {
+		list = []T{}
+	}
+	return list, db.Fault(err)
+}
+
+func (r *Room) alert(ctx context.Context, q db.Querier, id uuid.UUID) (Alert, error) {
+	list, err := read[Alert](ctx, q, selectAlerts+" WHERE id = $1", id)
+	if err == nil && len(list) == 0 {
+		return Alert{}, fault.New(fault.NotFound, "there is no such alert")
+	}
+	if err != nil {
+		return Alert{}, err
+	}
+	return list[0], nil
+}
+
+// KeptRequest is a request as it was kept for tuning.
+type KeptRequest struct {
+	Method        string        `json:"method" doc:"Its method."`
+	URI           string        `json:"uri" doc:"What was asked for."`
+	Version       string        `json:"version" doc:"Version of HTTP."`
+	Headers       []HeaderField `json:"headers" doc:"Its headers, in their order."`
+	Body          string        `json:"body" doc:"Beginning of its body. What is not text is shown as the replacement character."`
+	BodyTruncated bool          `json:"body_truncated" doc:"The body went on."`
+	Masked        bool          `json:"masked" doc:"Secrets in it were replaced by [masked]."`
+
+	body []byte
+}
+
+// HeaderField is one header of a request.
+type HeaderField struct {
+	Name  string `json:"name" doc:"Its name."`
+	Value string `json:"value" doc:"Its value."`
+}
+
+// kept is the request of a record, nil if it was not kept.
+func (r *Room) kept(ctx context.Context, q db.Querier, request string) (*KeptRequest, error) {
+	var k KeptRequest
+	err := q.QueryRow(ctx, `SELECT method, uri, version, headers, body, body_truncated, masked FROM waf_requests WHERE request_id = $1`, request).
+		Scan(&k.Method, &k.URI, &k.Version, &k.Headers, &k.body, &k.BodyTruncated, &k.Masked)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, db.Fault(err)
+	}
+	k.Body = strings.ToValidUTF8(string(k.body), "\ufffd")
+	return &k, nil
+}
+
+// AlertDetail is a record with all that is known about its request.
+type AlertDetail struct {
+	Alert
+	Request *KeptRequest `json:"request" doc:"The request; null if it was not kept."`
+	Records []Alert      `json:"records" doc:"All records of the request, this one included."`
+}
+
+// Purged is the answer to a purge.
+type Purged struct {
+	Deleted int64 `json:"deleted" doc:"How many records are gone."`
+}
+
+func (r *Room) mountAlerts() {
+	tagged := func(id, summary string) httpd.Doc { return httpd.Doc{ID: id, Tag: "waf", Summary: summary} }
+	httpd.Handle(r.Router, http.MethodGet, "/waf/alerts", httpd.Read, tagged("waf.alert.list", "WAF alerts that match, newest first"),
+		func(c *httpd.Call, in AlertFilter) ([]Alert, error) { return r.alerts(c, r.DB, in) })
+	httpd.Handle(r.Router, http.MethodGet, "/waf/alerts/{id}", httpd.Read, tagged("waf.alert.get", "One WAF alert with its request"),
+		func(c *httpd.Call, in struct {
+			ID uuid.UUID `path:"id" doc:"Id of the record."`
+		}) (AlertDetail, error) {
+			return r.detail(c, in.ID)
+		})
+	purge := tagged("waf.alert.purge", "Delete WAF alerts and the requests that were kept for them")
+	purge.Audit = "waf.alert.purge"
+	httpd.Handle(r.Router, http.MethodDelete, "/waf/alerts", httpd.Write, purge,
+		func(c *httpd.Call, in struct {
+			Before time.Time `query:"before" doc:"Only those that are older; without it, all of them."`
+		}) (Purged, error) {
+			return r.purge(c, in.Before)
+		})
+	httpd.Stream(r.Router, "/waf/alerts/live", httpd.Read, tagged("waf.alert.live", "The newest WAF alerts, oldest first, and then each new one"),
+		func(ctx context.Context, _ struct{}, send func(Alert) error) error {
+			return r.live.Follow(ctx, liveAlerts, send)
+		})
+}
+
+func (r *Room) detail(ctx context.Context, id uuid.UUID) (d AlertDetail, err error) {
+	err = r.DB.Snapshot(ctx, func(tx *db.Tx) error {
+		if d.Alert, err = r.alert(ctx, tx, id); err != nil {
+			return err
+		}
+		if d.Request, err = r.kept(ctx, tx, d.RequestID); err != nil {
+			return err
+		}
+		if d.RequestID == "" {
+			d.Records = []Alert{d.Alert}
+			return nil
+		}
+		d.Records, err = read[Alert](ctx, tx, selectAlerts+" WHERE request_id = $1 ORDER BY id LIMIT $2", d.RequestID, mostAlerts)
+		return err
+	})
+	return d, err
+}
+
+func (r *Room) purge(ctx context.Context, before time.Time) (p Purged, err error) {
+	err = r.DB.Write(ctx, func(tx *db.Tx) error {
+		tx.Queue(`DELETE FROM waf_requests WHERE $1::timestamptz IS NULL OR created_at < $1`, absent(before))
+		tag, err := tx.Exec(ctx, `DELETE FROM waf_alerts WHERE $1::timestamptz IS NULL OR created_at < $1`, absent(before))
+		if err != nil {
+			return err
+		}
+		p.Deleted = tag.RowsAffected()
+		return r.Audit.Write(ctx, tx, "waf.alert.purge", fmt.Sprintf("%d alerts", p.Deleted), map[string]any{"before": absent(before)})
+	})
+	return p, err
+}
+
+const (
+	// channel is where the database announces records: their ids with commas in between, or nothing when there are many.
+	channel = "waf_alerts"
+	// recently is how far back records are looked for when there are many.
+	recently = time.Minute
+)
+
+// announced are the records of an announcement, oldest first.
+func (r *Room) announced(ctx context.Context, payload string) ([]Alert, error) {
+	if payload == "" {
+		list, err := r.alerts(ctx, r.DB, AlertFilter{Since: r.Clock.Now().Add(-recently), Limit: mostAlerts})
+		slices.Reverse(list)
+		return list, err
+	}
+	var ids []uuid.UUID
+	for text := range strings.SplitSeq(payload, ",") {
+		if id, err := uuid.Parse(text); err == nil {
+			ids = append(ids, id)
+		}
+	}
+	return read[Alert](ctx, r.DB, selectAlerts+" WHERE id = ANY ($1) ORDER BY id", ids)
+}
+
+// How long records are kept, and how many; and so for the requests.
+const (
+	alertsFor, alertsMost     = 30 * 24 * time.Hour, 100_000
+	requestsFor, requestsMost = 7 * 24 * time.Hour, 5_000
+)
+
+// Prune deletes what is older than is kept, or too much, and tells how many records are gone.
+func Prune(ctx context.Context, d *db.DB, c clock.Clock) (n int64, err error) {
+	err = d.Write(ctx, func(tx *db.Tx) error {
+		tx.Queue("SET LOCAL statement_timeout = 0") // much takes its time
+		tx.Queue(`DELETE FROM waf_requests WHERE created_at < $1 OR request_id IN (SELECT request_id FROM waf_requests ORDER BY created_at DESC, request_id DESC OFFSET $2)`,
+			c.Now().Add(-requestsFor), requestsMost)
+		tag, err := tx.Exec(ctx, `DELETE FROM waf_alerts WHERE created_at < $1 OR id IN (SELECT id FROM waf_alerts ORDER BY id DESC OFFSET $2)`, c.Now().Add(-alertsFor), alertsMost)
+		n = tag.RowsAffected()
+		return err
+	})
+	return n, err
+}

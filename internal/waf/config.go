@@ -1,0 +1,330 @@
+package waf
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"edge.internal/gateway/internal/kit/apply"
+	"edge.internal/gateway/internal/kit/check"
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/resource"
+	"edge.internal/gateway/internal/kit/value"
+	"edge.internal/gateway/internal/waf/engine"
+	"edge.internal/gateway/internal/waf/seclang"
+)
+
+// What becomes of a request that rules match.
+const (
+	detection = "detection"
+	blocking  = "blocking"
+)
+
+// What becomes of a body that is larger than what is inspected.
+const (
+	refuse  = "refuse"
+	inspect = "inspect"
+)
+
+// maxBody is how much of a body can be inspected. The proxy's buffer holds no more.
+const maxBody = 128 << 10
+
+// Config is what a domain wants of the web application firewall.
+type Config struct {
+	resource.Meta
+	DomainID       uuid.UUID         `json:"domain_id" readOnly:"true" db:"-" doc:"Domain that the configuration is for."`
+	Domain         string            `json:"domain" readOnly:"true" db:"-" doc:"Name of that domain."`
+	Enabled        bool              `json:"enabled" doc:"Inspect the requests of the domain."`
+	Mode           string            `json:"mode" enum:"detection,blocking" doc:"Whether requests that rules match are only recorded, or refused."`
+	ParanoiaLevel  int               `json:"paranoia_level" minimum:"1" maximum:"4" doc:"How strict the rules are. Each level adds rules that find more attacks, and take more legitimate requests for one."`
+	RuleExclusions []int             `json:"rule_exclusions" doc:"Ids of rules that are left out everywhere."`
+	ExclusionNotes map[string]string `json:"exclusion_notes" doc:"Why each of these rules is left out, by its id."`
+	Exclusions     []Exclusion       `json:"exclusions" maxItems:"500" doc:"Rules that are left out below a path, or for one parameter."`
+	TrustedProxies []value.Prefix    `json:"trusted_proxies" maxItems:"200" doc:"Proxies in front of the gateway. Their word in X-Forwarded-For about who the client is counts."`
+	CustomRules    string            `json:"custom_rules" maxLength:"131072" doc:"Rules of your own in SecLang, with ids from 1 to 99999."`
+	FailOpen       *bool             `json:"fail_open" doc:"Let requests pass that could not be inspected. Null lets them pass in detection mode and refuses them in blocking mode."`
+	MaxBodyBytes   int               `json:"max_body_bytes" minimum:"1024" maximum:"131072" doc:"How much of a body is inspected. The proxy holds about 118 KiB of a request's headers and body together; what is beyond that counts as larger, too."`
+	Oversized      string            `json:"oversized" enum:"refuse,inspect" doc:"Whether larger bodies are refused with 413, or inspected up to there and let through. In detection mode they always pass."`
+}
+
+// Exclusion leaves a rule out for a part of the requests.
+type Exclusion struct {
+	RuleID    int    `json:"rule_id" doc:"The rule."`
+	Path      string `json:"path" doc:"Path at and below which it is left out; empty for every path."`
+	Variable  string `json:"variable" doc:"Part of a request, such as ARGS, whose parameter it does not look at; empty leaves out the whole rule."`
+	Parameter string `json:"parameter" doc:"Name of that parameter."`
+	Note      string `json:"note" doc:"Why."`
+}
+
+// narrow is an exclusion as the engine has it.
+func (x *Exclusion) narrow() (engine.Exclusion, error) {
+	return engine.NewExclusion(x.RuleID, x.Path, x.Variable, x.Parameter)
+}
+
+// same tells whether two exclusions leave out the same.
+func (x Exclusion) same(y Exclusion) bool {
+	y.Note = x.Note
+	return x == y
+}
+
+// Lengths of what an exclusion has.
+const maxPath, maxName, maxNote = 2048, 200, 1000
+
+// Label is how people know it.
+func (c *Config) Label() string {
+	if c.Domain != "" {
+		return c.Domain
+	}
+	return c.ID.String()
+}
+
+// Validate says what one configuration can say about itself.
+func (c *Config) Validate() error {
+	var list check.List
+	if c.ExclusionNotes == nil {
+		c.ExclusionNotes = map[string]string{}
+	}
+	for i, rule := range c.RuleExclusions {
+		if _, err := engine.NewExclusion(rule, "", "", ""); err != nil {
+			list.Add("rule_exclusions", "item %d: %s; rules of the core rule set have ids from 911000 to 948999, your own from 1 to 99999", i+1, err)
+		}
+		list.That(!slices.Contains(c.RuleExclusions[:i], rule), "rule_exclusions", "item %d: rule %d is there twice", i+1, rule)
+	}
+	for rule, note := range c.ExclusionNotes {
+		id, err := strconv.Atoi(rule)
+		list.That(err == nil && slices.Contains(c.RuleExclusions, id), "exclusion_notes", "%q is not the id of a rule that is left out", rule)
+		list.That(fits(note, maxNote), "exclusion_notes", "the note of rule %s must be text of at most %d bytes", rule, maxNote)
+	}
+	for i := range c.Exclusions {
+		x := &c.Exclusions[i]
+		if !fits(x.Path, maxPath) || !fits(x.Variable, maxName) || !fits(x.Parameter, maxName) || !fits(x.Note, maxNote) {
+			list.Add("exclusions", "item %d: a path has at most %d bytes, a name %d and a note %d, without control characters", i+1, maxPath, maxName, maxNote)
+			continue
+		}
+		if _, err := x.narrow(); err != nil {
+			list.Add("exclusions", "item %d: %s", i+1, err)
+		}
+		list.That(!slices.ContainsFunc(c.Exclusions[:i], x.same), "exclusions", "item %d: the same is there twice", i+1)
+	}
+	return list.Err()
+}
+
+// fits tells whether a text is one that can be kept.
+func fits(s string, most int) bool {
+	return len(s) <= most && utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' })
+}
+
+// failOpen tells whether requests pass that could not be inspected.
+func (c *Config) failOpen() bool {
+	if c.FailOpen == nil {
+		return c.Mode == detection
+	}
+	return *c.FailOpen
+}
+
+func (r *Room) configKind() resource.Extension[Config] {
+	return resource.Extension[Config]{
+		Kind: resource.Kind[Config]{
+			Name: "waf.config", Title: "WAF configuration", Path: "/waf/configs", Table: "waf_configs", Key: "domain_id", Order: "created_at", Feeds: feeds,
+			New: func() Config {
+				return Config{Mode: detection, ParanoiaLevel: 1, RuleExclusions: []int{}, ExclusionNotes: map[string]string{}, Exclusions: []Exclusion{}, TrustedProxies: []value.Prefix{},
+					MaxBodyBytes: maxBody, Oversized: refuse}
+			},
+			Prepare: r.prepareConfig, Check: r.checkConfig, View: func(c *Config) { c.DomainID = c.ID },
+			Join: r.nameDomains, Joins: []string{r.deps.DomainTable},
+		},
+		Of: r.deps.DomainTable,
+	}
+}
+
+func (r *Room) nameDomains(ctx context.Context, q db.Querier, rows []*Config) error {
+	names, err := r.deps.Domains(ctx, q)
+	for _, c := range rows {
+		c.Domain = names[c.ID]
+	}
+	return err
+}
+
+// prepareConfig has the engine look at what only the engine knows: whether it takes the custom rules, and has the excluded ones.
+func (r *Room) prepareConfig(ctx context.Context, was, now *Config) (func(*Config), error) {
+	if was == nil {
+		was = &Config{}
+	}
+	rules, err := compiled(now)
+	if err != nil {
+		return nil, err
+	}
+	if rules != nil && now.CustomRules != was.CustomRules {
+		set, err := r.engines()
+		if err != nil {
+			return nil, err
+		}
+		custom, err := set.Custom(rules)
+		if err != nil {
+			return nil, complaint(err)
+		}
+		if err := custom.Close(); err != nil {
+			return nil, err
+		}
+	}
+	return nil, r.knowsRules(was, now)
+}
+
+// compiled are the custom rules, nil if there are none.
+func compiled(c *Config) (*seclang.Rules, error) {
+	if c.CustomRules == "" {
+		return nil, nil
+	}
+	rules, err := seclang.Compile(c.CustomRules)
+	if err != nil {
+		return nil, complaint(err)
+	}
+	return rules, nil
+}
+
+// complaint is what is wrong with custom rules, for those who wrote them.
+func complaint(err error) error {
+	if wrong, ok := errors.AsType[*seclang.Error](err); ok {
+		return fault.Field("custom_rules", "line %d: %s", wrong.Line, wrong.Cause)
+	}
+	return err
+}
+
+// knowsRules complains about newly excluded rules that do not exist. A later rule set may lack some of those that are stored.
+func (r *Room) knowsRules(was, now *Config) error {
+	fields := map[int]string{}
+	for _, id := range now.RuleExclusions {
+		if !slices.Contains(was.RuleExclusions, id) {
+			fields[id] = "rule_exclusions"
+		}
+	}
+	for _, x := range now.Exclusions {
+		if !slices.ContainsFunc(was.Exclusions, x.same) {
+			fields[x.RuleID] = "exclusions"
+		}
+	}
+	var list check.List
+	for id, field := range fields {
+		if id < coreRules {
+			continue // an own one, which may be written later
+		}
+		set, err := r.engines()
+		if err != nil {
+			return err
+		}
+		list.That(set.Has(id), field, "there is no rule %d in the core rule set", id)
+	}
+	return list.Err()
+}
+
+// coreRules is where the ids of the core rule set begin.
+const coreRules = 100_000
+
+// checkConfig names the domain for the audit log. A preview has not been prepared.
+func (r *Room) checkConfig(ctx context.Context, tx *db.Tx, was, now *Config) error {
+	if now == nil {
+		return nil
+	}
+	names, err := r.deps.Domains(ctx, tx)
+	if err != nil {
+		return err
+	}
+	now.Domain = names[now.ID]
+	if was != nil {
+		was.Domain = now.Domain
+	}
+	if tx.Supposed() {
+		_, err = compiled(now)
+	}
+	return err
+}
+
+// Inspection is what the proxy has to know about a domain whose requests are inspected.
+type Inspection struct {
+	DomainID uuid.UUID
+	// Open lets requests pass that could not be inspected.
+	Open bool
+	// Partial lets requests pass whose bodies are larger than MaxBody.
+	Partial bool
+	MaxBody int
+}
+
+// inspection is nil if the requests of the domain are not inspected.
+func (c *Config) inspection() *Inspection {
+	if c == nil || !c.Enabled {
+		return nil
+	}
+	return &Inspection{DomainID: c.ID, Open: c.failOpen(), Partial: c.Mode == detection || c.Oversized == inspect, MaxBody: c.MaxBodyBytes}
+}
+
+// Inspections are those of all domains.
+func (r *Room) Inspections(ctx context.Context, q db.Querier) ([]Inspection, error) {
+	configs, err := r.configs.All(ctx, q)
+	var list []Inspection
+	for i := range configs {
+		if x := configs[i].inspection(); x != nil {
+			list = append(list, *x)
+		}
+	}
+	return list, err
+}
+
+// InspectionOf is that of one domain, nil if its requests are not inspected.
+func (r *Room) InspectionOf(ctx context.Context, q db.Querier, domain uuid.UUID) (*Inspection, error) {
+	configs, err := r.configs.Where(ctx, q, "domain_id = $1", domain)
+	if err != nil || len(configs) == 0 {
+		return nil, err
+	}
+	return configs[0].inspection(), nil
+}
+
+// Changed is what the proxy has to know before and after a change, if that is what the change is about.
+func (r *Room) Changed(row apply.Row) (domain uuid.UUID, was, now *Inspection, ok bool) {
+	if row.Kind != r.configs.Name {
+		return uuid.Nil, nil, nil, false
+	}
+	before, _ := row.Was.(*Config)
+	after, _ := row.Now.(*Config)
+	switch {
+	case after != nil:
+		domain = after.ID
+	case before != nil:
+		domain = before.ID
+	}
+	return domain, before.inspection(), after.inspection(), true
+}
+
+// settings are how requests of the domain are inspected, as the agent does it. The caller closes what it gets.
+func (r *Room) settings(set *engine.Set, c *Config, more ...Exclusion) (s engine.Settings, closed func() error, err error) {
+	s = engine.Settings{Blocking: c.Mode == blocking, Paranoia: c.ParanoiaLevel, MaxBody: c.MaxBodyBytes}
+	for _, id := range c.RuleExclusions {
+		x, err := engine.NewExclusion(id, "", "", "")
+		if err != nil {
+			return s, nil, fmt.Errorf("a stored exclusion: %w", err)
+		}
+		s.Exclusions = append(s.Exclusions, x)
+	}
+	for _, x := range slices.Concat(c.Exclusions, more) {
+		narrow, err := x.narrow()
+		if err != nil {
+			return s, nil, fmt.Errorf("a stored exclusion: %w", err)
+		}
+		s.Exclusions = append(s.Exclusions, narrow)
+	}
+	rules, err := compiled(c)
+	if err != nil || rules == nil {
+		return s, func() error { return nil }, err
+	}
+	if s.Custom, err = set.Custom(rules); err != nil {
+		return s, nil, complaint(err)
+	}
+	return s, s.Custom.Close, nil
+}

@@ -1,0 +1,265 @@
+package waf
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"edge.internal/gateway/internal/kit/db"
+)
+
+// The agent cannot record that it was not there, or not in time. The proxy says so in its log, line by line, at a socket of the
+// service.
+
+const (
+	// gapEvery is how often a domain's requests that were not inspected become a record.
+	gapEvery = time.Second
+	// gapDomains bounds what waits while the database is away.
+	gapDomains = 10_000
+	// gapLine is more than the proxy's lines have.
+	gapLine = 16 << 10
+	// gapRetry is how long the room waits when it could not read.
+	gapRetry = time.Second
+)
+
+// gap is a request that was not inspected.
+type gap struct {
+	request, reason, method, uri string
+	domain                       uuid.UUID
+	client                       netip.Addr
+	refused                      bool
+}
+
+// gaps are the requests of each domain that were not inspected since the last record.
+type gaps struct {
+	mu   sync.Mutex
+	open map[uuid.UUID]*gapCount
+}
+
+// gapCount is how many there are, and the first of them.
+type gapCount struct {
+	gap
+	at              time.Time
+	count, refusals int
+}
+
+// add counts a request.
+func (g *gaps) add(at time.Time, x gap) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	n := g.open[x.domain]
+	if n == nil {
+		if len(g.open) == gapDomains {
+			return
+		}
+		n = &gapCount{gap: x, at: at}
+		if g.open == nil {
+			g.open = map[uuid.UUID]*gapCount{}
+		}
+		g.open[x.domain] = n
+	}
+	n.count++
+	if x.refused {
+		n.refusals++
+	}
+}
+
+// take empties it.
+func (g *gaps) take() map[uuid.UUID]*gapCount {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	taken := g.open
+	g.open = nil
+	return taken
+}
+
+// giveBack puts in again what could not be written.
+func (g *gaps) giveBack(taken map[uuid.UUID]*gapCount) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for domain, later := range g.open {
+		if n := taken[domain]; n != nil {
+			n.count += later.count
+			n.refusals += later.refusals
+		} else {
+			taken[domain] = later
+		}
+	}
+	g.open = taken
+}
+
+// reasons say why a request was not inspected: by the agent's word, or the number that the proxy has for it.
+var reasons = map[string]string{
+	"":         "the agent does not run",
+	"1":        "the agent did not answer in time",
+	"3":        "the request was too large for the agent",
+	"message":  "the agent did not understand the proxy",
+	"domain":   "the agent does not know the domain yet",
+	"busy":     "the agent had no time for it",
+	"deadline": "its inspection took too long",
+	"engine":   "its inspection failed",
+}
+
+func reason(code string) string {
+	if text, ok := reasons[code]; ok {
+		return text
+	}
+	return "the proxy could not ask the agent (" + code + ")"
+}
+
+// parseGap reads a line of the proxy's log: its usual form, and behind it the reference number, the domain, the error and the client
+// that the agent found, each a dash if there is none.
+func parseGap(line string) (g gap, ok bool) {
+	before, after, ok := cutLast(strings.TrimSpace(line), `" `)
+	own := strings.Fields(after)
+	f := strings.Fields(before)
+	if !ok || len(own) != 4 || len(f) < 8 {
+		return g, false
+	}
+	var err error
+	if g.domain, err = uuid.Parse(own[1]); err != nil {
+		return g, false
+	}
+	g.request, g.reason = known(own[0]), known(own[2])
+	address, _, _ := cutLast(f[0], ":")
+	if g.client, err = netip.ParseAddr(own[3]); err != nil {
+		if g.client, err = netip.ParseAddr(strings.Trim(address, "[]")); err != nil {
+			return g, false
+		}
+	}
+	g.client = g.client.Unmap()
+	// The proxy has answered itself if no other one got the request.
+	frontend := strings.TrimSuffix(f[2], "~")
+	g.refused = f[3] == frontend+"/<NOSRV>" && f[5] == "503"
+	if _, asked, ok := strings.Cut(before, ` "`); ok {
+		g.method, asked, _ = strings.Cut(asked, " ")
+		g.uri, _, _ = cutLast(asked, " ")
+		if g.uri == "" {
+			g.uri = asked
+		}
+	}
+	return g, true
+}
+
+// known is a field without the dash that stands for nothing.
+func known(field string) string {
+	if field == "-" {
+		return ""
+	}
+	return field
+}
+
+func cutLast(s, sep string) (before, after string, ok bool) {
+	if i := strings.LastIndex(s, sep); i >= 0 {
+		return s[:i], s[i+len(sep):], true
+	}
+	return s, "", false
+}
+
+// Run records the requests that were not inspected, as the proxy tells them at the socket, until the context ends.
+func (r *Room) Run(ctx context.Context, said net.PacketConn) {
+	stop := context.AfterFunc(ctx, func() { said.Close() })
+	defer stop()
+	done := make(chan struct{})
+	go func() { defer close(done); r.hearGaps(ctx, said) }()
+	tick := time.NewTicker(gapEvery)
+	defer tick.Stop()
+	for last := ""; ; {
+		select {
+		case <-ctx.Done():
+			<-done
+			return
+		case <-tick.C:
+		}
+		err := r.recordGaps(ctx)
+		if err != nil && err.Error() != last && ctx.Err() == nil {
+			r.Log.Warn("requests that were not inspected are not recorded yet", "err", err)
+		}
+		last = ""
+		if err != nil {
+			last = err.Error()
+		}
+	}
+}
+
+func (r *Room) hearGaps(ctx context.Context, said net.PacketConn) {
+	line := make([]byte, gapLine)
+	for ctx.Err() == nil {
+		n, _, err := said.ReadFrom(line)
+		if err != nil {
+			select {
+			case <-ctx.Done():
+			case <-time.After(gapRetry):
+			}
+			continue
+		}
+		if x, ok := parseGap(string(line[:n])); ok {
+			r.gaps.add(r.Clock.Now(), x)
+		}
+	}
+}
+
+// recordGaps writes one record for each domain that has requests which were not inspected.
+func (r *Room) recordGaps(ctx context.Context) error {
+	open := r.gaps.take()
+	if len(open) == 0 {
+		return nil
+	}
+	err := r.DB.Write(ctx, func(tx *db.Tx) error {
+		names, err := r.deps.Domains(ctx, tx)
+		if err != nil {
+			return err
+		}
+		var ids []string
+		for domain, n := range open {
+			id, err := uuid.NewV7()
+			if err != nil {
+				return err
+			}
+			ids = append(ids, id.String())
+			tx.Queue(`INSERT INTO waf_alerts (id, created_at, request_id, domain_id, domain, rule_id, severity, action, message, method, uri, client_ip, data)
+				VALUES ($1, $2, $3, $4, $5, 0, 'critical', $6, $7, $8, $9, $10, $11)`,
+				id, n.at, n.request, domain, names[domain], unavailable, n.message(), n.method, storable(n.uri), n.client, n.data())
+		}
+		if len(ids) > announcedAtOnce {
+			ids = nil
+		}
+		tx.Queue("SELECT pg_notify($1, $2)", channel, strings.Join(ids, ","))
+		return nil
+	})
+	if err != nil {
+		r.gaps.giveBack(open)
+	}
+	return err
+}
+
+// announcedAtOnce is how many records are announced by their ids.
+const announcedAtOnce = 50
+
+// longestURI is how much of a URI is kept.
+const longestURI = 2048
+
+// storable is a text that the database takes.
+func storable(s string) string {
+	s = strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", ""), "\ufffd")
+	if len(s) > longestURI {
+		s = strings.ToValidUTF8(s[:longestURI], "")
+	}
+	return s
+}
+
+// message is what people read about it.
+func (n *gapCount) message() string {
+	return fmt.Sprintf("Requests that were not inspected: %d let through, %d refused. Why: %s.", n.count-n.refusals, n.refusals, reason(n.reason))
+}
+
+func (n *gapCount) data() []Datum {
+	return []Datum{{Variable: "requests", Value: strconv.Itoa(n.count)}, {Variable: "refused", Value: strconv.Itoa(n.refusals)}, {Variable: "reason", Value: reason(n.reason)}}
+}

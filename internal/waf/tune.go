@@ -1,0 +1,343 @@
+package waf
+
+import (
+	"context"
+	"net/http"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/resource"
+	"edge.internal/gateway/internal/kit/wire"
+	"edge.internal/gateway/internal/waf/engine"
+)
+
+// Proposal is the narrowest way to let a request pass, and what comes of it. Nothing of it is stored.
+type Proposal struct {
+	Exclusions []Exclusion `json:"exclusions" doc:"What to leave out: the rule, at and below the request's path, for the parameters that it matched; the whole rule where it matched something that is no parameter."`
+	Notes      []string    `json:"notes" doc:"What to know before it is saved."`
+	Replay     *Replay     `json:"replay" doc:"The kept request, inspected again; null if it was not kept."`
+	Attacks    Attacks     `json:"attacks" doc:"The built-in attacks, sent to the same path and the same parameter."`
+}
+
+// Replay is the kept request, inspected with the domain's settings as if it were in blocking mode.
+type Replay struct {
+	Before Outcome `json:"before" doc:"Without the exclusions."`
+	After  Outcome `json:"after" doc:"With them."`
+}
+
+// Outcome is what an inspection found.
+type Outcome struct {
+	Refused bool  `json:"refused" doc:"The request is refused in blocking mode."`
+	Score   int   `json:"score" doc:"What the rules add up to."`
+	Rules   []int `json:"rules" doc:"The rules that match."`
+}
+
+// Attacks are what the built-in attacks come to.
+type Attacks struct {
+	Total   int      `json:"total" doc:"How many of them are refused without the exclusions."`
+	Refused int      `json:"refused" doc:"How many of these are still refused with them."`
+	Passing []string `json:"passing" doc:"Names of those that are not."`
+}
+
+// Forecast is what blocking mode would have refused.
+type Forecast struct {
+	Days     int            `json:"days" doc:"How far it looks back."`
+	Since    *time.Time     `json:"since" doc:"When the domain got its configuration; null if it has none. Before that there was nothing to find."`
+	Requests int64          `json:"requests" doc:"Requests that would have been refused."`
+	Clients  int64          `json:"clients" doc:"Clients that they came from."`
+	Rules    []ForecastRule `json:"rules" doc:"The rules that they matched."`
+	Quiet    bool           `json:"quiet" doc:"There were none in the last 7 days."`
+}
+
+// ForecastRule is the part of one rule in it.
+type ForecastRule struct {
+	RuleID   int    `json:"rule_id" doc:"The rule."`
+	Message  string `json:"message" doc:"What it says."`
+	Requests int64  `json:"requests" doc:"Requests that it matched."`
+	Clients  int64  `json:"clients" doc:"Clients that they came from."`
+}
+
+const (
+	// replayWithin bounds the inspection of the request and of all attacks.
+	replayWithin = 30 * time.Second
+	// mostExclusions is how many can be saved at once.
+	mostExclusions = 20
+	// threshold is the score from which on the core rule set refuses a request.
+	threshold = 5
+	// quietFor is how long nothing may have happened.
+	quietFor = 7 * 24 * time.Hour
+	// someDays is what a forecast looks back when the caller does not say.
+	someDays, mostDays = 7, 30
+)
+
+type alertInput struct {
+	ID uuid.UUID `path:"id" doc:"Id of the record."`
+}
+
+func (r *Room) mountTuning() {
+	tagged := func(id, summary string) httpd.Doc { return httpd.Doc{ID: id, Tag: "waf", Summary: summary} }
+	httpd.Handle(r.Router, http.MethodPost, "/waf/alerts/{id}/propose", httpd.Own, tagged("waf.alert.propose", "The narrowest exclusion for a false alarm, and what comes of it"),
+		func(c *httpd.Call, in alertInput) (Proposal, error) { return r.propose(c, in.ID) })
+	exclude := tagged("waf.alert.exclude", "Leave out what took a legitimate request for an attack")
+	exclude.Audit, exclude.Feeds = "waf.config.update", []string{string(feeds[0])}
+	httpd.Handle(r.Router, http.MethodPost, "/waf/alerts/{id}/exclude", httpd.Write, exclude,
+		func(c *httpd.Call, in struct {
+			ID   uuid.UUID `path:"id" doc:"Id of the record."`
+			Body Exclude
+		}) (wire.Encoded[Config], error) {
+			return r.exclude(c, in.ID, in.Body)
+		})
+	httpd.Handle(r.Router, http.MethodGet, "/waf/configs/{id}/forecast", httpd.Read, tagged("waf.forecast", "What blocking mode would have refused in the last days"),
+		func(c *httpd.Call, in struct {
+			ID   uuid.UUID `path:"id" doc:"Id of the domain."`
+			Days int       `query:"days" doc:"How far to look back: 1 to 30, 7 without it."`
+		}) (Forecast, error) {
+			return r.forecast(c, in.ID, in.Days)
+		})
+}
+
+// Exclude is what to leave out from now on.
+type Exclude struct {
+	Exclusions []Exclusion `json:"exclusions" required:"true" doc:"As they were proposed, or narrower or wider. All are for the rule of the record."`
+	Note       string      `json:"note" maxLength:"1000" doc:"Why; it is kept with each of them that has no note of its own."`
+}
+
+// configOf is the configuration of a record's domain.
+func (r *Room) configOf(ctx context.Context, a Alert) (*Config, error) {
+	if a.RuleID == 0 || a.DomainID == nil {
+		return nil, fault.New(fault.Conflict, "No rule made this record: there is nothing to leave out.")
+	}
+	c, err := r.configs.Get(ctx, r.DB, *a.DomainID)
+	if fault.Is(err, fault.NotFound) {
+		return nil, fault.New(fault.Conflict, "The domain of this record is gone.")
+	}
+	return c, err
+}
+
+// narrowest is what to leave out so that the rule no longer matches the request.
+func narrowest(a Alert) (list []Exclusion, notes []string, err error) {
+	path, plain := engine.PlainPath(a.URI)
+	if !plain {
+		path = ""
+		notes = append(notes, "Servers may read the path of this request in different ways, so the exclusion cannot be limited to it.")
+	}
+	for _, d := range a.Data {
+		x := Exclusion{RuleID: a.RuleID, Path: path, Variable: d.Variable, Parameter: d.Key}
+		if !engine.Excludable(a.RuleID, d.Variable, d.Key) {
+			list = nil
+			break
+		}
+		if !slices.Contains(list, x) {
+			list = append(list, x)
+		}
+	}
+	if len(list) == 0 {
+		list = []Exclusion{{RuleID: a.RuleID, Path: path}}
+		notes = append(notes, "The rule matched a part of the request that is no parameter, so it is left out as a whole there.")
+	}
+	if _, err := list[0].narrow(); err != nil {
+		return nil, nil, fault.New(fault.Conflict, "Rule %d guards the engine itself, or counts its score. It cannot be left out.", a.RuleID)
+	}
+	return list, notes, nil
+}
+
+func (r *Room) propose(ctx context.Context, id uuid.UUID) (p Proposal, err error) {
+	a, err := r.alert(ctx, r.DB, id)
+	if err != nil {
+		return p, err
+	}
+	c, err := r.configOf(ctx, a)
+	if err != nil {
+		return p, err
+	}
+	if p.Exclusions, p.Notes, err = narrowest(a); err != nil {
+		return p, err
+	}
+	kept, err := r.kept(ctx, r.DB, a.RequestID)
+	if err != nil {
+		return p, err
+	}
+	set, err := r.engines()
+	if err != nil {
+		return p, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, replayWithin)
+	defer cancel()
+	// It takes a core for a second or so: one at a time.
+	select {
+	case r.proposing <- struct{}{}:
+		defer func() { <-r.proposing }()
+	case <-ctx.Done():
+		return p, fault.New(fault.Unavailable, "Other proposals are being tried. Try again in a moment.")
+	}
+	as := *c
+	as.Mode = blocking
+	before, closeBefore, err := r.settings(set, &as)
+	if err != nil {
+		return p, err
+	}
+	defer closeBefore()
+	after, closeAfter, err := r.settings(set, &as, p.Exclusions...)
+	if err != nil {
+		return p, err
+	}
+	defer closeAfter()
+	try := func(q *engine.Request, with engine.Settings) (Outcome, error) {
+		v, err := set.Inspect(ctx, q, with)
+		o := Outcome{Refused: v.Deny, Score: v.Score, Rules: []int{}}
+		for _, m := range v.Matches {
+			if !slices.Contains(o.Rules, m.Rule) {
+				o.Rules = append(o.Rules, m.Rule)
+			}
+		}
+		return o, err
+	}
+	if kept == nil {
+		p.Notes = append(p.Notes, "The request was not kept, so it could not be inspected again.")
+	} else {
+		p.Replay = &Replay{}
+		q := kept.request(a)
+		if p.Replay.Before, err = try(q, before); err != nil {
+			return p, err
+		}
+		if p.Replay.After, err = try(q, after); err != nil {
+			return p, err
+		}
+		p.Notes = append(p.Notes, p.Replay.notes(a, kept)...)
+	}
+	p.Attacks.Passing = []string{}
+	for _, x := range attacks {
+		q := x.request(p.Exclusions[0])
+		was, err := try(q, before)
+		if err != nil {
+			return p, err
+		}
+		now, err := try(q, after)
+		if err != nil {
+			return p, err
+		}
+		if !was.Refused {
+			continue
+		}
+		p.Attacks.Total++
+		if now.Refused {
+			p.Attacks.Refused++
+		} else {
+			p.Attacks.Passing = append(p.Attacks.Passing, x.name)
+		}
+	}
+	return p, nil
+}
+
+// notes say what the replay does not.
+func (p *Replay) notes(a Alert, kept *KeptRequest) (list []string) {
+	if !slices.Contains(p.Before.Rules, a.RuleID) {
+		switch {
+		case kept.Masked:
+			list = append(list, "Secrets in the kept request are masked, and without them the rule does not match: the replay cannot show what the exclusion does.")
+		case kept.BodyTruncated:
+			list = append(list, "Only the beginning of the body was kept, and the rule does not match it: the replay cannot show what the exclusion does.")
+		default:
+			list = append(list, "The rule does not match the request any more: its domain has other settings now.")
+		}
+	}
+	if p.After.Refused {
+		list = append(list, "Other rules still refuse the request.")
+	}
+	return list
+}
+
+// request is the kept request as the engine takes it.
+func (k *KeptRequest) request(a Alert) *engine.Request {
+	q := &engine.Request{ID: a.RequestID, Method: k.Method, URI: k.URI, Version: k.Version, Body: k.body, Complete: !k.BodyTruncated}
+	client, err := netip.ParseAddr(a.ClientIP)
+	if err != nil {
+		client = netip.IPv4Unspecified()
+	}
+	q.Source = netip.AddrPortFrom(client, 0)
+	q.Destination = netip.AddrPortFrom(netip.IPv4Unspecified(), 443)
+	for _, h := range k.Headers {
+		q.Header = append(q.Header, engine.Field{Name: h.Name, Value: h.Value})
+	}
+	return q
+}
+
+func (r *Room) exclude(c *httpd.Call, id uuid.UUID, body Exclude) (wire.Encoded[Config], error) {
+	a, err := r.alert(c, r.DB, id)
+	if err != nil {
+		return nil, err
+	}
+	was, err := r.configOf(c, a)
+	if err != nil {
+		return nil, err
+	}
+	if len(body.Exclusions) == 0 || len(body.Exclusions) > mostExclusions {
+		return nil, fault.Field("exclusions", "must have 1 to %d items", mostExclusions)
+	}
+	add := slices.Clone(body.Exclusions)
+	for i := range add {
+		if add[i].RuleID != a.RuleID {
+			return nil, fault.Field("exclusions", "item %d must be for rule %d, which made the record", i+1, a.RuleID)
+		}
+		if add[i].Note == "" {
+			add[i].Note = body.Note
+		}
+	}
+	if err := r.knowsRules(was, &Config{Exclusions: add}); err != nil {
+		return nil, err
+	}
+	change, outcome, err := r.configs.Amend(c, r.Resources, *a.DomainID, func(now *Config) error {
+		list := slices.Clone(now.Exclusions)
+		for _, x := range add {
+			if !slices.ContainsFunc(list, x.same) {
+				list = append(list, x)
+			}
+		}
+		if len(list) > mostStored {
+			return fault.Field("exclusions", "the domain would have more than %d", mostStored)
+		}
+		now.Exclusions = list
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	resource.Applied(c, outcome)
+	return wire.Encoded[Config](change.After), nil
+}
+
+// mostStored is how many exclusions a domain has at most, as the field says.
+const mostStored = 500
+
+func (r *Room) forecast(ctx context.Context, domain uuid.UUID, days int) (f Forecast, err error) {
+	if days == 0 {
+		days = someDays
+	}
+	if days < 1 || days > mostDays {
+		return f, fault.Field("days", "must be between 1 and %d", mostDays)
+	}
+	c, err := r.configs.Get(ctx, r.DB, domain)
+	if err != nil {
+		return f, err
+	}
+	f.Days, f.Since = days, absent(c.CreatedAt)
+	now := r.Clock.Now()
+	const would = ` FROM waf_alerts WHERE domain_id = $1 AND created_at >= $2 AND action = 'detected' AND (deciding OR score >= $3)`
+	err = r.DB.Snapshot(ctx, func(tx *db.Tx) error {
+		from := now.AddDate(0, 0, -days)
+		if err := tx.QueryRow(ctx, `SELECT count(DISTINCT request_id), count(DISTINCT client_ip)`+would, domain, from, threshold).Scan(&f.Requests, &f.Clients); err != nil {
+			return err
+		}
+		if f.Rules, err = read[ForecastRule](ctx, tx, `SELECT rule_id, max(message), count(DISTINCT request_id), count(DISTINCT client_ip)`+would+` GROUP BY 1 ORDER BY 3 DESC, 1 LIMIT 50`, domain, from, threshold); err != nil {
+			return err
+		}
+		return tx.QueryRow(ctx, `SELECT NOT EXISTS (SELECT`+would+`)`, domain, now.Add(-quietFor), threshold).Scan(&f.Quiet)
+	})
+	return f, err
+}

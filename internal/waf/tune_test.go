@@ -1,0 +1,236 @@
+package waf
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"edge.internal/gateway/internal/kit/db/dbtest"
+	"edge.internal/gateway/internal/kit/kittest"
+	"edge.internal/gateway/internal/waf/engine"
+)
+
+// Every built-in attack is one that the first level refuses, and has a name of its own.
+func TestAttacksAreRefused(t *testing.T) {
+	s, err := set()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	families := map[int]bool{}
+	for _, x := range attacks {
+		if seen[x.name] {
+			t.Errorf("two are called %s", x.name)
+		}
+		seen[x.name] = true
+		for _, at := range []Exclusion{{}, {Path: "/a b/c", Parameter: "text"}, {Path: "/api", Parameter: "json.text"}} {
+			v, err := s.Inspect(t.Context(), x.request(at), engine.Settings{Blocking: true, Paranoia: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !v.Deny {
+				t.Errorf("%s passes at %+v with a score of %d", x.name, at, v.Score)
+			}
+			for _, m := range v.Matches {
+				families[m.Rule/1000] = true
+			}
+		}
+	}
+	for _, family := range []int{913, 930, 931, 932, 933, 934, 941, 942, 944} {
+		if !families[family] {
+			t.Errorf("no attack of the family %d", family)
+		}
+	}
+	if len(attacks) < 55 {
+		t.Errorf("%d attacks", len(attacks))
+	}
+}
+
+// alarm is a false alarm: somebody searches for words that look like SQL.
+func alarm(t *testing.T, b *kittest.Bench, domain uuid.UUID, uri string, data ...Datum) uuid.UUID {
+	t.Helper()
+	return insert(t, b, Alert{RequestID: "false", DomainID: &domain, Domain: "shop.example.net", RuleID: 942100, Action: blocked, URI: uri, ClientIP: "192.0.2.7", Score: 5, Data: data, Deciding: true})
+}
+
+func keep(t *testing.T, b *kittest.Bench, domain uuid.UUID, uri string, masked bool) {
+	t.Helper()
+	dbtest.Exec(t, b.DB, `INSERT INTO waf_requests (request_id, domain_id, method, uri, version, headers, masked) VALUES ('false', $1, 'GET', $2, 'HTTP/1.1',
+		'[{"name":"host","value":"shop.example.net"},{"name":"user-agent","value":"Mozilla/5.0"},{"name":"accept","value":"*/*"}]', $3)`, domain, uri, masked)
+}
+
+const (
+	search = "/shop/search?q=1%27+or+%271%27%3D%271&page=2"
+	words  = "1' or '1'='1"
+)
+
+func TestTuningFromOneRequest(t *testing.T) {
+	r, b, shop, _ := bench(t)
+	b.Do(t, "admin", http.MethodPut, at(shop), body{"enabled": true, "mode": "blocking"}).Want(t, 200)
+	id := alarm(t, b, shop, search, Datum{Variable: "ARGS_GET", Key: "q", Value: words})
+	keep(t, b, shop, search, false)
+
+	var p Proposal
+	b.Do(t, "viewer", http.MethodPost, "/waf/alerts/"+id.String()+"/propose", nil).Want(t, 200).Into(t, &p)
+	want := Exclusion{RuleID: 942100, Path: "/shop/search", Variable: "ARGS_GET", Parameter: "q"}
+	if len(p.Exclusions) != 1 || p.Exclusions[0] != want {
+		t.Errorf("proposed: %+v", p.Exclusions)
+	}
+	if p.Replay == nil || !p.Replay.Before.Refused || !slices.Contains(p.Replay.Before.Rules, 942100) || p.Replay.After.Refused || slices.Contains(p.Replay.After.Rules, 942100) || p.Replay.After.Score >= p.Replay.Before.Score {
+		t.Errorf("replay: %+v", p.Replay)
+	}
+	if p.Attacks.Total != len(attacks) || p.Attacks.Refused+len(p.Attacks.Passing) != p.Attacks.Total || p.Attacks.Refused < len(attacks)*3/4 {
+		t.Errorf("attacks: %+v", p.Attacks)
+	}
+	// What the rule alone stopped in that parameter passes now, and the operator is told.
+	if !slices.Contains(p.Attacks.Passing, "SQL injection: always true") {
+		t.Errorf("passing: %v", p.Attacks.Passing)
+	}
+	if n := b.Rows(t, "waf_configs"); n != 1 || strings.Contains(string(b.Get(t, at(shop)).Data), "942100") {
+		t.Error("a proposal was stored")
+	}
+
+	before := builtSoFar(t)
+	b.Do(t, "viewer", http.MethodPost, "/waf/alerts/"+id.String()+"/exclude", body{"exclusions": p.Exclusions}).Want(t, 403)
+	a := b.Do(t, "admin", http.MethodPost, "/waf/alerts/"+id.String()+"/exclude", body{"exclusions": p.Exclusions, "note": "people search for that"}).Want(t, 200)
+	if !strings.Contains(string(a.Data), `"note":"people search for that"`) || string(a.Data) != string(b.Get(t, at(shop)).Data) {
+		t.Errorf("%s", a.Data)
+	}
+	b.Do(t, "admin", http.MethodPost, "/waf/alerts/"+id.String()+"/exclude", body{"exclusions": p.Exclusions, "note": "twice"}).Want(t, 200)
+	var c Config
+	if b.Get(t, at(shop)).Into(t, &c); len(c.Exclusions) != 1 || c.Mode != blocking || !c.Enabled {
+		t.Errorf("%+v", c)
+	}
+	if n := b.Audited(t, "waf.config.update"); n != 3 {
+		t.Errorf("%d audit entries", n)
+	}
+	if now := builtSoFar(t); now != before {
+		t.Errorf("%d engines were built", now-before)
+	}
+
+	// Elsewhere the rule holds.
+	with, closed, err := r.settings(must(set()), &c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closed()
+	for uri, refused := range map[string]bool{search: false, strings.Replace(search, "q=", "r=", 1): true, strings.Replace(search, "/shop", "", 1): true} {
+		q := attack{"", inQuery, ""}.request(Exclusion{})
+		q.URI = uri
+		if v, err := must(set()).Inspect(t.Context(), q, with); err != nil || v.Deny != refused {
+			t.Errorf("%s: %+v, %v", uri, v, err)
+		}
+	}
+}
+
+// Of those who tune at the same time, nobody loses anything.
+func TestTuningAtOnce(t *testing.T) {
+	_, b, shop, _ := bench(t)
+	id := alarm(t, b, shop, search, Datum{Variable: "ARGS", Key: "q"})
+	var all sync.WaitGroup
+	for n := range 8 {
+		all.Go(func() {
+			b.Do(t, "admin", http.MethodPost, "/waf/alerts/"+id.String()+"/exclude", body{"exclusions": []body{{"rule_id": 942100, "path": fmt.Sprintf("/%d", n)}}}).Want(t, 200)
+		})
+	}
+	all.Wait()
+	var c Config
+	if b.Get(t, at(shop)).Into(t, &c); len(c.Exclusions) != 8 {
+		t.Errorf("%+v", c.Exclusions)
+	}
+}
+
+func must(s *engine.Set, err error) *engine.Set {
+	if err != nil {
+		panic(err)
+	}
+	return s
+}
+
+func builtSoFar(t *testing.T) uint64 {
+	t.Helper()
+	return must(set()).Builds()
+}
+
+func TestProposalsSayWhatTheyCannotShow(t *testing.T) {
+	_, b, shop, _ := bench(t)
+	propose := func(id uuid.UUID) (p Proposal) {
+		t.Helper()
+		b.Do(t, "admin", http.MethodPost, "/waf/alerts/"+id.String()+"/propose", nil).Want(t, 200).Into(t, &p)
+		return p
+	}
+	said := func(p Proposal, part string) {
+		t.Helper()
+		if !slices.ContainsFunc(p.Notes, func(n string) bool { return strings.Contains(n, part) }) {
+			t.Errorf("no %q in %q", part, p.Notes)
+		}
+	}
+	p := propose(alarm(t, b, shop, "/a/../b?q=x", Datum{Variable: "REQUEST_URI", Value: "x"}))
+	said(p, "different ways")
+	said(p, "no parameter")
+	said(p, "was not kept")
+	if len(p.Exclusions) != 1 || p.Exclusions[0] != (Exclusion{RuleID: 942100}) || p.Replay != nil {
+		t.Errorf("%+v", p)
+	}
+	keep(t, b, shop, "/login?password=%5Bmasked%5D", true)
+	p = propose(alarm(t, b, shop, "/login?password=%5Bmasked%5D", Datum{Variable: "ARGS", Key: "password", Value: "***", Masked: true}))
+	said(p, "masked")
+	if p.Exclusions[0] != (Exclusion{RuleID: 942100, Path: "/login", Variable: "ARGS", Parameter: "password"}) || p.Replay == nil || p.Replay.Before.Refused {
+		t.Errorf("%+v", p)
+	}
+
+	for _, rule := range []int{0, 200002, 949110} {
+		id := insert(t, b, Alert{RequestID: "x", DomainID: &shop, RuleID: rule, Action: blocked, URI: "/", ClientIP: "192.0.2.7"})
+		b.Do(t, "admin", http.MethodPost, "/waf/alerts/"+id.String()+"/propose", nil).Want(t, 409)
+	}
+	gone := uuid.New()
+	id := insert(t, b, Alert{RequestID: "x", DomainID: &gone, RuleID: 942100, Action: blocked, URI: "/", ClientIP: "192.0.2.7"})
+	b.Do(t, "admin", http.MethodPost, "/waf/alerts/"+id.String()+"/propose", nil).Want(t, 409)
+	b.Do(t, "admin", http.MethodPost, "/waf/alerts/"+uuid.NewString()+"/propose", nil).Want(t, 404)
+
+	id = alarm(t, b, shop, search, Datum{Variable: "ARGS", Key: "q"})
+	for _, bad := range []any{[]body{}, []body{{"rule_id": 941100}}, []body{{"rule_id": 942100, "path": "x"}}, "x"} {
+		b.Do(t, "admin", http.MethodPost, "/waf/alerts/"+id.String()+"/exclude", body{"exclusions": bad}).WantField(t, "exclusions")
+	}
+	if n := b.Rows(t, "waf_configs"); n != 0 {
+		t.Errorf("%d rows", n)
+	}
+}
+
+func TestForecast(t *testing.T) {
+	_, b, shop, blog := bench(t)
+	b.Do(t, "admin", http.MethodPut, at(shop), body{"enabled": true}).Want(t, 200)
+	forecast := func(domain uuid.UUID, query string) (f Forecast) {
+		t.Helper()
+		b.Do(t, "viewer", http.MethodGet, at(domain)+"/forecast"+query, nil).Want(t, 200).Into(t, &f)
+		return f
+	}
+	if f := forecast(shop, ""); !f.Quiet || f.Requests != 0 || f.Since == nil || f.Days != 7 {
+		t.Errorf("%+v", f)
+	}
+	if f := forecast(blog, ""); !f.Quiet || f.Since != nil {
+		t.Errorf("%+v", f)
+	}
+	add := func(days int, request, client string, rule, score int) {
+		t.Helper()
+		insert(t, b, Alert{CreatedAt: time.Now().AddDate(0, 0, -days), RequestID: request, DomainID: &shop, RuleID: rule, Action: detected, ClientIP: client, Score: score, Message: "m"})
+	}
+	add(10, "r1", "192.0.2.1", 942100, 5)
+	add(1, "r2", "192.0.2.1", 920350, 3) // too little to be refused
+	if f := forecast(shop, "?days=30"); !f.Quiet || f.Requests != 1 {
+		t.Errorf("%+v", f)
+	}
+	add(1, "r3", "192.0.2.1", 942100, 10)
+	add(1, "r3", "192.0.2.1", 941100, 10)
+	add(2, "r4", "192.0.2.2", 942100, 5)
+	if f := forecast(shop, ""); f.Quiet || f.Requests != 2 || f.Clients != 2 || len(f.Rules) != 2 || f.Rules[0].RuleID != 942100 || f.Rules[0].Requests != 2 || f.Rules[0].Clients != 2 {
+		t.Errorf("%+v", f)
+	}
+	b.Get(t, at(shop)+"/forecast?days=31").WantField(t, "days")
+	b.Get(t, at(uuid.New())+"/forecast").Want(t, 404)
+}

@@ -1,0 +1,61 @@
+// Package waf owns the web application firewall: what each domain wants of it, what it found, and the way from a false alarm to the
+// narrowest exclusion. The program that inspects requests is made of the packages below; this one is the part in the service.
+package waf
+
+import (
+	"context"
+	"sync"
+
+	"github.com/google/uuid"
+
+	"edge.internal/gateway/internal/kit"
+	"edge.internal/gateway/internal/kit/apply"
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/live"
+	"edge.internal/gateway/internal/kit/resource"
+	"edge.internal/gateway/internal/waf/engine"
+)
+
+// Deps is what the room needs of others.
+type Deps struct {
+	// Domains are the names of all domains.
+	Domains func(ctx context.Context, q db.Querier) (map[uuid.UUID]string, error)
+	// DomainTable is where they are.
+	DomainTable string
+}
+
+// Room is the web application firewall.
+type Room struct {
+	*kit.Kit
+	deps    Deps
+	configs resource.Extension[Config]
+	// engines are for rules that are tried, and requests that are inspected again. They are built when the first is: the service
+	// starts without them.
+	engines func() (*engine.Set, error)
+	gaps    gaps
+	live    live.Feed[Alert]
+	// proposing holds a token while a proposal is tried.
+	proposing chan struct{}
+}
+
+var feeds = []apply.ID{apply.ReverseProxy}
+
+// New builds the room.
+func New(k *kit.Kit, deps Deps) *Room {
+	r := &Room{Kit: k, deps: deps, engines: sync.OnceValues(engine.New), proposing: make(chan struct{}, 1)}
+	r.configs = r.configKind()
+	r.live = live.Feed[Alert]{
+		DB: k.DB, Channel: channel, Announced: r.announced,
+		Newest: func(ctx context.Context, n int) ([]Alert, error) { return r.alerts(ctx, k.DB, AlertFilter{Limit: n}) },
+		ID:     func(a Alert) uuid.UUID { return a.ID },
+	}
+	return r
+}
+
+// Mount adds the room's routes.
+func (r *Room) Mount() {
+	r.configs.Mount(r.Resources)
+	r.mountAlerts()
+	r.mountSummary()
+	r.mountTuning()
+}
