@@ -151,7 +151,7 @@ func TestHostileRequestsAreRecorded(t *testing.T) {
 
 // While the database is away, what fits is kept, and nothing waits for it.
 func TestRecordsWaitForTheDatabase(t *testing.T) {
-	w, shop, said := newOwnWorld(t), id(), &notes{}
+	w, shop, said := newWorld(t), id(), &notes{}
 	d := w.joined()
 	thaw := dbtest.Freeze(t, w.server)
 	r, _, stop := recording(t, d, clock.Real, said.log())
