@@ -282,7 +282,8 @@ func TestTheAgentHandsOverWhatItFound(t *testing.T) {
 		v engine.Verdict
 	}
 	got := make(chan handed, 10)
-	a := New(engines(t), func(name []byte) *Domain { return domains[string(name)] }, func(r *engine.Request, v *engine.Verdict) { got <- handed{clone(r), *v} })
+	a := New(engines(t), func(name []byte) *Domain { return domains[string(name)] })
+	a.Record = func(r *engine.Request, v *engine.Verdict) { got <- handed{clone(r), *v} }
 	a.within = patience
 	address := serve(t, &spoe.Server{Handler: a.Handle, Log: slog.New(slog.DiscardHandler)})
 	c := spoetest.Dial(t, address)
