@@ -103,6 +103,7 @@ fuzz: test-packages ## the fuzz oracles for longer (RAPID=number of texts, RULES
 	@GATEWAY_FUZZ_RULESETS=$(or $(RULESETS),2000) go test -count=1 -timeout 60m -run 'Hostile' ./internal/... -rapid.checks=$(or $(RAPID),200000)
 	@go test -run '^$$' -fuzz FuzzFrames -fuzztime $(or $(FUZZTIME),1m) ./internal/waf/spoe
 	@go test -run '^$$' -fuzz FuzzFields -fuzztime $(or $(FUZZTIME),1m) ./internal/waf/agent
+	@go test -run '^$$' -fuzz FuzzMaskJSON -fuzztime $(or $(FUZZTIME),1m) ./internal/waf/agent
 
 faults: run-packages build ## kill -9 at every failpoint, and race for what is good once, 1,000 times
 	@GATEWAY_ROUNDS=$(or $(CYCLES),1000) go test -count=1 -timeout 1h -v -run Rounds ./internal/account

@@ -114,7 +114,7 @@ func guard(t *testing.T, program, verdictWithin string, origin *httptest.Server,
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
-	inspector := agent.New(g.seen, func(name []byte) *agent.Domain { return domains[string(name)] }, func(*engine.Request, *engine.Verdict) {})
+	inspector := agent.New(g.seen, func(name []byte) *agent.Domain { return domains[string(name)] })
 	go func() {
 		defer close(ended)
 		_ = (&spoe.Server{Handler: inspector.Handle, Log: slog.New(slog.DiscardHandler)}).Serve(ctx, l)

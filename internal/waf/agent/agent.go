@@ -65,9 +65,12 @@ type Domain struct {
 
 // Agent answers HAProxy's messages.
 type Agent struct {
+	// Record is told of verdicts that have something to record; nil for no one. It must not keep the request, and must not take long.
+	// Many call it at once.
+	Record func(r *engine.Request, v *engine.Verdict)
+
 	engine Engine
 	domain func(name []byte) *Domain
-	record func(r *engine.Request, v *engine.Verdict)
 	gate   *gate
 	within time.Duration
 
@@ -75,10 +78,9 @@ type Agent struct {
 	failed            [len(reasons)]atomic.Uint64
 }
 
-// New makes an agent. One function finds a domain by its name, nil if there is none. The other is told of verdicts that have something
-// to record, whose request it must not keep, and must not take long. Many call them at once.
-func New(e Engine, domain func(name []byte) *Domain, record func(r *engine.Request, v *engine.Verdict)) *Agent {
-	return &Agent{engine: e, domain: domain, record: record, gate: newGate(runtime.GOMAXPROCS(0)), within: Within}
+// New makes an agent. The function finds a domain by its name, nil if there is none; many call it at once.
+func New(e Engine, domain func(name []byte) *Domain) *Agent {
+	return &Agent{engine: e, domain: domain, gate: newGate(runtime.GOMAXPROCS(0)), within: Within}
 }
 
 // Handle answers one message. It is the handler of a spoe.Server.
@@ -131,8 +133,8 @@ func (a *Agent) handle(ctx context.Context, n *spoe.Notify, out *spoe.Answer) Re
 	}
 	out.SetText(spoe.Transaction, VarVerdict, verdict)
 	out.SetInt(spoe.Transaction, VarScore, int64(v.Score))
-	if v.Deny || len(v.Matches) > 0 {
-		a.record(r, &v)
+	if a.Record != nil && (v.Deny || len(v.Matches) > 0) {
+		a.Record(r, &v)
 	}
 	return ""
 }

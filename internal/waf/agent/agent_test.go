@@ -82,7 +82,7 @@ var domains = map[string]*Domain{
 // start runs an agent until the test ends.
 func start(t *testing.T, e Engine) (address string) {
 	t.Helper()
-	a := New(e, func(name []byte) *Domain { return domains[string(name)] }, func(*engine.Request, *engine.Verdict) {})
+	a := New(e, func(name []byte) *Domain { return domains[string(name)] })
 	a.within = patience
 	return serve(t, &spoe.Server{Handler: a.Handle, Log: slog.New(slog.DiscardHandler)})
 }
@@ -321,7 +321,7 @@ func TestThroughHAProxy(t *testing.T) {
 func TestOverload(t *testing.T) {
 	fake := &fakeEngine{running: make(chan struct{}, 1000), release: make(chan struct{})}
 	address := start(t, fake)
-	slots := New(fake, nil, nil).gate.slots
+	slots := New(fake, nil).gate.slots
 	var clients sync.WaitGroup
 	for range slots {
 		c := spoetest.Dial(t, address)

@@ -27,31 +27,22 @@ import (
 //go:embed testdata/waf.sql
 var tables string
 
-// world is a database with the agent's tables, and the agent's own way to it, with no right but its own.
+// world is a database with the agent's tables, and the agent's own way to it, with no right but its own. The server is the test's: it
+// may stop it, and it does not outlive the test.
 type world struct {
 	t      *testing.T
 	owner  *db.DB
-	server *private.Server // nil for the one that all tests share
+	server *private.Server
 	url    string
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	return prepare(t, &world{t: t, owner: dbtest.New(t)}, dbtest.Server(t))
-}
-
-// newOwnWorld has a server that the test may stop.
-func newOwnWorld(t *testing.T) *world {
-	t.Helper()
 	d, server := dbtest.Own(t)
-	return prepare(t, &world{t: t, owner: d, server: server}, server)
-}
-
-func prepare(t *testing.T, w *world, server *private.Server) *world {
-	t.Helper()
-	dbtest.Exec(t, w.owner, tables)
+	w := &world{t: t, owner: d, server: server}
+	dbtest.Exec(t, d, tables)
 	var name string
-	if err := w.owner.QueryRow(t.Context(), "SELECT current_database()").Scan(&name); err != nil {
+	if err := d.QueryRow(t.Context(), "SELECT current_database()").Scan(&name); err != nil {
 		t.Fatal(err)
 	}
 	at, err := url.Parse(server.URL(name))
@@ -312,7 +303,7 @@ func TestARowThatMakesNoSenseConcernsItsDomainAlone(t *testing.T) {
 }
 
 func TestWithoutTheDatabaseTheLastConfigurationServes(t *testing.T) {
-	w, said, file := newOwnWorld(t), &notes{}, filepath.Join(t.TempDir(), "config.json")
+	w, said, file := newWorld(t), &notes{}, filepath.Join(t.TempDir(), "config.json")
 	shop := id()
 	w.put(shop, map[string]string{"mode": "'blocking'", "custom_rules": quoted(refusesFoo)})
 	s := source(t, w, file, said.log())
@@ -351,7 +342,7 @@ func TestWithoutTheDatabaseTheLastConfigurationServes(t *testing.T) {
 }
 
 func TestADatabaseThatComesLaterIsTakenUp(t *testing.T) {
-	w, file := newOwnWorld(t), filepath.Join(t.TempDir(), "config.json")
+	w, file := newWorld(t), filepath.Join(t.TempDir(), "config.json")
 	shop, blog := id(), id()
 	w.put(shop, nil)
 	w.put(blog, nil)

@@ -151,7 +151,7 @@ func TestHostileRequestsAreRecorded(t *testing.T) {
 
 // While the database is away, what fits is kept, and nothing waits for it.
 func TestRecordsWaitForTheDatabase(t *testing.T) {
-	w, shop, said := newOwnWorld(t), id(), &notes{}
+	w, shop, said := newWorld(t), id(), &notes{}
 	d := w.joined()
 	thaw := dbtest.Freeze(t, w.server)
 	r, _, stop := recording(t, d, clock.Real, said.log())
@@ -282,7 +282,8 @@ func TestTheAgentHandsOverWhatItFound(t *testing.T) {
 		v engine.Verdict
 	}
 	got := make(chan handed, 10)
-	a := New(engines(t), func(name []byte) *Domain { return domains[string(name)] }, func(r *engine.Request, v *engine.Verdict) { got <- handed{clone(r), *v} })
+	a := New(engines(t), func(name []byte) *Domain { return domains[string(name)] })
+	a.Record = func(r *engine.Request, v *engine.Verdict) { got <- handed{clone(r), *v} }
 	a.within = patience
 	address := serve(t, &spoe.Server{Handler: a.Handle, Log: slog.New(slog.DiscardHandler)})
 	c := spoetest.Dial(t, address)

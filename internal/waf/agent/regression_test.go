@@ -205,7 +205,7 @@ func regressionSites(t *testing.T, e Engine, settings []engine.Settings) (sites 
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := New(e, func(name []byte) *Domain { return named[string(name)] }, func(*engine.Request, *engine.Verdict) {})
+	a := New(e, func(name []byte) *Domain { return named[string(name)] })
 	a.within = long
 	server := &spoe.Server{Handler: a.Handle, Log: slog.New(slog.DiscardHandler)}
 	ctx, cancel := context.WithCancel(context.Background())
