@@ -23,6 +23,7 @@ import (
 	coreruleset "github.com/corazawaf/coraza-coreruleset/v4"
 	"github.com/corazawaf/coraza/v3"
 	"github.com/corazawaf/coraza/v3/experimental"
+	"github.com/corazawaf/coraza/v3/types"
 
 	"edge.internal/gateway/internal/waf/seclang"
 )
@@ -96,9 +97,8 @@ type Set struct {
 
 // engine is one built engine.
 type engine struct {
-	waf     coraza.WAF
-	rules   map[int]bool
-	catalog []Rule // in their order
+	waf   coraza.WAF
+	rules map[int]bool
 }
 
 // shared is an engine with custom rules and how many use it.
@@ -138,7 +138,7 @@ func (s *Set) build(rules *seclang.Rules) (*engine, error) {
 			WithDirectives(mode).WithDirectives(recommended).WithDirectives(settings).
 			WithDirectives("Include @crs-setup.conf.example").WithDirectives(s.extra).
 			WithDirectives(before).WithDirectives("Include @owasp_crs/*.conf").WithDirectives(after)
-		config = experimental.WAFConfigWithRuleObserver(config, e.observe)
+		config = experimental.WAFConfigWithRuleObserver(config, func(r types.RuleMetadata) { e.rules[r.ID()] = true })
 		s.builds.Add(1)
 		var err error
 		if e.waf, err = coraza.NewWAF(config); err != nil {
