@@ -1,8 +1,8 @@
 -- +goose Up
 CREATE TABLE waf_configs (
     domain_id         uuid CONSTRAINT waf_configs_pkey PRIMARY KEY CONSTRAINT waf_configs_domain_id_fkey REFERENCES proxy_domains ON DELETE CASCADE,
-    created_at        timestamptz NOT NULL,
-    updated_at        timestamptz NOT NULL,
+    created_at        timestamptz NOT NULL DEFAULT now(),
+    updated_at        timestamptz NOT NULL DEFAULT now(),
     enabled           boolean NOT NULL DEFAULT false,
     mode              text NOT NULL DEFAULT 'detection' CONSTRAINT waf_configs_mode_check CHECK (mode IN ('detection', 'blocking')),
     paranoia_level    integer NOT NULL DEFAULT 1 CONSTRAINT waf_configs_paranoia_level_check CHECK (paranoia_level BETWEEN 1 AND 4),

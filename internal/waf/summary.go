@@ -17,6 +17,7 @@ import (
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/waf/engine"
 )
 
 const (
@@ -164,14 +165,14 @@ type Rule struct {
 }
 
 // rules are those that have all the words in their id, message or tags.
-func (r *Room) rules(q string) ([]Rule, error) {
-	set, err := r.engines()
+func rules(q string) ([]Rule, error) {
+	all, err := engine.Catalog()
 	if err != nil {
 		return nil, err
 	}
 	words := strings.Fields(strings.ToLower(q))
 	list := []Rule{}
-	for _, x := range set.Rules() {
+	for _, x := range all {
 		text := strings.ToLower(strconv.Itoa(x.ID) + " " + x.Message + " " + x.Severity + " " + strings.Join(x.Tags, " "))
 		if slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(text, w) }) {
 			continue
@@ -198,6 +199,6 @@ func (r *Room) mountSummary() {
 		func(_ *httpd.Call, in struct {
 			Q string `query:"q" doc:"Words that the id, message, severity or tags have, all of them; at most 200 rules are found."`
 		}) ([]Rule, error) {
-			return r.rules(in.Q)
+			return rules(in.Q)
 		})
 }

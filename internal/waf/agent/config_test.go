@@ -3,7 +3,6 @@ package agent
 import (
 	"bytes"
 	"context"
-	_ "embed"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -21,11 +20,9 @@ import (
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/db/dbtest"
 	"edge.internal/gateway/internal/kit/db/private"
+	"edge.internal/gateway/internal/schema"
 	"edge.internal/gateway/internal/waf/engine"
 )
-
-//go:embed testdata/waf.sql
-var tables string
 
 // world is a database with the agent's tables, and the agent's own way to it, with no right but its own. The server is the test's: it
 // may stop it, and it does not outlive the test.
@@ -40,7 +37,7 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	d, server := dbtest.Own(t)
 	w := &world{t: t, owner: d, server: server}
-	dbtest.Exec(t, d, tables)
+	dbtest.Exec(t, d, `CREATE ROLE "gateway-waf" LOGIN;`+schema.Grants)
 	var name string
 	if err := d.QueryRow(t.Context(), "SELECT current_database()").Scan(&name); err != nil {
 		t.Fatal(err)

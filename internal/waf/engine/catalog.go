@@ -1,9 +1,14 @@
 package engine
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 
+	coreruleset "github.com/corazawaf/coraza-coreruleset/v4"
+	"github.com/corazawaf/coraza/v3"
+	"github.com/corazawaf/coraza/v3/experimental"
 	"github.com/corazawaf/coraza/v3/types"
 )
 
@@ -19,24 +24,29 @@ type Rule struct {
 // message is what a rule says, in its text.
 var message = regexp.MustCompile(`\bmsg:'((?:[^'\\]|\\.)*)'`)
 
-// observe notes a rule that the engine was built with.
-func (e *engine) observe(r types.RuleMetadata) {
-	id := r.ID()
-	known := e.rules[id]
-	e.rules[id] = true
-	found := message.FindStringSubmatch(r.Raw())
-	if known || found == nil || id < firstAlert || scoreReport(id) {
-		return
+// Catalog are the rules of the core rule set that find something, in the order in which they are asked. It is for people who look for
+// one, and made when the first does.
+var Catalog = sync.OnceValues(func() (list []Rule, err error) {
+	known := map[int]bool{}
+	config := coraza.NewWAFConfig().WithRootFS(coreruleset.FS).WithDirectives("Include @crs-setup.conf.example").WithDirectives("Include @owasp_crs/*.conf")
+	waf, err := coraza.NewWAF(experimental.WAFConfigWithRuleObserver(config, func(r types.RuleMetadata) {
+		id := r.ID()
+		found := message.FindStringSubmatch(r.Raw())
+		if known[id] || found == nil || id < firstAlert || scoreReport(id) {
+			return
+		}
+		known[id] = true
+		x := Rule{ID: id, Message: strings.ReplaceAll(found[1], `\'`, `'`), Paranoia: max(1, paranoia(r.Tags())), Tags: r.Tags()}
+		if s := r.Severity(); s != types.RuleSeverityUnset {
+			x.Severity = s.String()
+		}
+		list = append(list, x)
+	}))
+	if err != nil {
+		return nil, fmt.Errorf("waf: %w", err)
 	}
-	x := Rule{ID: id, Message: strings.ReplaceAll(found[1], `\'`, `'`), Paranoia: 1, Tags: r.Tags()}
-	if s := r.Severity(); s != types.RuleSeverityUnset {
-		x.Severity = s.String()
-	}
-	if level := paranoia(x.Tags); level > 0 {
-		x.Paranoia = level
-	}
-	e.catalog = append(e.catalog, x)
-}
+	return list, waf.(experimental.WAFCloser).Close()
+})
 
 // paranoia is the level that the tags of a rule say; 0 if they say none.
 func paranoia(tags []string) int {
@@ -47,9 +57,6 @@ func paranoia(tags []string) int {
 	}
 	return 0
 }
-
-// Rules are those of the core rule set that find something, in the order in which they are asked.
-func (s *Set) Rules() []Rule { return s.plain.catalog }
 
 // PlainPath is the path of a URI as every server reads it. It says false if servers may read it differently: then no exclusion for a
 // path holds for it.

@@ -23,6 +23,7 @@ import (
 	coreruleset "github.com/corazawaf/coraza-coreruleset/v4"
 	"github.com/corazawaf/coraza/v3"
 	"github.com/corazawaf/coraza/v3/experimental"
+	"github.com/corazawaf/coraza/v3/types"
 
 	"edge.internal/gateway/internal/waf/seclang"
 )
@@ -114,11 +115,10 @@ type lazily struct {
 
 // engine is one built engine.
 type engine struct {
-	waf     coraza.WAF
-	rules   map[int]bool
-	catalog []Rule // in their order
-	number  uint64 // that no other engine of the set has
-	steady  bool   // the same request always gets the same verdict
+	waf    coraza.WAF
+	rules  map[int]bool
+	number uint64 // that no other engine of the set has
+	steady bool   // the same request always gets the same verdict
 }
 
 // shared is an engine with custom rules and how many use it.
@@ -169,7 +169,7 @@ func (s *Set) build(ruleSet string, rules *seclang.Rules) (*engine, error) {
 			WithDirectives(mode).WithDirectives(recommended).WithDirectives(settings).
 			WithDirectives("Include @crs-setup.conf.example").WithDirectives(s.extra).
 			WithDirectives(before).WithDirectives(ruleSet).WithDirectives(after)
-		config = experimental.WAFConfigWithRuleObserver(config, e.observe)
+		config = experimental.WAFConfigWithRuleObserver(config, func(r types.RuleMetadata) { e.rules[r.ID()] = true })
 		var err error
 		if e.waf, err = coraza.NewWAF(config); err != nil {
 			return nil, fmt.Errorf("waf: %w", err)
