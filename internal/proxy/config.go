@@ -54,6 +54,8 @@ type Inspection struct {
 	// Partial lets requests pass whose bodies are larger than MaxBody, or than HAProxy can hold.
 	Partial bool `json:"partial"`
 	MaxBody int  `json:"max_body"`
+	// Answers has responses inspected, too.
+	Answers bool `json:"answers"`
 }
 
 // Features are what the installed HAProxy is able to do.

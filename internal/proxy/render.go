@@ -220,7 +220,7 @@ func renderGlobal(w *conf.Writer, c *Config, m *model) {
 // 4 where a redirect leads, 5 Strict-Transport-Security, 6 requests and 7 seconds of the rate limit, 8 largest body, 9 how
 // much of a body is inspected. The flags: p served without TLS too, w redirect, m maintenance, r routing rules, h headers,
 // s Strict-Transport-Security, l rate limit, b largest body, n no HTTP/3, g the gateway itself, f inspected by the web
-// application firewall, o passes if it could not be, i passes if its body is too large for that.
+// application firewall, o passes if it could not be, i passes if its body is too large for that, a responses are inspected, too.
 func renderFind(w *conf.Writer) {
 	w.Line("http-request", conf.Word("set-var(txn.host) req.hdr(host),host_only,lower,rtrim(.)"))
 	w.Line("http-request", conf.Word("set-var(txn.site) var(txn.host),map_str(maps/hosts.map)"))
@@ -277,6 +277,7 @@ func renderInspection(w *conf.Writer, m *model) {
 		whole     = "!{ var(txn.flags) -m sub i }"
 		too       = `status 413 content-type text/plain string "the request is too large to be inspected" if `
 		none      = "!{ var(txn.waf.verdict) -m found }"
+		blockPage = `content-type "text/html; charset=utf-8" lf-file pages/blocked.html hdr X-Request-ID %[unique-id] hdr Cache-Control no-store if `
 	)
 	w.Line("unique-id-format", conf.Word("%[uuid()]"))
 	// Behind HAProxy's usual line stands what an alert is made of.
@@ -295,10 +296,28 @@ func renderInspection(w *conf.Writer, m *model) {
 	w.Line("http-request", conf.Word("return "+too+inspected+" "+whole+" { req.body_len,sub(txn.inspect) gt 0 }"))
 	w.Line("http-request", conf.Word("send-spoe-group waf request if "+inspected+" { srv_is_up("+wafBackend+"/agent) }"))
 	w.Line("http-request", conf.Word("set-log-level alert if "+inspected+" "+none))
-	w.Line("http-request", conf.Word(`return status 403 content-type "text/html; charset=utf-8" lf-file pages/blocked.html hdr X-Request-ID %[unique-id] hdr Cache-Control no-store if `+inspected+" { var(txn.waf.verdict) -m str deny }"))
+	w.Line("http-request", conf.Word("return status 403 "+blockPage+inspected+" { var(txn.waf.verdict) -m str deny }"))
 	w.Line("http-request", conf.Word(`return status 503 content-type text/plain string "the request could not be inspected" hdr X-Request-ID %[unique-id] hdr Retry-After 5 hdr Cache-Control no-store if `+
 		inspected+" !{ var(txn.waf.verdict) -m str pass } !{ var(txn.flags) -m sub o }"))
 	w.Line("http-request", conf.Word("del-header TE if "+inspected))
+
+	// Of a response the beginning is inspected, as much as the buffer holds. What is sent as it happens has no end to wait for, and what
+	// is compressed cannot be read.
+	const (
+		answers  = "{ var(txn.flags) -m sub a }"
+		stream   = "{ res.hdr(content-type) -m beg text/event-stream }"
+		bodyless = "{ status 101 204 304 }"
+		withheld = answers + " !" + stream + " !" + bodyless
+		nothing  = "!{ var(txn.waf.answer) -m found }"
+	)
+	w.Line("http-request", conf.Word("set-var(txn.method) method if "+answers))
+	w.Line("http-request", conf.Word("del-header Accept-Encoding if "+answers))
+	w.Line("http-response", conf.Word("wait-for-body time 5s if "+withheld))
+	w.Line("http-response", conf.Word("send-spoe-group waf response if "+withheld+" { srv_is_up("+wafBackend+"/agent) }"))
+	w.Line("http-response", conf.Word("set-log-level alert if "+withheld+" "+nothing))
+	w.Line("http-response", conf.Word("return status 403 "+blockPage+withheld+" { var(txn.waf.answer) -m str deny }"))
+	w.Line("http-response", conf.Word(`return status 503 content-type text/plain string "the response could not be inspected" hdr X-Request-ID %[unique-id] hdr Retry-After 5 hdr Cache-Control no-store if `+
+		withheld+" !{ var(txn.waf.answer) -m str pass } !{ var(txn.flags) -m sub o }"))
 }
 
 // renderSite does what the site of a request asks for, and chooses its backend.

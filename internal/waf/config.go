@@ -40,19 +40,20 @@ const maxBody = 128 << 10
 // Config is what a domain wants of the web application firewall.
 type Config struct {
 	resource.Meta
-	DomainID       uuid.UUID         `json:"domain_id" readOnly:"true" db:"-" doc:"Domain that the configuration is for."`
-	Domain         string            `json:"domain" readOnly:"true" db:"-" doc:"Name of that domain."`
-	Enabled        bool              `json:"enabled" doc:"Inspect the requests of the domain."`
-	Mode           string            `json:"mode" enum:"detection,blocking" doc:"Whether requests that rules match are only recorded, or refused."`
-	ParanoiaLevel  int               `json:"paranoia_level" minimum:"1" maximum:"4" doc:"How strict the rules are. Each level adds rules that find more attacks, and take more legitimate requests for one."`
-	RuleExclusions []int             `json:"rule_exclusions" doc:"Ids of rules that are left out everywhere."`
-	ExclusionNotes map[string]string `json:"exclusion_notes" doc:"Why each of these rules is left out, by its id."`
-	Exclusions     []Exclusion       `json:"exclusions" maxItems:"500" doc:"Rules that are left out below a path, or for one parameter."`
-	TrustedProxies []value.Prefix    `json:"trusted_proxies" maxItems:"200" doc:"Proxies in front of the gateway. Their word in X-Forwarded-For about who the client is counts."`
-	CustomRules    string            `json:"custom_rules" maxLength:"131072" doc:"Rules of your own in SecLang, with ids from 1 to 99999."`
-	FailOpen       *bool             `json:"fail_open" doc:"Let requests pass that could not be inspected. Null lets them pass in detection mode and refuses them in blocking mode."`
-	MaxBodyBytes   int               `json:"max_body_bytes" minimum:"1024" maximum:"131072" doc:"How much of a body is inspected. The proxy holds about 118 KiB of a request's headers and body together; what is beyond that counts as larger, too."`
-	Oversized      string            `json:"oversized" enum:"refuse,inspect" doc:"Whether larger bodies are refused with 413, or inspected up to there and let through. In detection mode they always pass."`
+	DomainID         uuid.UUID         `json:"domain_id" readOnly:"true" db:"-" doc:"Domain that the configuration is for."`
+	Domain           string            `json:"domain" readOnly:"true" db:"-" doc:"Name of that domain."`
+	Enabled          bool              `json:"enabled" doc:"Inspect the requests of the domain."`
+	Mode             string            `json:"mode" enum:"detection,blocking" doc:"Whether requests that rules match are only recorded, or refused."`
+	ParanoiaLevel    int               `json:"paranoia_level" minimum:"1" maximum:"4" doc:"How strict the rules are. Each level adds rules that find more attacks, and take more legitimate requests for one."`
+	RuleExclusions   []int             `json:"rule_exclusions" doc:"Ids of rules that are left out everywhere."`
+	ExclusionNotes   map[string]string `json:"exclusion_notes" doc:"Why each of these rules is left out, by its id."`
+	Exclusions       []Exclusion       `json:"exclusions" maxItems:"500" doc:"Rules that are left out below a path, or for one parameter."`
+	TrustedProxies   []value.Prefix    `json:"trusted_proxies" maxItems:"200" doc:"Proxies in front of the gateway. Their word in X-Forwarded-For about who the client is counts."`
+	CustomRules      string            `json:"custom_rules" maxLength:"131072" doc:"Rules of your own in SecLang, with ids from 1 to 99999."`
+	FailOpen         *bool             `json:"fail_open" doc:"Let requests pass that could not be inspected. Null lets them pass in detection mode and refuses them in blocking mode."`
+	MaxBodyBytes     int               `json:"max_body_bytes" minimum:"1024" maximum:"131072" doc:"How much of a body is inspected. The proxy holds about 118 KiB of a request's headers and body together; what is beyond that counts as larger, too."`
+	Oversized        string            `json:"oversized" enum:"refuse,inspect" doc:"Whether larger bodies are refused with 413, or inspected up to there and let through. In detection mode they always pass."`
+	InspectResponses bool              `json:"inspect_responses" doc:"Inspect the beginning of responses, too, for what servers should not let out: error messages of databases, source code, web shells. Responses are not compressed then, and wait until the beginning has come."`
 }
 
 // Exclusion leaves a rule out for a part of the requests.
@@ -94,7 +95,7 @@ func (c *Config) Validate() error {
 	}
 	for i, rule := range c.RuleExclusions {
 		if _, err := engine.NewExclusion(rule, "", "", ""); err != nil {
-			list.Add("rule_exclusions", "item %d: %s; rules of the core rule set have ids from 911000 to 948999, your own from 1 to 99999", i+1, err)
+			list.Add("rule_exclusions", "item %d: %s; rules of the core rule set have ids from 911000 to 948999 and from 950000 to 958999, your own from 1 to 99999", i+1, err)
 		}
 		list.That(!slices.Contains(c.RuleExclusions[:i], rule), "rule_exclusions", "item %d: rule %d is there twice", i+1, rule)
 	}
@@ -255,6 +256,8 @@ type Inspection struct {
 	// Partial lets requests pass whose bodies are larger than MaxBody.
 	Partial bool
 	MaxBody int
+	// Answers has responses inspected, too.
+	Answers bool
 }
 
 // inspection is nil if the requests of the domain are not inspected.
@@ -262,7 +265,7 @@ func (c *Config) inspection() *Inspection {
 	if c == nil || !c.Enabled {
 		return nil
 	}
-	return &Inspection{DomainID: c.ID, Open: c.failOpen(), Partial: c.Mode == detection || c.Oversized == inspect, MaxBody: c.MaxBodyBytes}
+	return &Inspection{DomainID: c.ID, Open: c.failOpen(), Partial: c.Mode == detection || c.Oversized == inspect, MaxBody: c.MaxBodyBytes, Answers: c.InspectResponses}
 }
 
 // Inspections are those of all domains.

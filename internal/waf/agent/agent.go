@@ -22,6 +22,7 @@ const Within = 800 * time.Millisecond
 // is none.
 const (
 	VarVerdict = "verdict"
+	VarAnswer  = "answer" // the verdict on the response
 	VarRule    = "rule"   // that decided
 	VarScore   = "score"  // that the matched rules add up to
 	VarClient  = "client" // whose request it is, behind the trusted proxies
@@ -54,6 +55,7 @@ type Engine interface {
 	// Known tells, at next to no cost, whether a request is known to match nothing.
 	Known(r *engine.Request, with engine.Settings) bool
 	Inspect(ctx context.Context, r *engine.Request, with engine.Settings) (engine.Verdict, error)
+	InspectResponse(ctx context.Context, r *engine.Request, res *engine.Response, with engine.Settings) (engine.Verdict, error)
 }
 
 // Domain is what the agent knows about a domain.
@@ -119,9 +121,13 @@ func (a *Agent) handle(ctx context.Context, n *spoe.Notify, out *spoe.Answer) Re
 		return UnknownDomain
 	}
 	r := said.request(domain)
-	out.SetText(spoe.Transaction, VarClient, r.Source.Addr().String())
-
-	v, why := a.inspect(ctx, r, domain.Settings, n.Received.Add(a.within))
+	variable, inspect := VarVerdict, a.inspect
+	if said.response {
+		variable, inspect = VarAnswer, a.inspectResponse(said.answer())
+	} else {
+		out.SetText(spoe.Transaction, VarClient, r.Source.Addr().String())
+	}
+	v, why := inspect(ctx, r, domain.Settings, n.Received.Add(a.within))
 	if why != "" {
 		return why
 	}
@@ -131,7 +137,7 @@ func (a *Agent) handle(ctx context.Context, n *spoe.Notify, out *spoe.Answer) Re
 		verdict = Deny
 		out.SetInt(spoe.Transaction, VarRule, int64(v.Rule))
 	}
-	out.SetText(spoe.Transaction, VarVerdict, verdict)
+	out.SetText(spoe.Transaction, variable, verdict)
 	out.SetInt(spoe.Transaction, VarScore, int64(v.Score))
 	if a.Record != nil && (v.Deny || len(v.Matches) > 0) {
 		a.Record(r, &v)
@@ -145,6 +151,19 @@ func (a *Agent) inspect(ctx context.Context, r *engine.Request, with engine.Sett
 		return v, ""
 	}
 	cost, heavy := expected(r, with)
+	return a.turn(ctx, cost, heavy, deadline, func(ctx context.Context) (engine.Verdict, error) { return a.engine.Inspect(ctx, r, with) })
+}
+
+// inspectResponse is inspect for a response.
+func (a *Agent) inspectResponse(res *engine.Response) func(ctx context.Context, r *engine.Request, with engine.Settings, deadline time.Time) (engine.Verdict, Reason) {
+	return func(ctx context.Context, r *engine.Request, with engine.Settings, deadline time.Time) (engine.Verdict, Reason) {
+		cost := costBase + costResponse*time.Duration(len(res.Body))
+		return a.turn(ctx, cost, cost > lightest, deadline, func(ctx context.Context) (engine.Verdict, error) { return a.engine.InspectResponse(ctx, r, res, with) })
+	}
+}
+
+// turn waits until there is a turn, and has the engine decide.
+func (a *Agent) turn(ctx context.Context, cost time.Duration, heavy bool, deadline time.Time, decide func(context.Context) (engine.Verdict, error)) (v engine.Verdict, why Reason) {
 	leave, ok := a.gate.enter(ctx, cost, heavy, deadline)
 	if !ok {
 		return v, Busy
@@ -152,7 +171,7 @@ func (a *Agent) inspect(ctx context.Context, r *engine.Request, with engine.Sett
 	defer leave()
 	within, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
-	v, err := a.engine.Inspect(within, r, with)
+	v, err := decide(within)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return v, Late

@@ -37,6 +37,7 @@ const patience = 2 * time.Second
 type fakeEngine struct {
 	mu      sync.Mutex
 	last    engine.Request
+	answer  engine.Response
 	with    engine.Settings
 	running chan struct{} // told of every request to /block, which then stays until release is closed
 	release chan struct{}
@@ -65,6 +66,17 @@ func (f *fakeEngine) Inspect(ctx context.Context, r *engine.Request, with engine
 		return engine.Verdict{Deny: with.Blocking, Rule: 942100, Score: 5}, nil
 	}
 	return engine.Verdict{}, nil
+}
+
+func (f *fakeEngine) InspectResponse(_ context.Context, r *engine.Request, res *engine.Response, with engine.Settings) (engine.Verdict, error) {
+	f.mu.Lock()
+	f.last, f.answer, f.with = *r, *res, with
+	f.answer.Body = slices.Clone(res.Body)
+	f.mu.Unlock()
+	if bytes.Contains(res.Body, []byte("leak")) {
+		return engine.Verdict{Deny: with.Blocking, Rule: 959100, Score: 4, Response: true}, nil
+	}
+	return engine.Verdict{Response: true}, nil
 }
 
 func (f *fakeEngine) seen() (engine.Request, engine.Settings) {
@@ -158,6 +170,43 @@ func TestTheEngineGetsTheRequest(t *testing.T) {
 	}
 	if got, _ := fake.seen(); got.Source != netip.MustParseAddrPort("127.0.0.1:40000") || !got.Complete {
 		t.Errorf("%+v", got)
+	}
+}
+
+// A response has a message of its own, which names the client that the request was found to be of.
+func TestTheEngineGetsTheResponse(t *testing.T) {
+	fake := &fakeEngine{}
+	c := spoetest.Dial(t, start(t, fake))
+	tell := func(domain, body string) map[string]any {
+		_ = c.SetDeadline(time.Now().Add(long))
+		set, err := c.Ask("waf-res", spoetest.Arg{Name: "id", Value: "4711"}, spoetest.Arg{Name: "domain", Value: domain},
+			spoetest.Arg{Name: "src", Value: netip.MustParseAddr("127.0.0.9")}, spoetest.Arg{Name: "sport", Value: 40000}, spoetest.Arg{Name: "dst", Value: netip.MustParseAddr("2001:db8::1")}, spoetest.Arg{Name: "dport", Value: 443},
+			spoetest.Arg{Name: "client", Value: "198.51.100.7"}, spoetest.Arg{Name: "method", Value: "GET"}, spoetest.Arg{Name: "url", Value: "/page"}, spoetest.Arg{Name: "host", Value: "shop.example.net"},
+			spoetest.Arg{Name: "status", Value: 500}, spoetest.Arg{Name: "ver", Value: "1.1"}, spoetest.Arg{Name: "hdrs", Value: spoetest.Block("content-type", "text/html")}, spoetest.Arg{Name: "body", Value: []byte(body)}, spoetest.Arg{Name: "eom", Value: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return set
+	}
+	if set := tell("shop", "a leak"); !maps.Equal(set, map[string]any{"answer": "deny", "rule": 959100, "score": 4}) {
+		t.Errorf("%v", set)
+	}
+	wantRequest := engine.Request{
+		ID: "4711", Domain: "shop", Source: netip.MustParseAddrPort("198.51.100.7:0"), Destination: netip.MustParseAddrPort("[2001:db8::1]:443"),
+		Method: "GET", URI: "/page", Version: "HTTP/1.1", Header: []engine.Field{{Name: "host", Value: "shop.example.net"}}, Complete: true,
+	}
+	wantResponse := engine.Response{Status: 500, Version: "HTTP/1.1", Header: []engine.Field{{Name: "content-type", Value: "text/html"}}, Body: []byte("a leak"), Complete: true}
+	if got, _ := fake.seen(); !reflect.DeepEqual(got, wantRequest) || !reflect.DeepEqual(fake.answer, wantResponse) {
+		t.Errorf("%+v, %+v", got, fake.answer)
+	}
+	if set := tell("blog", "a leak"); !maps.Equal(set, map[string]any{"answer": "pass", "score": 4}) {
+		t.Errorf("detected: %v", set)
+	}
+	if set := tell("shop", "fine"); !maps.Equal(set, map[string]any{"answer": "pass", "score": 0}) {
+		t.Errorf("clean: %v", set)
+	}
+	if set := tell("other", "fine"); !maps.Equal(set, map[string]any{"error": "domain"}) {
+		t.Errorf("unknown: %v", set)
 	}
 }
 

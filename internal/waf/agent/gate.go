@@ -19,6 +19,7 @@ const (
 	costArguments = 24 * time.Microsecond // a body that is taken apart into arguments, and so the URI
 	costText      = 16 * time.Microsecond // a body that is not
 	costFiles     = 2 * time.Microsecond  // a body whose files are not looked into
+	costResponse  = time.Microsecond
 
 	// lightest is where dear requests begin.
 	lightest = 30 * time.Millisecond

@@ -94,7 +94,7 @@ func (r *Recorder) Record(request *engine.Request, v *engine.Verdict) {
 	for i := range e.ids {
 		e.ids[i] = uuid.Must(uuid.NewV7())
 	}
-	if v.Deny {
+	if v.Deny && !v.Response { // what a server lets out is not its client's fault
 		r.lines.Tell(Line{Time: e.at, Client: request.Source.Addr(), Action: Blocked, ID: request.ID, Domain: e.host, Rule: v.Rule})
 	}
 	r.mu.Lock()
@@ -104,7 +104,7 @@ func (r *Recorder) Record(request *engine.Request, v *engine.Verdict) {
 		return
 	}
 	e.size = size(request)
-	if r.waiting+e.size <= maxWaiting && r.wanted(e.at, request.Domain, v.Matches) {
+	if !v.Response && r.waiting+e.size <= maxWaiting && r.wanted(e.at, request.Domain, v.Matches) {
 		e.kept, e.request = true, clone(request)
 		r.waiting += e.size
 	} else {

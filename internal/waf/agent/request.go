@@ -8,11 +8,15 @@ import (
 	"edge.internal/gateway/internal/waf/spoe"
 )
 
-// messageName is what HAProxy's configuration calls the message about a request.
-const messageName = "waf-req"
+// What HAProxy's configuration calls the messages about a request and about the response to it.
+const aboutRequest, aboutResponse = "waf-req", "waf-res"
 
-// message is what HAProxy says about a request. Its bytes are part of the frame.
+// message is what HAProxy says about a request, or about the response to one, and then of the request what it still knows. Its bytes
+// are part of the frame.
 type message struct {
+	response                               bool
+	status                                 int
+	client, host                           []byte
 	id, domain, method, url, version, body []byte
 	header                                 []engine.Field
 	src, dst                               netip.Addr
@@ -25,7 +29,8 @@ type message struct {
 func read(n *spoe.Notify) (m message, ok bool) {
 	var header, body spoe.Value
 	for said := range n.Messages() {
-		if string(said.Name()) != messageName {
+		m.response = string(said.Name()) == aboutResponse
+		if !m.response && string(said.Name()) != aboutRequest {
 			continue
 		}
 		for name, v := range said.Args() {
@@ -54,6 +59,12 @@ func read(n *spoe.Notify) (m message, ok bool) {
 				body = v
 			case "eom":
 				m.complete = v.Bool()
+			case "status":
+				m.status = int(v.Int())
+			case "client":
+				m.client = v.Bytes()
+			case "host":
+				m.host = v.Bytes()
 			}
 		}
 		break
@@ -104,12 +115,25 @@ func (m *message) request(d *Domain) *engine.Request {
 	if client := client(m.src, m.header, d.Trusted); client != m.src {
 		source = netip.AddrPortFrom(client, 0) // the port is the proxy's
 	}
-	return &engine.Request{
+	r := &engine.Request{
 		ID: string(m.id), Domain: d.Name,
 		Source: source, Destination: netip.AddrPortFrom(m.dst, m.dport),
 		Method: method(m.method), URI: string(m.url), Version: version(m.version),
 		Header: m.header, Body: m.body, Complete: m.complete,
 	}
+	if m.response {
+		// Who the client is was found out when it asked.
+		if client, ok := address(string(m.client)); ok {
+			r.Source = netip.AddrPortFrom(client, 0)
+		}
+		r.Header, r.Body, r.Version = []engine.Field{{Name: "host", Value: string(m.host)}}, nil, "HTTP/1.1"
+	}
+	return r
+}
+
+// answer is the response that the message is about.
+func (m *message) answer() *engine.Response {
+	return &engine.Response{Status: m.status, Version: version(m.version), Header: m.header, Body: m.body, Complete: m.complete}
 }
 
 // method and version allocate nothing for what is common.

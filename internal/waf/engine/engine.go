@@ -68,7 +68,9 @@ type Verdict struct {
 	Rule    int // that denies the request, or would if Settings.Blocking were set; 0 for none
 	Score   int
 	Partial bool // not all of the body was inspected
-	Matches []Match
+	// Response says that it is about the response to the request.
+	Response bool
+	Matches  []Match
 }
 
 //go:embed coraza.conf

@@ -126,6 +126,7 @@ func (e *engine) inspect(ctx context.Context, r *Request, with Settings) (Verdic
 
 func (e *engine) inspectResponse(ctx context.Context, r *Request, res *Response, with Settings) (Verdict, error) {
 	return e.transact(ctx, r, with, func(tx transaction, v *Verdict) (denied *types.Interruption, err error) {
+		v.Response = true
 		body := res.Body[:min(len(res.Body), bodyLimit)]
 		v.Partial = !res.Complete || len(body) < len(res.Body)
 		tx.ProcessRequestHeaders() // sets the rules up
