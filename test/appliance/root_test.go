@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // pid is the main process of a unit.
@@ -47,6 +48,24 @@ func notRoot(t *testing.T, g *appliance) {
 	}
 	if out, err := g.run(t.Context(), "setpriv", "--reuid=gateway", "--regid=gateway", "--init-groups", "dd", "if=/dev/null", "of=/etc/gateway/master.key"); err == nil {
 		t.Errorf("the user gateway writes the master key: %s", out)
+	}
+	// What reads strangers' requests has nothing of the others, either; they may ask it how it stands, and only HAProxy may ask it for a verdict.
+	for _, secret := range []string{"cat /etc/gateway/master.key", "ls /var/lib/gateway", "ls /run/gateway-helper", "psql -d gateway -c 'SELECT * FROM account_users'"} {
+		if out, err := g.run(t.Context(), "runuser", "-u", "gateway-waf", "--", "sh", "-c", secret); err == nil || !strings.Contains(strings.ToLower(out), "permission denied") {
+			t.Errorf("the user gateway-waf, %s: %v, %s", secret, err, out)
+		}
+	}
+	const ask = "curl -sf --unix-socket /run/gateway-waf/status.sock http://waf/status"
+	poll(t, "gateway-waf has asked the database", 30*time.Second, func() bool {
+		out, err := g.run(t.Context(), "runuser", "-u", "gateway", "--", "sh", "-c", ask)
+		return err == nil && strings.Contains(out, `"version":"1.0.0"`)
+	})
+	const knock = "exec 3<>/dev/tcp/127.0.0.1/9000; timeout 2 cat <&3; echo $?"
+	for user, want := range map[string]string{"haproxy": "124", "nobody": "0", "gateway": "0"} {
+		out, err := g.run(t.Context(), "runuser", "-u", user, "--", "bash", "-c", knock)
+		if err != nil || strings.TrimSpace(out) != want {
+			t.Errorf("%s asks gateway-waf: %v, %s", user, err, out)
+		}
 	}
 }
 

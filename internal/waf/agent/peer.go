@@ -31,7 +31,7 @@ func (p *Peers) Admit(c net.Conn) bool {
 	defer p.mu.Unlock()
 	uid, err := peerUser(c)
 	if err != nil {
-		p.Log.Warn("whose connection it is cannot be found out", "peer", c.RemoteAddr().String(), "err", err)
+		p.Log.Debug("whose connection it is cannot be found out", "peer", c.RemoteAddr().String(), "err", err)
 		return false
 	}
 	return slices.ContainsFunc(p.Users, func(name string) bool {

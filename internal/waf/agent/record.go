@@ -257,7 +257,7 @@ func (r *Recorder) store(ctx context.Context, batch []*event) (err error) {
 	return r.db.Write(ctx, func(tx *db.Tx) error {
 		var ids []string
 		for _, e := range batch {
-			domain := domainID(e.request.Domain)
+			domain, uri := domainID(e.request.Domain), shown(e.request.URI)
 			for i, m := range e.verdict.Matches {
 				id := e.ids[i]
 				ids = append(ids, id.String())
@@ -276,7 +276,7 @@ func (r *Recorder) store(ctx context.Context, batch []*event) (err error) {
 				tx.Queue(`INSERT INTO waf_alerts (id, created_at, request_id, domain_id, domain, rule_id, severity, action, message, method, uri,
 					client_ip, score, paranoia, tags, data, partial, deciding)
 					VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16::jsonb, $17, $18) ON CONFLICT DO NOTHING`,
-					id, e.at, plain(e.request.ID, shownName), domain, e.host, m.Rule, m.Severity, action, m.Message, plain(e.request.Method, shownName), shown(e.request.URI),
+					id, e.at, plain(e.request.ID, shownName), domain, e.host, m.Rule, m.Severity, action, m.Message, plain(e.request.Method, shownName), uri,
 					e.request.Source.Addr(), e.verdict.Score, m.Paranoia, tags, string(data), e.verdict.Partial, m.Deciding)
 			}
 			if !e.kept {
