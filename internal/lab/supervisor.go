@@ -50,7 +50,7 @@ func newSupervisor(p plan) *supervisor {
 	for _, own := range []bool{false, true} {
 		for _, spec := range host.UnitSpecs() {
 			// Without namespaces the programs do everything themselves, below a root folder.
-			if own == (len(spec.Argv) == 0) && (p.isolated() || spec.Unit != host.Helper) {
+			if own == (len(spec.Argv) == 0) && (p.isolated() && !p.Alone || spec.Unit != host.Helper) {
 				s.addUnit(spec)
 			}
 		}
@@ -105,7 +105,11 @@ func (s *supervisor) programArgv(u host.Unit) []string {
 	}
 	db := []string{"--db", private.URL(s.plan.path(socketFolder), database)}
 	if s.plan.isolated() {
-		return append(append(unprivileged, filepath.Join(programFolder, string(u)), "--units", "lab"), db...)
+		program := []string{filepath.Join(programFolder, string(u)), "--units", "lab"}
+		if s.plan.Alone {
+			return slices.Concat(program, []string{"--helper", ""}, db)
+		}
+		return slices.Concat(unprivileged, program, db)
 	}
 	// The machine's ports are not ours: the forwarder reaches the API's socket.
 	return append(append([]string{filepath.Join(s.plan.Programs, string(u))}, db...), "--units", "lab:"+s.plan.path(units.SupervisorSocket), "--root", s.plan.root(), "--listen", "", "--metrics", "")
