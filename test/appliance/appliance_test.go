@@ -3,23 +3,23 @@
 package appliance
 
 import (
-	"io/fs"
 	"net/http"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
 	"edge.internal/gateway/internal/lab/labtest"
+	"edge.internal/gateway/test/node"
 )
+
+// tree is the checkout.
+const tree = "../.."
 
 type fields map[string]any
 
 // appliance is a node with a gateway on it.
 type appliance struct {
-	*node
+	*node.Node
 	*labtest.Browser
 	dist string // where packages are built
 }
@@ -34,8 +34,8 @@ func release() string {
 
 func TestAppliance(t *testing.T) {
 	n := boot(t, release())
-	g := &appliance{n, labtest.NewBrowser(t, "https://"+address+":3443", n.dial), t.TempDir()}
-	n.listenOutside(t, "198.51.100.1:8080", origin)
+	g := &appliance{n, labtest.NewBrowser(t, "https://"+node.Address+":3443", n.Dial), t.TempDir()}
+	g.listenOutside(t, "198.51.100.1:8080", origin)
 	for _, stage := range []struct {
 		name string
 		do   func(*testing.T, *appliance)
@@ -60,35 +60,14 @@ func TestAppliance(t *testing.T) {
 	}
 }
 
-// network is what a person who installs a Debian has answered.
-const networkFile = `auto lo
-iface lo inet loopback
-auto eth0
-iface eth0 inet static
-	address ` + address + `/24
-iface eth0 inet6 static
-	address 2001:db8:1::2/64
-	accept_ra 0
-	dad-attempts 0
-`
-
-// clockDropIn keeps chrony from setting the clock, which the node shares with this machine.
-const clockDropIn = `[Service]
-Environment=DAEMON_OPTS=-x
-EnvironmentFile=/etc/default/chrony-test
-`
-
 func install(t *testing.T, g *appliance) {
-	g.write(t, "/etc/hosts", []byte("127.0.0.1 localhost\n127.0.1.1 node.example.net node\n::1 localhost\n"))
-	g.write(t, "/etc/network/interfaces", []byte(networkFile))
-	g.write(t, "/etc/systemd/system/chrony.service.d/zz-test.conf", []byte(clockDropIn))
-	g.write(t, "/etc/default/chrony-test", []byte("DAEMON_OPTS=\"-F 1 -x\"\n"))
-	g.sh(t, "systemctl restart networking")
+	if err := g.Prepare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	g.publish(t, "1.0.0")
 	started := time.Now()
-	out, err := g.run(t.Context(), "apt-get", "install", "-y", "-q", "--no-install-recommends", "gateway", "wireguard-go")
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	if err := g.Install(t.Context(), "gateway", "wireguard-go"); err != nil {
+		t.Fatal(err)
 	}
 	t.Logf("installed in %s", time.Since(started).Round(time.Second))
 	g.waitUp(t)
@@ -103,25 +82,12 @@ func (g *appliance) publish(t *testing.T, version string) {
 // offer has make fill the node's repository, and the node look there.
 func (g *appliance) offer(t *testing.T, targets ...string) {
 	t.Helper()
-	build := exec.Command("make", append([]string{"-C", "../..", "DIST=" + g.dist, "REPOSITORY_URL=file:/srv/apt"}, targets...)...)
-	build.Env = append(os.Environ(), "COMPRESSION=none")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("make %v: %v\n%s", targets, err, tail(string(out)))
-	}
-	apt := filepath.Join(g.dist, "apt")
-	err := filepath.WalkDir(apt, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && !d.IsDir() {
-			g.copy(t, path, "/srv/apt/"+strings.TrimPrefix(path, apt+"/"))
-		}
-		return err
-	})
-	if err != nil {
+	if err := node.Make(t.Context(), tree, g.dist, []string{"COMPRESSION=none"}, targets...); err != nil {
 		t.Fatal(err)
 	}
-	// The Debian is not reached from here; what apt knows of it stays.
-	g.sh(t, `cp /srv/apt/gateway.asc /etc/apt/keyrings/
-		cp /srv/apt/gateway.sources /etc/apt/sources.list.d/
-		apt-get update -q -o Dir::Etc::sourcelist=/etc/apt/sources.list.d/gateway.sources -o Dir::Etc::sourceparts=- -o APT::Get::List-Cleanup=0 2>&1`)
+	if err := g.Offer(t.Context(), g.dist); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // waitUp waits until the API answers, and has its database.

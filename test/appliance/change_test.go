@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"edge.internal/gateway/test/node"
 )
 
 // live makes a change that every component it concerns has to have done when it is answered, and returns the row's id.
@@ -32,7 +34,7 @@ func (g *appliance) live(t *testing.T, method, path string, body fields) string 
 // Every component gets a change, and the daemon or the kernel has it.
 func everyComponentChanges(t *testing.T, g *appliance) {
 	wan := g.live(t, http.MethodPost, "/network-interfaces", fields{"name": "eth0", "type": "ethernet", "role": "wan"})
-	g.live(t, http.MethodPost, "/ip-addresses", fields{"interface_id": wan, "address": address, "prefix": 24})
+	g.live(t, http.MethodPost, "/ip-addresses", fields{"interface_id": wan, "address": node.Address, "prefix": 24})
 	lan := g.live(t, http.MethodPost, "/network-interfaces", fields{"name": "eth1", "type": "ethernet", "role": "lan"})
 	g.live(t, http.MethodPost, "/ip-addresses", fields{"interface_id": lan, "address": "10.20.0.1", "prefix": 24})
 	g.live(t, http.MethodPost, "/ntp/pools", fields{"kind": "server", "address": "192.0.2.123"})
@@ -44,7 +46,7 @@ func everyComponentChanges(t *testing.T, g *appliance) {
 	g.live(t, http.MethodPut, "/dhcp/settings", fields{"enabled": true})
 	g.live(t, http.MethodPost, "/radius/clients", fields{"name": "switch", "address": "10.20.0.9", "secret": "shared with the switch"})
 	g.live(t, http.MethodPut, "/radius/settings", fields{"enabled": true})
-	g.live(t, http.MethodPost, "/tunnel/interfaces", fields{"name": "wg-office", "address_cidr": "10.88.0.1/24", "endpoint_host": address})
+	g.live(t, http.MethodPost, "/tunnel/interfaces", fields{"name": "wg-office", "address_cidr": "10.88.0.1/24", "endpoint_host": node.Address})
 	g.allLive(t)
 	g.serves(t)
 }
@@ -64,17 +66,17 @@ func (g *appliance) serves(t *testing.T) {
 		"systemctl is-active gateway-wireguard@wg\\\\x2doffice.service": "active",
 	} {
 		poll(t, command+" tells "+want, 20*time.Second, func() bool {
-			out, err := g.run(t.Context(), "sh", "-c", command)
+			out, err := g.Run(t.Context(), "sh", "-c", command)
 			return err == nil && strings.Contains(out, want)
 		})
 	}
 }
 
 // listenOutside serves HTTP on the node's outside.
-func (n *node) listenOutside(t *testing.T, address, text string) {
+func (g *appliance) listenOutside(t *testing.T, address, text string) {
 	t.Helper()
 	var l net.Listener
-	if err := n.onOutside(func() (err error) { l, err = net.Listen("tcp", address); return err }); err != nil {
+	if err := g.OnOutside(func() (err error) { l, err = net.Listen("tcp", address); return err }); err != nil {
 		t.Fatal(err)
 	}
 	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, text) })}
@@ -110,7 +112,7 @@ func traffic(t *testing.T, g *appliance) {
 // get asks HAProxy for a site.
 func (g *appliance) get(t *testing.T, site string) string {
 	t.Helper()
-	conn, err := g.dial(t.Context(), "tcp", address+":80")
+	conn, err := g.Dial(t.Context(), "tcp", node.Address+":80")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +131,7 @@ func (g *appliance) get(t *testing.T, site string) string {
 func (g *appliance) reachable(port int) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
-	conn, err := g.dial(ctx, "tcp", fmt.Sprintf("%s:%d", address, port))
+	conn, err := g.Dial(ctx, "tcp", fmt.Sprintf("%s:%d", node.Address, port))
 	if err == nil {
 		conn.Close()
 	}

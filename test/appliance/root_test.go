@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"edge.internal/gateway/test/node"
 )
 
 // pid is the main process of a unit.
@@ -41,11 +43,11 @@ func notRoot(t *testing.T, g *appliance) {
 		}
 	}
 	for _, secret := range []string{"/etc/shadow", "/etc/ssl/private", "/etc/freeradius/3.0/clients.conf", "/var/lib/gateway-helper", g.sh(t, "ls /var/lib/postgresql/*/main/PG_VERSION")} {
-		if out, err := g.run(t.Context(), "setpriv", "--reuid=gateway", "--regid=gateway", "--init-groups", "cat", secret); err == nil || !strings.Contains(out, "Permission denied") {
+		if out, err := g.Run(t.Context(), "setpriv", "--reuid=gateway", "--regid=gateway", "--init-groups", "cat", secret); err == nil || !strings.Contains(out, "Permission denied") {
 			t.Errorf("the user gateway reads %s: %v, %s", secret, err, out)
 		}
 	}
-	if out, err := g.run(t.Context(), "setpriv", "--reuid=gateway", "--regid=gateway", "--init-groups", "dd", "if=/dev/null", "of=/etc/gateway/master.key"); err == nil {
+	if out, err := g.Run(t.Context(), "setpriv", "--reuid=gateway", "--regid=gateway", "--init-groups", "dd", "if=/dev/null", "of=/etc/gateway/master.key"); err == nil {
 		t.Errorf("the user gateway writes the master key: %s", out)
 	}
 }
@@ -61,9 +63,9 @@ func hostileAPI(t *testing.T, g *appliance) {
 	g.sh(t, "chmod 755 /srv/attacker; touch /srv/before")
 	helper, processes := g.pid(t, "gateway-helper"), g.sh(t, "systemctl list-units --type=service --state=running --no-legend --plain | cut -d' ' -f1")
 	out := g.sh(t, "setpriv --reuid=gateway --regid=gateway --init-groups /srv/attacker")
-	t.Log(tail(out))
+	t.Log(node.Tail(out))
 	if strings.Contains(out, "taken:") {
-		t.Errorf("the helper does what it must not: %s", tail(out))
+		t.Errorf("the helper does what it must not: %s", node.Tail(out))
 	}
 	if now := g.pid(t, "gateway-helper"); now != helper {
 		t.Errorf("the helper died: %s, %s", helper, now)
@@ -75,8 +77,8 @@ func hostileAPI(t *testing.T, g *appliance) {
 		t.Errorf("written: %s", written)
 	}
 	// Others do not even reach it.
-	if out, err := g.run(t.Context(), "setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "/srv/attacker"); err == nil || !strings.Contains(out, "permission denied") {
-		t.Errorf("a stranger: %v, %s", err, tail(out))
+	if out, err := g.Run(t.Context(), "setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "/srv/attacker"); err == nil || !strings.Contains(out, "permission denied") {
+		t.Errorf("a stranger: %v, %s", err, node.Tail(out))
 	}
 	g.allLive(t)
 }

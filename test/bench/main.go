@@ -49,7 +49,7 @@ type settings struct {
 var parts = []struct {
 	name    string
 	measure func(context.Context, settings) ([]goal, error)
-}{{"api", measureAPI}, {"daemon", measureDaemon}, {"firewall", measureFirewall}, {"packets", measurePackets}, {"log", measureLog}, {"proxy", measureProxy}, {"services", measureServices}, {"helper", measureHelper}}
+}{{"api", measureAPI}, {"daemon", measureDaemon}, {"firewall", measureFirewall}, {"packets", measurePackets}, {"log", measureLog}, {"proxy", measureProxy}, {"services", measureServices}, {"helper", measureHelper}, {"install", measureInstall}}
 
 func main() {
 	lab.Init()
