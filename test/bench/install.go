@@ -20,8 +20,9 @@ const (
 	installRounds = 3
 )
 
-// measureInstall compares the installation of the gateway on a bare Debian with that of the same daemons without it. What Debian has is
-// downloaded before, and written to memory, so that neither the network nor the disk is part of it.
+// measureInstall compares the installation of the gateway on a bare Debian with that of the same daemons without it, and
+// with wireguard-go, which it only recommends. What Debian has is downloaded before, and written to memory, so that neither the network nor
+// the disk is part of it.
 func measureInstall(ctx context.Context, s settings) (goals []goal, err error) {
 	fmt.Println("the package, as it is shipped")
 	dist, err := os.MkdirTemp("", "gateway-bench-")
@@ -32,15 +33,14 @@ func measureInstall(ctx context.Context, s settings) (goals []goal, err error) {
 	if err := node.Make(ctx, ".", dist, nil, "package", "repository"); err != nil {
 		return nil, err
 	}
-	content, err := os.ReadFile(".cache/appliance/" + installRelease + ".packages")
-	if err != nil {
-		return nil, err
-	}
-	daemons := strings.Fields(string(content)) // and wireguard-go, which the gateway only recommends
 	var bare, added, installed, answered, part []float64
 	measure := []func(*node.Node) error{
 		func(n *node.Node) error {
-			took, err := seconds(func() error { return n.Install(ctx, daemons...) })
+			daemons, err := n.Sh(ctx, `apt-cache show gateway | sed -n 's/^Depends: //p' | sed 's/([^)]*)//g; s/,/ /g'`)
+			if err != nil {
+				return err
+			}
+			took, err := seconds(func() error { return n.Install(ctx, append(strings.Fields(daemons), "wireguard-go")...) })
 			if err != nil {
 				return err
 			}
