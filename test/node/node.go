@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -66,7 +67,7 @@ func Boot(ctx context.Context, tree, release string) (*Node, error) {
 // Close ends the node, and leaves nothing of it.
 func (n *Node) Close() error {
 	n.outer.Process.Kill()
-	n.outer.Wait() //nolint:errcheck // it was killed
+	_ = n.outer.Wait() // it was killed
 	var errs []error
 	for _, hierarchy := range []string{"systemd", "unified"} {
 		errs = append(errs, removeGroup(filepath.Join("/sys/fs/cgroup", hierarchy, n.cgroup)))
@@ -77,13 +78,13 @@ func (n *Node) Close() error {
 // removeGroup removes a group of processes and those in it, which takes the kernel a moment after the last process has gone.
 func removeGroup(group string) error {
 	var folders []string
-	err := filepath.WalkDir(group, func(path string, d fs.DirEntry, err error) error {
+	_ = filepath.WalkDir(group, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.IsDir() {
 			folders = append(folders, path)
 		}
 		return nil
 	})
-	errs := []error{err}
+	var errs []error
 	for i := len(folders) - 1; i >= 0; i-- {
 		err := os.Remove(folders[i])
 		for deadline := time.Now().Add(10 * time.Second); errors.Is(err, syscall.EBUSY) && time.Now().Before(deadline); err = os.Remove(folders[i]) {
@@ -106,9 +107,9 @@ func Tail(s string) string { return s[max(0, len(s)-4000):] }
 func children(pid int) (found []int) {
 	content, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
 	for _, f := range strings.Fields(string(content)) {
-		var child int
-		fmt.Sscan(f, &child)
-		found = append(found, child)
+		if child, err := strconv.Atoi(f); err == nil {
+			found = append(found, child)
+		}
 	}
 	return found
 }
@@ -157,7 +158,7 @@ func (n *Node) waitBooted(ctx context.Context) error {
 // Reboot reboots the node, and waits until it is back.
 func (n *Node) Reboot(ctx context.Context) error {
 	before := n.first()
-	n.Run(ctx, "systemctl", "reboot") //nolint:errcheck // it may end before it answers
+	_, _ = n.Run(ctx, "systemctl", "reboot") // it may end before it answers
 	if err := Wait(ctx, "the node goes down", time.Minute, func() bool { pid := n.first(); return pid != 0 && pid != before }); err != nil {
 		return err
 	}
