@@ -36,9 +36,6 @@ func upgrade(t *testing.T, g *appliance) {
 	for n, at := range kills {
 		version := fmt.Sprintf("1.1.%d", n)
 		g.publish(t, version)
-		if p := g.versions(t); p.Available != version {
-			t.Fatalf("%+v", p)
-		}
 		g.begin(t, version)
 		g.killUpgrade(t, at)
 		if u := g.ended(t, version); u.State != "done" {
@@ -101,22 +98,28 @@ func brokenUpgrades(t *testing.T, g *appliance) {
 
 type packageVersion struct{ Name, Installed, Available string }
 
-func (g *appliance) versions(t *testing.T) packageVersion {
+// versions asks until there is an answer: on a busy machine apt takes longer than a request may.
+func (g *appliance) versions(t *testing.T) (found packageVersion) {
 	t.Helper()
-	var v struct{ Packages []packageVersion }
-	g.Must(t, http.MethodGet, "/system/package-versions", nil, 200, &v)
-	for _, p := range v.Packages {
-		if p.Name == "gateway" {
-			return p
+	poll(t, "apt tells the versions", time.Minute, func() bool {
+		var v struct{ Packages []packageVersion }
+		g.Must(t, http.MethodGet, "/system/package-versions", nil, 200, &v)
+		for _, found = range v.Packages {
+			if found.Name == "gateway" {
+				return true
+			}
 		}
-	}
-	t.Fatalf("%+v", v)
-	return packageVersion{}
+		return false
+	})
+	return found
 }
 
 // begin asks for an upgrade; the answer comes before anything is replaced.
 func (g *appliance) begin(t *testing.T, version string) {
 	t.Helper()
+	if p := g.versions(t); p.Available != version {
+		t.Fatalf("%+v", p)
+	}
 	g.Must(t, http.MethodPost, "/system/upgrade", fields{"version": version}, 200, nil)
 }
 
