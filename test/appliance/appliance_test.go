@@ -3,7 +3,10 @@
 package appliance
 
 import (
+	"context"
+	"encoding/json"
 	"io/fs"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -17,11 +20,37 @@ import (
 
 type fields map[string]any
 
+// machine is what a gateway is installed on.
+type machine interface {
+	// run runs a command there, and answers what it printed.
+	run(ctx context.Context, argv ...string) (string, error)
+	// dial connects to it from its WAN.
+	dial(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// gateway is a machine with a gateway on it, and an admin's browser.
+type gateway struct {
+	machine
+	*labtest.Browser
+	pace time.Duration // how many times longer than on a node things take
+}
+
+func newGateway(t *testing.T, m machine, pace time.Duration) *gateway {
+	t.Helper()
+	return &gateway{m, labtest.NewBrowser(t, "https://"+address+":3443", m.dial), pace}
+}
+
 // appliance is a node with a gateway on it.
 type appliance struct {
 	*node
-	*labtest.Browser
+	*gateway
 	dist string // where packages are built
+}
+
+func newAppliance(t *testing.T) *appliance {
+	t.Helper()
+	n := boot(t, release())
+	return &appliance{n, newGateway(t, n, 1), t.TempDir()}
 }
 
 // release is the Debian that is installed: GATEWAY_RELEASE, or Debian 12.
@@ -33,17 +62,16 @@ func release() string {
 }
 
 func TestAppliance(t *testing.T) {
-	n := boot(t, release())
-	g := &appliance{n, labtest.NewBrowser(t, "https://"+address+":3443", n.dial), t.TempDir()}
-	n.listenOutside(t, "198.51.100.1:8080", origin)
+	g := newAppliance(t)
+	g.listenOutside(t, "198.51.100.1:8080", origin)
 	for _, stage := range []struct {
 		name string
 		do   func(*testing.T, *appliance)
 	}{
-		{"Install", install},
-		{"SetUp", setUp},
+		{"Install", func(t *testing.T, g *appliance) { g.install(t) }},
+		{"SetUp", func(t *testing.T, g *appliance) { g.setUp(t) }},
 		{"NotRoot", notRoot},
-		{"EveryComponentChanges", everyComponentChanges},
+		{"EveryComponentChanges", func(t *testing.T, g *appliance) { g.everyComponentChanges(t) }},
 		{"Traffic", traffic},
 		{"Services", services},
 		{"HostileAPI", hostileAPI},
@@ -78,7 +106,9 @@ Environment=DAEMON_OPTS=-x
 EnvironmentFile=/etc/default/chrony-test
 `
 
-func install(t *testing.T, g *appliance) {
+// install installs the gateway, and further packages of Debian.
+func (g *appliance) install(t *testing.T, packages ...string) {
+	t.Helper()
 	g.write(t, "/etc/hosts", []byte("127.0.0.1 localhost\n127.0.1.1 node.example.net node\n::1 localhost\n"))
 	g.write(t, "/etc/network/interfaces", []byte(networkFile))
 	g.write(t, "/etc/systemd/system/chrony.service.d/zz-test.conf", []byte(clockDropIn))
@@ -86,7 +116,7 @@ func install(t *testing.T, g *appliance) {
 	g.sh(t, "systemctl restart networking")
 	g.publish(t, "1.0.0")
 	started := time.Now()
-	out, err := g.run(t.Context(), "apt-get", "install", "-y", "-q", "--no-install-recommends", "gateway", "wireguard-go")
+	out, err := g.run(t.Context(), append([]string{"apt-get", "install", "-y", "-q", "--no-install-recommends", "gateway", "wireguard-go"}, packages...)...)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -125,16 +155,17 @@ func (g *appliance) offer(t *testing.T, targets ...string) {
 }
 
 // waitUp waits until the API answers, and has its database.
-func (g *appliance) waitUp(t *testing.T) {
+func (g *gateway) waitUp(t *testing.T) {
 	t.Helper()
-	poll(t, "the console answers", 30*time.Second, func() bool {
+	poll(t, "the console answers, and has its database", g.pace*time.Minute, func() bool {
 		a, err := g.Do(t.Context(), http.MethodGet, "/system/health", nil)
-		return err == nil && a.Status == 200
+		var health struct{ Database string }
+		return err == nil && a.Status == 200 && json.Unmarshal(a.Data, &health) == nil && health.Database == "up"
 	})
-	g.WaitDatabase(t)
 }
 
-func setUp(t *testing.T, g *appliance) {
+func (g *gateway) setUp(t *testing.T) {
+	t.Helper()
 	g.Must(t, http.MethodPost, "/setup/complete", fields{
 		"admin_email": labtest.AdminEmail, "admin_password": labtest.AdminPassword, "fqdn": "gateway.example.net", "acme_email": labtest.AdminEmail,
 		"acme_enabled": false, "ipv6_enabled": true, "setup_token": g.sh(t, "gateway-ctl setup-token"),
@@ -146,9 +177,19 @@ func setUp(t *testing.T, g *appliance) {
 // components of a gateway.
 var components = []string{"network", "ntp", "dns", "forward-proxy", "dhcp", "radius", "tunnel", "packet-filter", "reverse-proxy"}
 
-func (g *appliance) allLive(t *testing.T) {
+func (g *gateway) allLive(t *testing.T) {
 	t.Helper()
 	for _, c := range components {
-		g.WaitState(t, c, "live", 30*time.Second)
+		g.WaitState(t, c, "live", g.pace*30*time.Second)
 	}
+}
+
+// sh runs a script on the machine, which has to succeed.
+func (g *gateway) sh(t *testing.T, script string) string {
+	t.Helper()
+	out, err := g.run(t.Context(), "sh", "-ec", script)
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", script, err, out)
+	}
+	return strings.TrimSpace(out)
 }

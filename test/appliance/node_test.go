@@ -145,7 +145,19 @@ func (n *node) reboot(t *testing.T) {
 	n.waitBooted(t)
 }
 
-// run runs a command in the node, and answers what it printed.
+// off switches the node off, and does something with its root, which is gone afterwards. The mounts are those of its outside.
+func (n *node) off(t *testing.T, do func(mounts string)) {
+	t.Helper()
+	mounts, err := os.Open(fmt.Sprintf("/proc/%d/ns/mnt", n.outside()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mounts.Close()
+	n.run(t.Context(), "systemctl", "poweroff")
+	poll(t, "the node is off", time.Minute, func() bool { return n.first() == 0 })
+	do(fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), mounts.Fd()))
+}
+
 func (n *node) run(ctx context.Context, argv ...string) (string, error) {
 	pid := n.first()
 	if pid == 0 {
@@ -155,16 +167,6 @@ func (n *node) run(ctx context.Context, argv ...string) (string, error) {
 	cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LC_ALL=C.UTF-8", "DEBIAN_FRONTEND=noninteractive"}
 	out, err := cmd.CombinedOutput()
 	return string(out), err
-}
-
-// sh runs a script in the node, which has to succeed.
-func (n *node) sh(t *testing.T, script string) string {
-	t.Helper()
-	out, err := n.run(t.Context(), "sh", "-ec", script)
-	if err != nil {
-		t.Fatalf("%s: %v\n%s", script, err, out)
-	}
-	return strings.TrimSpace(out)
 }
 
 // copy copies a file of this machine into the node.
@@ -189,14 +191,14 @@ func (n *node) write(t *testing.T, path string, content []byte) {
 	}
 }
 
-// onOutside runs a function on a thread that is on the node's outside. Sockets that it opens belong there.
-func (n *node) onOutside(do func() error) (err error) {
+// inNetworkOf runs a function on a thread that is in the network namespace of a process. Sockets that it opens belong there.
+func inNetworkOf(pid int, do func() error) (err error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		runtime.LockOSThread() // never unlocked: the thread ends with this function
 		var ns *os.File
-		if ns, err = os.Open(fmt.Sprintf("/proc/%d/ns/net", n.outside())); err != nil {
+		if ns, err = os.Open(fmt.Sprintf("/proc/%d/ns/net", pid)); err != nil {
 			return
 		}
 		defer ns.Close()
@@ -208,11 +210,15 @@ func (n *node) onOutside(do func() error) (err error) {
 	return err
 }
 
-// dial connects to the node from its outside.
-func (n *node) dial(ctx context.Context, network, address string) (conn net.Conn, err error) {
-	err = n.onOutside(func() error {
+// dialFrom connects to an address from the network namespace of a process.
+func dialFrom(ctx context.Context, pid int, network, address string) (conn net.Conn, err error) {
+	err = inNetworkOf(pid, func() error {
 		conn, err = new(net.Dialer).DialContext(ctx, network, address)
 		return err
 	})
 	return conn, err
+}
+
+func (n *node) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	return dialFrom(ctx, n.outside(), network, address)
 }
