@@ -1,7 +1,6 @@
 package appliance
 
 import (
-	"os/exec"
 	"regexp"
 	"strings"
 	"testing"
@@ -21,30 +20,21 @@ var harmless = map[denial]string{
 func TestAppArmor(t *testing.T) {
 	installed := newAppliance(t)
 	installed.install(t, "apparmor")
-	began := time.Now()
 	image := installed.disk(t)
-	t.Logf("disk after %s", time.Since(began).Round(time.Second))
-	exec.Command("cp", "--sparse=always", image, "/tmp/aa/disk").Run()
-	work(t, image)
-}
-
-func TestHack(t *testing.T) { work(t, "/tmp/aa/disk") }
-
-func work(t *testing.T, image string) {
 	began := time.Now()
-	g := newGateway(t, emulate(t, image), emulationPace)
-	t.Logf("booted after %s", time.Since(began).Round(time.Second))
+	// Debian 12's kernel lets no one else have the IPv4 address that the installation has bound: the gateway gets another one beside it.
+	g := newGateway(t, emulate(t, image), emulationPace, "198.51.100.3")
 	g.waitUp(t)
-	t.Logf("up after %s", time.Since(began).Round(time.Second))
-	// What is denied is found in the log: this is.
+	t.Logf("up %s after power-on", time.Since(began).Round(time.Second))
+
+	// This has to be found in the log, or nothing would be.
 	refused := denial{"/usr/sbin/chronyd", "/srv/agent"}
 	if out, err := g.run(t.Context(), "chronyd", "-p", "-f", refused.what); err == nil || !strings.Contains(out, "Permission denied") {
 		t.Fatalf("chronyd reads what it must not: %v, %s", err, out)
 	}
 	g.setUp(t)
-	t.Logf("set up after %s", time.Since(began).Round(time.Second))
 	g.everyComponentChanges(t)
-	t.Logf("changed after %s", time.Since(began).Round(time.Second))
+	t.Logf("every component has its change after %s", time.Since(began).Round(time.Second))
 
 	for _, unit := range []string{"chrony", "unbound", "kea-dhcp4-server"} {
 		if profile := g.sh(t, "cat /proc/$(systemctl show --property=MainPID --value "+unit+")/attr/current"); !strings.HasSuffix(profile, " (enforce)") {

@@ -33,11 +33,12 @@ type gateway struct {
 	machine
 	*labtest.Browser
 	pace time.Duration // how many times longer than on a node things take
+	wan  string        // the address that it is told to have there
 }
 
-func newGateway(t *testing.T, m machine, pace time.Duration) *gateway {
+func newGateway(t *testing.T, m machine, pace time.Duration, wan string) *gateway {
 	t.Helper()
-	return &gateway{m, labtest.NewBrowser(t, "https://"+address+":3443", m.dial), pace}
+	return &gateway{m, labtest.NewBrowser(t, "https://"+address+":3443", m.dial), pace, wan}
 }
 
 // appliance is a node with a gateway on it.
@@ -50,7 +51,7 @@ type appliance struct {
 func newAppliance(t *testing.T) *appliance {
 	t.Helper()
 	n := boot(t, release())
-	return &appliance{n, newGateway(t, n, 1), t.TempDir()}
+	return &appliance{n, newGateway(t, n, 1, address), t.TempDir()}
 }
 
 // release is the Debian that is installed: GATEWAY_RELEASE, or Debian 12.
