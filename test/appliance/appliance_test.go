@@ -3,8 +3,12 @@
 package appliance
 
 import (
+	"context"
+	"encoding/json"
+	"net"
 	"net/http"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,11 +21,38 @@ const tree = "../.."
 
 type fields map[string]any
 
+// machine is what a gateway is installed on.
+type machine interface {
+	// Run runs a command there, and answers what it printed.
+	Run(ctx context.Context, argv ...string) (string, error)
+	// Dial connects to it from its WAN.
+	Dial(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// gateway is a machine with a gateway on it, and an admin's browser.
+type gateway struct {
+	machine
+	*labtest.Browser
+	pace time.Duration // how many times longer than on a node things take
+	wan  string        // the address that it is told to have there
+}
+
+func newGateway(t *testing.T, m machine, pace time.Duration, wan string) *gateway {
+	t.Helper()
+	return &gateway{m, labtest.NewBrowser(t, "https://"+node.Address+":3443", m.Dial), pace, wan}
+}
+
 // appliance is a node with a gateway on it.
 type appliance struct {
 	*node.Node
-	*labtest.Browser
+	*gateway
 	dist string // where packages are built
+}
+
+func newAppliance(t *testing.T) *appliance {
+	t.Helper()
+	n := boot(t, release())
+	return &appliance{n, newGateway(t, n, 1, node.Address), t.TempDir()}
 }
 
 // release is the Debian that is installed: GATEWAY_RELEASE, or Debian 12.
@@ -33,17 +64,16 @@ func release() string {
 }
 
 func TestAppliance(t *testing.T) {
-	n := boot(t, release())
-	g := &appliance{n, labtest.NewBrowser(t, "https://"+node.Address+":3443", n.Dial), t.TempDir()}
+	g := newAppliance(t)
 	g.listenOutside(t, "198.51.100.1:8080", origin)
 	for _, stage := range []struct {
 		name string
 		do   func(*testing.T, *appliance)
 	}{
-		{"Install", install},
-		{"SetUp", setUp},
+		{"Install", func(t *testing.T, g *appliance) { g.install(t) }},
+		{"SetUp", func(t *testing.T, g *appliance) { g.setUp(t) }},
 		{"NotRoot", notRoot},
-		{"EveryComponentChanges", everyComponentChanges},
+		{"EveryComponentChanges", func(t *testing.T, g *appliance) { g.everyComponentChanges(t) }},
 		{"Traffic", traffic},
 		{"Services", services},
 		{"HostileAPI", hostileAPI},
@@ -60,13 +90,15 @@ func TestAppliance(t *testing.T) {
 	}
 }
 
-func install(t *testing.T, g *appliance) {
+// install installs the gateway, and further packages of Debian.
+func (g *appliance) install(t *testing.T, packages ...string) {
+	t.Helper()
 	if err := g.Prepare(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	g.publish(t, "1.0.0")
 	started := time.Now()
-	if err := g.Install(t.Context(), "gateway", "wireguard-go"); err != nil {
+	if err := g.Install(t.Context(), append(packages, "gateway", "wireguard-go")...); err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("installed in %s", time.Since(started).Round(time.Second))
@@ -91,16 +123,17 @@ func (g *appliance) offer(t *testing.T, targets ...string) {
 }
 
 // waitUp waits until the API answers, and has its database.
-func (g *appliance) waitUp(t *testing.T) {
+func (g *gateway) waitUp(t *testing.T) {
 	t.Helper()
-	poll(t, "the console answers", 30*time.Second, func() bool {
+	poll(t, "the console answers, and has its database", g.pace*time.Minute, func() bool {
 		a, err := g.Do(t.Context(), http.MethodGet, "/system/health", nil)
-		return err == nil && a.Status == 200
+		var health struct{ Database string }
+		return err == nil && a.Status == 200 && json.Unmarshal(a.Data, &health) == nil && health.Database == "up"
 	})
-	g.WaitDatabase(t)
 }
 
-func setUp(t *testing.T, g *appliance) {
+func (g *gateway) setUp(t *testing.T) {
+	t.Helper()
 	g.Must(t, http.MethodPost, "/setup/complete", fields{
 		"admin_email": labtest.AdminEmail, "admin_password": labtest.AdminPassword, "fqdn": "gateway.example.net", "acme_email": labtest.AdminEmail,
 		"acme_enabled": false, "ipv6_enabled": true, "setup_token": g.sh(t, "gateway-ctl setup-token"),
@@ -112,9 +145,19 @@ func setUp(t *testing.T, g *appliance) {
 // components of a gateway.
 var components = []string{"network", "ntp", "dns", "forward-proxy", "dhcp", "radius", "tunnel", "packet-filter", "reverse-proxy"}
 
-func (g *appliance) allLive(t *testing.T) {
+func (g *gateway) allLive(t *testing.T) {
 	t.Helper()
 	for _, c := range components {
-		g.WaitState(t, c, "live", 30*time.Second)
+		g.WaitState(t, c, "live", g.pace*30*time.Second)
 	}
+}
+
+// sh runs a script on the machine, which has to succeed.
+func (g *gateway) sh(t *testing.T, script string) string {
+	t.Helper()
+	out, err := g.Run(t.Context(), "sh", "-ec", script)
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", script, err, out)
+	}
+	return strings.TrimSpace(out)
 }

@@ -41,16 +41,6 @@ func (g *appliance) restart(t *testing.T) {
 	}
 }
 
-// sh runs a script in the node, which has to succeed.
-func (g *appliance) sh(t *testing.T, script string) string {
-	t.Helper()
-	out, err := g.Sh(t.Context(), script)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
-}
-
 // copy copies a file of this machine into the node.
 func (g *appliance) copy(t *testing.T, from, to string) {
 	t.Helper()

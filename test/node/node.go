@@ -165,6 +165,20 @@ func (n *Node) Reboot(ctx context.Context) error {
 	return n.waitBooted(ctx)
 }
 
+// Off switches the node off, and does something with its root, which is gone afterwards. The mounts are those of its outside.
+func (n *Node) Off(ctx context.Context, do func(mounts, root string) error) error {
+	mounts, err := os.Open(fmt.Sprintf("/proc/%d/ns/mnt", n.outside()))
+	if err != nil {
+		return err
+	}
+	defer mounts.Close()
+	_, _ = n.Run(ctx, "systemctl", "poweroff") // it may end before it answers
+	if err := Wait(ctx, "the node is off", time.Minute, func() bool { return n.first() == 0 }); err != nil {
+		return err
+	}
+	return do(fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), mounts.Fd()), filepath.Join(n.folder, "root"))
+}
+
 // Run runs a command in the node, and answers what it printed.
 func (n *Node) Run(ctx context.Context, argv ...string) (string, error) {
 	pid := n.first()
@@ -205,13 +219,15 @@ func (n *Node) Write(path string, content []byte) error {
 }
 
 // OnOutside runs a function on a thread that is on the node's outside. Sockets that it opens belong there.
-func (n *Node) OnOutside(do func() error) (err error) {
+func (n *Node) OnOutside(do func() error) error { return inNetworkOf(n.outside(), do) }
+
+func inNetworkOf(pid int, do func() error) (err error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		runtime.LockOSThread() // never unlocked: the thread ends with this function
 		var ns *os.File
-		if ns, err = os.Open(fmt.Sprintf("/proc/%d/ns/net", n.outside())); err != nil {
+		if ns, err = os.Open(fmt.Sprintf("/proc/%d/ns/net", pid)); err != nil {
 			return
 		}
 		defer ns.Close()
@@ -224,8 +240,13 @@ func (n *Node) OnOutside(do func() error) (err error) {
 }
 
 // Dial connects to the node from its outside.
-func (n *Node) Dial(ctx context.Context, network, address string) (conn net.Conn, err error) {
-	err = n.OnOutside(func() error {
+func (n *Node) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	return DialFrom(ctx, n.outside(), network, address)
+}
+
+// DialFrom connects to an address from the network namespace of a process.
+func DialFrom(ctx context.Context, pid int, network, address string) (conn net.Conn, err error) {
+	err = inNetworkOf(pid, func() error {
 		conn, err = new(net.Dialer).DialContext(ctx, network, address)
 		return err
 	})
