@@ -37,16 +37,16 @@ run: run-packages build ## set everything up and run a whole gateway in a box
 test: test-packages build ## set everything up and run all tests
 	$(call say,Go: vet and format)
 	@test -z "$$(gofmt -l cmd internal packaging test ui/*.go)" || { echo 'not formatted:'; gofmt -l cmd internal packaging test ui/*.go; exit 1; }
-	@go vet -tags vm ./...
+	@go vet -tags vm,emulated ./...
 	$(call say,UI: types and unit tests)
 	@cd ui && npm run --silent typecheck && npm run --silent lint && npm run --silent test && npm run --silent size
 	$(call say,Go: all tests - rooms and programs and lab and virtual machine and faults and browser)
 	@# What takes longest begins first, so that no core idles at the end. All were vetted above.
 	@go test -json -count=1 -vet=off -p 2 -timeout 30m ./test/e2e ./test/machine ./test/appliance ./... | go run ./test/summary
 
-appliance: test-packages build ## install the package on a Debian with systemd, and live with it (RELEASE=trixie, REBOOTS=20, UPGRADES=all)
+appliance: test-packages build ## install the package on a Debian with systemd, and live with it (RELEASE=trixie, REBOOTS=20, UPGRADES=all, TAGS=emulated: under AppArmor, too)
 	@packaging/appliance.sh $(or $(RELEASE),bookworm)
-	@GATEWAY_RELEASE=$(RELEASE) GATEWAY_REBOOTS=$(REBOOTS) GATEWAY_UPGRADES=$(UPGRADES) go test -count=1 -timeout 2h -v ./test/appliance
+	@GATEWAY_RELEASE=$(RELEASE) GATEWAY_REBOOTS=$(REBOOTS) GATEWAY_UPGRADES=$(UPGRADES) go test -count=1 -timeout 2h -tags=$(TAGS) -v ./test/appliance
 
 waf-regression: test-packages build ## all regression tests of the core rule set, in every mode and at every level, in the engine and through HAProxy
 	@GATEWAY_WAF_REGRESSION=all go test -count=1 -timeout 1h -v -run CoreRuleSet\|OperatorsGive ./internal/waf/engine ./internal/waf/agent

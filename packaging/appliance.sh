@@ -9,7 +9,7 @@ place=$PWD/.cache/appliance
 root=$place/$release
 
 depends=$(awk '/^depends:/ { on = 1; next } /^[^ ]/ { on = 0 } on && $1 == "-" { print $2 }' packaging/deb/nfpm.yaml | sort)
-wanted="$depends wireguard-go"
+wanted="$depends wireguard-go apparmor"
 if [ "$(cat "$root.packages" 2>/dev/null)" = "$wanted" ]; then
 	exit 0
 fi
@@ -32,4 +32,5 @@ TMPDIR=$work mmdebstrap --quiet --mode=root --variant=minbase --include=systemd-
 	"$release" "$work/root" <<<"$sources"
 rm -rf "$root"
 mv "$work/root" "$root"
-echo "$wanted" >"$root.packages"
+echo "$wanted" >"$work/packages"
+mv "$work/packages" "$root.packages"

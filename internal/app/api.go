@@ -50,7 +50,7 @@ func RunAPI(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	if cfg.Root != "" { // there is no helper
+	if cfg.alone() {
 		if _, err := secret.Make(masterKey(kit.Paths{Root: cfg.Root})); err != nil {
 			return err
 		}

@@ -36,7 +36,8 @@ type Config struct {
 	DB string
 	// Units says who runs the daemons: systemd, lab, or none:REASON.
 	Units string
-	// Helper is the socket of gateway-helper. Below a root folder there is none: everything is done in this process.
+	// Helper is the socket of gateway-helper. Below a root folder there is none: everything is done in this process. Nor is there
+	// one when this is empty, which is for measuring what the helper costs.
 	Helper string
 	// Root stands before every path where the machine's own files must not be touched.
 	Root string
@@ -70,6 +71,9 @@ func (c *Config) UpgradeFlags(f *flag.FlagSet) {
 	c.databaseFlag(f)
 	c.levelFlag(f)
 }
+
+// alone tells whether there is no helper: everything is done in this process.
+func (c *Config) alone() bool { return c.Root != "" || c.Helper == "" }
 
 func (c *Config) databaseFlag(f *flag.FlagSet) {
 	f.StringVar(&c.DB, "db", setting("GATEWAY_DB", defaultDB), "where PostgreSQL is (GATEWAY_DB)")
@@ -150,7 +154,7 @@ func newKit(cfg Config, level slog.Level) (*kit.Kit, error) {
 		return nil, err
 	}
 	var m host.Machine = local
-	if cfg.Root == "" {
+	if !cfg.alone() {
 		m = helper.New(local, cfg.Helper)
 	}
 	box, err := secret.Open(masterKey(paths))

@@ -559,6 +559,34 @@ func TestTwoSites(t *testing.T) {
 	}
 }
 
+// TestAlone runs a lab whose API does everything itself, beside one whose API has a helper.
+func TestAlone(t *testing.T) {
+	for _, x := range []struct {
+		alone  bool
+		user   string
+		helper string
+	}{{false, "gateway", "active"}, {true, "root", "gone"}} {
+		l := up(t, lab.Options{Alone: x.alone})
+		api, err := l.Units().State(t.Context(), host.API)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if user := sh(t, l, lab.Gateway, "stat", "-c", "%U", fmt.Sprintf("/proc/%d", api.PID)); user != x.user {
+			t.Errorf("gateway-api runs as %q, want %q", user, x.user)
+		}
+		if argv := sh(t, l, lab.Gateway, "cat", fmt.Sprintf("/proc/%d/cmdline", api.PID)); strings.Contains(argv, "--helper\x00\x00") != x.alone {
+			t.Errorf("gateway-api is told of its helper: %q", argv)
+		}
+		helper := "gone"
+		if state, err := l.Units().State(t.Context(), host.Helper); err == nil {
+			helper = state.Active
+		}
+		if helper != x.helper {
+			t.Errorf("the helper is %s, want %s", helper, x.helper)
+		}
+	}
+}
+
 func TestKilledLabLeavesNothing(t *testing.T) {
 	dir := stateDir(t)
 	for range 2 { // the second time on what the first has left

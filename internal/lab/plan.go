@@ -14,6 +14,7 @@ type plan struct {
 	Volatile bool     // without fsync
 	Site     int      // which networks it has
 	HAProxy  string   // the program that stands for the machine's HAProxy; empty for that itself
+	Alone    bool     // without the helper
 	Reason   string   // why there are no namespaces; empty when there are
 }
 

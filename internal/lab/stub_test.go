@@ -27,6 +27,7 @@ func stub() {
 	root := flag.String("root", "", "")
 	flag.String("listen", ":3443", "")
 	flag.String("metrics", "127.0.0.1:9464", "")
+	flag.String("helper", host.HelperSocket, "")
 	flag.Parse()
 	fmt.Println("stub runs", os.Args)
 	stop := make(chan os.Signal, 1)

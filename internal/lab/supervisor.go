@@ -50,7 +50,7 @@ func newSupervisor(p plan) *supervisor {
 	for _, own := range []bool{false, true} {
 		for _, spec := range host.UnitSpecs() {
 			// Without namespaces the programs do everything themselves, below a root folder.
-			if own == (len(spec.Argv) == 0) && (p.isolated() || spec.Unit != host.Helper) {
+			if own == (len(spec.Argv) == 0) && (p.isolated() && !p.Alone || spec.Unit != host.Helper) {
 				s.addUnit(spec)
 			}
 		}
@@ -123,7 +123,11 @@ func (s *supervisor) programArgv(spec host.UnitSpec) []string {
 		argv = append(argv, "--units", "lab:"+s.plan.path(units.SupervisorSocket), "--metrics", "")
 	}
 	if s.plan.isolated() {
-		return slices.Concat(unprivileged(spec.User), []string{filepath.Join(programFolder, name)}, argv)
+		program := append([]string{filepath.Join(programFolder, name)}, argv...)
+		if s.plan.Alone && spec.Unit != host.WAF {
+			return append(program, "--helper", "")
+		}
+		return slices.Concat(unprivileged(spec.User), program)
 	}
 	return append([]string{filepath.Join(s.plan.Programs, name)}, argv...)
 }

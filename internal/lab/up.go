@@ -45,6 +45,8 @@ type Options struct {
 	Site int
 	// HAProxy is a program that the lab runs instead of the machine's HAProxy, for instance one of another version.
 	HAProxy string
+	// Alone runs the gateway's programs as root and without the helper, to measure what the helper costs. Nothing else should.
+	Alone bool
 	// Progress hears of each step that is done.
 	Progress func(step string)
 }
@@ -168,7 +170,7 @@ func (l *Lab) boot(ctx context.Context, opts Options) error {
 	l.UI = listener.Addr().String()
 	opts.Progress("state folder " + l.dir)
 
-	p := plan{Dir: l.dir, Programs: opts.Programs, Env: opts.Env, Volatile: opts.Volatile, Site: opts.Site, HAProxy: opts.HAProxy}
+	p := plan{Dir: l.dir, Programs: opts.Programs, Env: opts.Env, Volatile: opts.Volatile, Site: opts.Site, HAProxy: opts.HAProxy, Alone: opts.Alone}
 	err = l.startInit(ctx, p, opts.Progress)
 	var no *deniedError
 	if errors.As(err, &no) {

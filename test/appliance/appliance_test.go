@@ -3,25 +3,56 @@
 package appliance
 
 import (
-	"io/fs"
+	"context"
+	"encoding/json"
+	"net"
 	"net/http"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"edge.internal/gateway/internal/lab/labtest"
+	"edge.internal/gateway/test/node"
 )
+
+// tree is the checkout.
+const tree = "../.."
 
 type fields map[string]any
 
+// machine is what a gateway is installed on.
+type machine interface {
+	// Run runs a command there, and answers what it printed.
+	Run(ctx context.Context, argv ...string) (string, error)
+	// Dial connects to it from its WAN.
+	Dial(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// gateway is a machine with a gateway on it, and an admin's browser.
+type gateway struct {
+	machine
+	*labtest.Browser
+	pace time.Duration // how many times longer than on a node things take
+	wan  string        // the address that it is told to have there
+}
+
+func newGateway(t *testing.T, m machine, pace time.Duration, wan string) *gateway {
+	t.Helper()
+	return &gateway{m, labtest.NewBrowser(t, "https://"+node.Address+":3443", m.Dial), pace, wan}
+}
+
 // appliance is a node with a gateway on it.
 type appliance struct {
-	*node
-	*labtest.Browser
+	*node.Node
+	*gateway
 	dist string // where packages are built
+}
+
+func newAppliance(t *testing.T) *appliance {
+	t.Helper()
+	n := boot(t, release())
+	return &appliance{n, newGateway(t, n, 1, node.Address), t.TempDir()}
 }
 
 // release is the Debian that is installed: GATEWAY_RELEASE, or Debian 12.
@@ -33,17 +64,16 @@ func release() string {
 }
 
 func TestAppliance(t *testing.T) {
-	n := boot(t, release())
-	g := &appliance{n, labtest.NewBrowser(t, "https://"+address+":3443", n.dial), t.TempDir()}
-	n.listenOutside(t, "198.51.100.1:8080", origin)
+	g := newAppliance(t)
+	g.listenOutside(t, "198.51.100.1:8080", origin)
 	for _, stage := range []struct {
 		name string
 		do   func(*testing.T, *appliance)
 	}{
-		{"Install", install},
-		{"SetUp", setUp},
+		{"Install", func(t *testing.T, g *appliance) { g.install(t) }},
+		{"SetUp", func(t *testing.T, g *appliance) { g.setUp(t) }},
 		{"NotRoot", notRoot},
-		{"EveryComponentChanges", everyComponentChanges},
+		{"EveryComponentChanges", func(t *testing.T, g *appliance) { g.everyComponentChanges(t) }},
 		{"Traffic", traffic},
 		{"Services", services},
 		{"HostileAPI", hostileAPI},
@@ -60,35 +90,16 @@ func TestAppliance(t *testing.T) {
 	}
 }
 
-// network is what a person who installs a Debian has answered.
-const networkFile = `auto lo
-iface lo inet loopback
-auto eth0
-iface eth0 inet static
-	address ` + address + `/24
-iface eth0 inet6 static
-	address 2001:db8:1::2/64
-	accept_ra 0
-	dad-attempts 0
-`
-
-// clockDropIn keeps chrony from setting the clock, which the node shares with this machine.
-const clockDropIn = `[Service]
-Environment=DAEMON_OPTS=-x
-EnvironmentFile=/etc/default/chrony-test
-`
-
-func install(t *testing.T, g *appliance) {
-	g.write(t, "/etc/hosts", []byte("127.0.0.1 localhost\n127.0.1.1 node.example.net node\n::1 localhost\n"))
-	g.write(t, "/etc/network/interfaces", []byte(networkFile))
-	g.write(t, "/etc/systemd/system/chrony.service.d/zz-test.conf", []byte(clockDropIn))
-	g.write(t, "/etc/default/chrony-test", []byte("DAEMON_OPTS=\"-F 1 -x\"\n"))
-	g.sh(t, "systemctl restart networking")
+// install installs the gateway, and further packages of Debian.
+func (g *appliance) install(t *testing.T, packages ...string) {
+	t.Helper()
+	if err := g.Prepare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	g.publish(t, "1.0.0")
 	started := time.Now()
-	out, err := g.run(t.Context(), "apt-get", "install", "-y", "-q", "--no-install-recommends", "gateway", "wireguard-go")
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	if err := g.Install(t.Context(), append(packages, "gateway", "wireguard-go")...); err != nil {
+		t.Fatal(err)
 	}
 	t.Logf("installed in %s", time.Since(started).Round(time.Second))
 	g.waitUp(t)
@@ -103,38 +114,26 @@ func (g *appliance) publish(t *testing.T, version string) {
 // offer has make fill the node's repository, and the node look there.
 func (g *appliance) offer(t *testing.T, targets ...string) {
 	t.Helper()
-	build := exec.Command("make", append([]string{"-C", "../..", "DIST=" + g.dist, "REPOSITORY_URL=file:/srv/apt"}, targets...)...)
-	build.Env = append(os.Environ(), "COMPRESSION=none")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("make %v: %v\n%s", targets, err, tail(string(out)))
-	}
-	apt := filepath.Join(g.dist, "apt")
-	err := filepath.WalkDir(apt, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && !d.IsDir() {
-			g.copy(t, path, "/srv/apt/"+strings.TrimPrefix(path, apt+"/"))
-		}
-		return err
-	})
-	if err != nil {
+	if err := node.Make(t.Context(), tree, g.dist, []string{"COMPRESSION=none"}, targets...); err != nil {
 		t.Fatal(err)
 	}
-	// The Debian is not reached from here; what apt knows of it stays.
-	g.sh(t, `cp /srv/apt/gateway.asc /etc/apt/keyrings/
-		cp /srv/apt/gateway.sources /etc/apt/sources.list.d/
-		apt-get update -q -o Dir::Etc::sourcelist=/etc/apt/sources.list.d/gateway.sources -o Dir::Etc::sourceparts=- -o APT::Get::List-Cleanup=0 2>&1`)
+	if err := g.Offer(t.Context(), g.dist); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // waitUp waits until the API answers, and has its database.
-func (g *appliance) waitUp(t *testing.T) {
+func (g *gateway) waitUp(t *testing.T) {
 	t.Helper()
-	poll(t, "the console answers", 30*time.Second, func() bool {
+	poll(t, "the console answers, and has its database", g.pace*time.Minute, func() bool {
 		a, err := g.Do(t.Context(), http.MethodGet, "/system/health", nil)
-		return err == nil && a.Status == 200
+		var health struct{ Database string }
+		return err == nil && a.Status == 200 && json.Unmarshal(a.Data, &health) == nil && health.Database == "up"
 	})
-	g.WaitDatabase(t)
 }
 
-func setUp(t *testing.T, g *appliance) {
+func (g *gateway) setUp(t *testing.T) {
+	t.Helper()
 	g.Must(t, http.MethodPost, "/setup/complete", fields{
 		"admin_email": labtest.AdminEmail, "admin_password": labtest.AdminPassword, "fqdn": "gateway.example.net", "acme_email": labtest.AdminEmail,
 		"acme_enabled": false, "ipv6_enabled": true, "setup_token": g.sh(t, "gateway-ctl setup-token"),
@@ -146,9 +145,19 @@ func setUp(t *testing.T, g *appliance) {
 // components of a gateway.
 var components = []string{"network", "ntp", "dns", "forward-proxy", "dhcp", "radius", "tunnel", "packet-filter", "reverse-proxy"}
 
-func (g *appliance) allLive(t *testing.T) {
+func (g *gateway) allLive(t *testing.T) {
 	t.Helper()
 	for _, c := range components {
-		g.WaitState(t, c, "live", 30*time.Second)
+		g.WaitState(t, c, "live", g.pace*30*time.Second)
 	}
+}
+
+// sh runs a script on the machine, which has to succeed.
+func (g *gateway) sh(t *testing.T, script string) string {
+	t.Helper()
+	out, err := g.Run(t.Context(), "sh", "-ec", script)
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", script, err, out)
+	}
+	return strings.TrimSpace(out)
 }

@@ -1,218 +1,58 @@
 package appliance
 
 import (
-	"bytes"
-	"context"
-	"errors"
-	"fmt"
-	"io/fs"
-	"net"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"runtime"
-	"strings"
-	"syscall"
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"edge.internal/gateway/test/node"
 )
 
-// address is the node's on its WAN.
-const address = "198.51.100.2"
-
-// node is a Debian with systemd as its first process.
-type node struct {
-	outer   *exec.Cmd // ends with the node
-	console *bytes.Buffer
-	folder  string
-}
-
 // boot boots a bare Debian, which goes with the test.
-func boot(t *testing.T, release string) *node {
+func boot(t *testing.T, release string) *node.Node {
 	t.Helper()
-	if os.Getuid() != 0 {
-		t.Fatal("only root can boot a Debian in systemd-nspawn")
-	}
-	root, err := filepath.Abs("../../.cache/appliance/" + release)
+	n, err := node.Boot(t.Context(), tree, release)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(root); err != nil {
-		t.Fatalf("%v: run packaging/appliance.sh %s first", err, release)
-	}
-	n := &node{console: new(bytes.Buffer), folder: t.TempDir()}
-	cgroup := fmt.Sprintf("gateway-appliance-%d", os.Getpid())
-	n.outer = exec.Command("unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc", "./node.sh", root, n.folder, cgroup)
-	n.outer.Stdout, n.outer.Stderr = n.console, n.console
-	if err := n.outer.Start(); err != nil {
-		t.Fatal(err)
-	}
 	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("console:\n%s", tail(n.console.String()))
-		}
-		n.outer.Process.Kill()
-		n.outer.Wait()
-		for _, hierarchy := range []string{"systemd", "unified"} {
-			removeGroup(t, filepath.Join("/sys/fs/cgroup", hierarchy, cgroup))
-		}
-	})
-	n.waitBooted(t)
-	return n
-}
-
-// removeGroup removes a group of processes and those in it, which takes the kernel a moment after the last process has gone.
-func removeGroup(t *testing.T, group string) {
-	t.Helper()
-	var folders []string
-	filepath.WalkDir(group, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.IsDir() {
-			folders = append(folders, path)
-		}
-		return nil
-	})
-	for i := len(folders) - 1; i >= 0; i-- {
-		err := os.Remove(folders[i])
-		for deadline := time.Now().Add(10 * time.Second); errors.Is(err, syscall.EBUSY) && time.Now().Before(deadline); err = os.Remove(folders[i]) {
-			time.Sleep(10 * time.Millisecond)
-		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := n.Close(); err != nil {
 			t.Error(err)
 		}
-	}
-}
-
-func tail(s string) string { return s[max(0, len(s)-4000):] }
-
-// children are the processes that a process has started.
-func children(pid int) (found []int) {
-	content, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
-	for _, f := range strings.Fields(string(content)) {
-		var child int
-		fmt.Sscan(f, &child)
-		found = append(found, child)
-	}
-	return found
-}
-
-// first is the node's first process, seen from here, or 0 while there is none.
-func (n *node) first() int {
-	queue := children(n.outer.Process.Pid)
-	for len(queue) > 0 {
-		pid := queue[0]
-		queue = append(queue[1:], children(pid)...)
-		if comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)); string(comm) == "systemd\n" {
-			return pid
+		if t.Failed() {
+			t.Logf("console:\n%s", n.Console())
 		}
-	}
-	return 0
-}
-
-// outside is the process whose namespaces are the node's outside.
-func (n *node) outside() int {
-	if pids := children(n.outer.Process.Pid); len(pids) > 0 {
-		return pids[0]
-	}
-	return n.outer.Process.Pid
+	})
+	return n
 }
 
 // poll waits until something is so, for as long as a busy machine needs.
 func poll(t *testing.T, what string, within time.Duration, so func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(4 * within); !so(); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not after %s: %s", 4*within, what)
-		}
+	if err := node.Wait(t.Context(), what, within, so); err != nil {
+		t.Fatal(err)
 	}
 }
 
-func (n *node) waitBooted(t *testing.T) {
+// restart reboots the node, and waits until it is back.
+func (g *appliance) restart(t *testing.T) {
 	t.Helper()
-	poll(t, "the node has booted", time.Minute, func() bool {
-		out, err := n.run(t.Context(), "systemctl", "is-system-running")
-		return err == nil || strings.TrimSpace(out) == "degraded"
-	})
-}
-
-// reboot reboots the node, and waits until it is back.
-func (n *node) reboot(t *testing.T) {
-	t.Helper()
-	before := n.first()
-	n.run(t.Context(), "systemctl", "reboot")
-	poll(t, "the node goes down", time.Minute, func() bool { pid := n.first(); return pid != 0 && pid != before })
-	n.waitBooted(t)
-}
-
-// run runs a command in the node, and answers what it printed.
-func (n *node) run(ctx context.Context, argv ...string) (string, error) {
-	pid := n.first()
-	if pid == 0 {
-		return "", errors.New("the node is down")
+	if err := g.Reboot(t.Context()); err != nil {
+		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(ctx, "nsenter", append([]string{"-t", fmt.Sprint(pid), "-a", "--"}, argv...)...)
-	cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LC_ALL=C.UTF-8", "DEBIAN_FRONTEND=noninteractive"}
-	out, err := cmd.CombinedOutput()
-	return string(out), err
-}
-
-// sh runs a script in the node, which has to succeed.
-func (n *node) sh(t *testing.T, script string) string {
-	t.Helper()
-	out, err := n.run(t.Context(), "sh", "-ec", script)
-	if err != nil {
-		t.Fatalf("%s: %v\n%s", script, err, out)
-	}
-	return strings.TrimSpace(out)
 }
 
 // copy copies a file of this machine into the node.
-func (n *node) copy(t *testing.T, from, to string) {
+func (g *appliance) copy(t *testing.T, from, to string) {
 	t.Helper()
-	content, err := os.ReadFile(from)
-	if err != nil {
+	if err := g.Copy(from, to); err != nil {
 		t.Fatal(err)
 	}
-	n.write(t, to, content)
 }
 
 // write writes a file in the node.
-func (n *node) write(t *testing.T, path string, content []byte) {
+func (g *appliance) write(t *testing.T, path string, content []byte) {
 	t.Helper()
-	path = filepath.Join(fmt.Sprintf("/proc/%d/root", n.first()), path)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+	if err := g.Write(path, content); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(path, content, 0o644); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// onOutside runs a function on a thread that is on the node's outside. Sockets that it opens belong there.
-func (n *node) onOutside(do func() error) (err error) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		runtime.LockOSThread() // never unlocked: the thread ends with this function
-		var ns *os.File
-		if ns, err = os.Open(fmt.Sprintf("/proc/%d/ns/net", n.outside())); err != nil {
-			return
-		}
-		defer ns.Close()
-		if err = unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err == nil {
-			err = do()
-		}
-	}()
-	<-done
-	return err
-}
-
-// dial connects to the node from its outside.
-func (n *node) dial(ctx context.Context, network, address string) (conn net.Conn, err error) {
-	err = n.onOutside(func() error {
-		conn, err = new(net.Dialer).DialContext(ctx, network, address)
-		return err
-	})
-	return conn, err
 }

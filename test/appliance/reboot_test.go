@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"edge.internal/gateway/test/node"
 )
 
 // reboot reboots as often as GATEWAY_REBOOTS says, or once. From the first packet on the closed port is closed.
@@ -17,7 +19,7 @@ func reboot(t *testing.T, g *appliance) {
 		times = 1
 	}
 	for n := range times {
-		asked, opened := g.probe(t, 7778, func() { g.node.reboot(t) })
+		asked, opened := g.probe(t, 7778, func() { g.restart(t) })
 		t.Logf("reboot %d: the closed port was tried %d times", n+1, asked)
 		if asked == 0 || opened > 0 {
 			t.Fatalf("the closed port was open %d of %d times", opened, asked)
@@ -61,7 +63,7 @@ func (g *appliance) probe(t *testing.T, port int, do func()) (asked, opened int)
 	done.Go(func() {
 		for ctx.Err() == nil {
 			trying, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
-			conn, err := g.dial(trying, "tcp", address+":"+strconv.Itoa(port))
+			conn, err := g.Dial(trying, "tcp", node.Address+":"+strconv.Itoa(port))
 			cancel()
 			asked++
 			if err == nil {
@@ -79,7 +81,7 @@ func (g *appliance) probe(t *testing.T, port int, do func()) (asked, opened int)
 // Without a database, what was last applied is there after a reboot.
 func rebootWithoutDatabase(t *testing.T, g *appliance) {
 	g.sh(t, "systemctl disable postgresql 2>&1; systemctl mask postgresql postgresql@15-main postgresql@17-main 2>&1")
-	asked, opened := g.probe(t, 7778, func() { g.node.reboot(t) })
+	asked, opened := g.probe(t, 7778, func() { g.restart(t) })
 	if asked == 0 || opened > 0 {
 		t.Fatalf("the closed port was open %d of %d times", opened, asked)
 	}

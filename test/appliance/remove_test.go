@@ -3,12 +3,14 @@ package appliance
 import (
 	"strings"
 	"testing"
+
+	"edge.internal/gateway/test/node"
 )
 
 // remove leaves Debian's daemons with Debian's configuration, and no file of another package changed.
 func remove(t *testing.T, g *appliance) {
 	out := g.sh(t, "apt-get remove -y -q gateway 2>&1")
-	t.Log(tail(out))
+	t.Log(node.Tail(out))
 	if changed := g.sh(t, "dpkg --verify || true"); changed != "" {
 		t.Errorf("files of other packages are changed:\n%s", changed)
 	}
@@ -34,7 +36,7 @@ func purge(t *testing.T, g *appliance) {
 	out := g.sh(t, "apt-get purge -y -q gateway 2>&1")
 	saved := g.sh(t, "ls /var/backups/gateway-purged-*.tar.gz")
 	if !strings.Contains(out, saved) {
-		t.Errorf("%s is not named: %s", saved, tail(out))
+		t.Errorf("%s is not named: %s", saved, node.Tail(out))
 	}
 	if list := g.sh(t, "tar -tzf "+saved); !strings.Contains(list, "database.dump") || !strings.Contains(list, "etc/gateway/master.key") {
 		t.Errorf("the last copy has %s", list)

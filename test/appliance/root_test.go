@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"edge.internal/gateway/test/node"
 )
 
 // pid is the main process of a unit.
@@ -42,27 +44,27 @@ func notRoot(t *testing.T, g *appliance) {
 		}
 	}
 	for _, secret := range []string{"/etc/shadow", "/etc/ssl/private", "/etc/freeradius/3.0/clients.conf", "/var/lib/gateway-helper", g.sh(t, "ls /var/lib/postgresql/*/main/PG_VERSION")} {
-		if out, err := g.run(t.Context(), "setpriv", "--reuid=gateway", "--regid=gateway", "--init-groups", "cat", secret); err == nil || !strings.Contains(out, "Permission denied") {
+		if out, err := g.Run(t.Context(), "setpriv", "--reuid=gateway", "--regid=gateway", "--init-groups", "cat", secret); err == nil || !strings.Contains(out, "Permission denied") {
 			t.Errorf("the user gateway reads %s: %v, %s", secret, err, out)
 		}
 	}
-	if out, err := g.run(t.Context(), "setpriv", "--reuid=gateway", "--regid=gateway", "--init-groups", "dd", "if=/dev/null", "of=/etc/gateway/master.key"); err == nil {
+	if out, err := g.Run(t.Context(), "setpriv", "--reuid=gateway", "--regid=gateway", "--init-groups", "dd", "if=/dev/null", "of=/etc/gateway/master.key"); err == nil {
 		t.Errorf("the user gateway writes the master key: %s", out)
 	}
 	// What reads strangers' requests has nothing of the others, either; they may ask it how it stands, and only HAProxy may ask it for a verdict.
 	for _, secret := range []string{"cat /etc/gateway/master.key", "ls /var/lib/gateway", "ls /run/gateway-helper", "psql -d gateway -c 'SELECT * FROM account_users'"} {
-		if out, err := g.run(t.Context(), "runuser", "-u", "gateway-waf", "--", "sh", "-c", secret); err == nil || !strings.Contains(strings.ToLower(out), "permission denied") {
+		if out, err := g.Run(t.Context(), "runuser", "-u", "gateway-waf", "--", "sh", "-c", secret); err == nil || !strings.Contains(strings.ToLower(out), "permission denied") {
 			t.Errorf("the user gateway-waf, %s: %v, %s", secret, err, out)
 		}
 	}
 	const ask = "curl -sf --unix-socket /run/gateway-waf/status.sock http://waf/status"
 	poll(t, "gateway-waf has asked the database", 30*time.Second, func() bool {
-		out, err := g.run(t.Context(), "runuser", "-u", "gateway", "--", "sh", "-c", ask)
+		out, err := g.Run(t.Context(), "runuser", "-u", "gateway", "--", "sh", "-c", ask)
 		return err == nil && strings.Contains(out, `"version":"1.0.0"`)
 	})
 	const knock = "exec 3<>/dev/tcp/127.0.0.1/9000; timeout 2 cat <&3; echo $?"
 	for user, want := range map[string]string{"haproxy": "124", "nobody": "0", "gateway": "0"} {
-		out, err := g.run(t.Context(), "runuser", "-u", user, "--", "bash", "-c", knock)
+		out, err := g.Run(t.Context(), "runuser", "-u", user, "--", "bash", "-c", knock)
 		if err != nil || strings.TrimSpace(out) != want {
 			t.Errorf("%s asks gateway-waf: %v, %s", user, err, out)
 		}
@@ -80,9 +82,9 @@ func hostileAPI(t *testing.T, g *appliance) {
 	g.sh(t, "chmod 755 /srv/attacker; touch /srv/before")
 	helper, processes := g.pid(t, "gateway-helper"), g.sh(t, "systemctl list-units --type=service --state=running --no-legend --plain | cut -d' ' -f1")
 	out := g.sh(t, "setpriv --reuid=gateway --regid=gateway --init-groups /srv/attacker")
-	t.Log(tail(out))
+	t.Log(node.Tail(out))
 	if strings.Contains(out, "taken:") {
-		t.Errorf("the helper does what it must not: %s", tail(out))
+		t.Errorf("the helper does what it must not: %s", node.Tail(out))
 	}
 	if now := g.pid(t, "gateway-helper"); now != helper {
 		t.Errorf("the helper died: %s, %s", helper, now)
@@ -94,8 +96,8 @@ func hostileAPI(t *testing.T, g *appliance) {
 		t.Errorf("written: %s", written)
 	}
 	// Others do not even reach it.
-	if out, err := g.run(t.Context(), "setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "/srv/attacker"); err == nil || !strings.Contains(out, "permission denied") {
-		t.Errorf("a stranger: %v, %s", err, tail(out))
+	if out, err := g.Run(t.Context(), "setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "/srv/attacker"); err == nil || !strings.Contains(out, "permission denied") {
+		t.Errorf("a stranger: %v, %s", err, node.Tail(out))
 	}
 	g.allLive(t)
 }

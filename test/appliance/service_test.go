@@ -64,7 +64,7 @@ func services(t *testing.T, g *appliance) {
 	// Who takes the packet filter apart gets it back, also when the tables of others change at the same time.
 	g.sh(t, "nft add table inet other; nft flush chain inet gateway input")
 	poll(t, "the packet filter is back", 20*time.Second, func() bool {
-		out, err := g.run(t.Context(), "nft", "list", "chain", "inet", "gateway", "input")
+		out, err := g.Run(t.Context(), "nft", "list", "chain", "inet", "gateway", "input")
 		return err == nil && strings.Contains(out, "anti-lockout")
 	})
 	g.allLive(t)
@@ -74,7 +74,7 @@ func services(t *testing.T, g *appliance) {
 		before := g.pid(t, unit)
 		g.sh(t, "kill -9 "+before)
 		poll(t, unit+" is back", 10*time.Second, func() bool {
-			out, err := g.run(t.Context(), "systemctl", "show", "--property=MainPID", "--value", unit)
+			out, err := g.Run(t.Context(), "systemctl", "show", "--property=MainPID", "--value", unit)
 			now := strings.TrimSpace(out)
 			return err == nil && now != "0" && now != before
 		})

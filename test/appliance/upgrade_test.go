@@ -149,7 +149,7 @@ func (g *appliance) ended(t *testing.T, version string) (u lastUpgrade) {
 	t.Helper()
 	began := time.Now()
 	poll(t, "the upgrade to "+version+" ends", 6*time.Minute, func() bool {
-		out, err := g.run(t.Context(), "cat", "/var/lib/gateway-upgrade/upgrade.json")
+		out, err := g.Run(t.Context(), "cat", "/var/lib/gateway-upgrade/upgrade.json")
 		u = lastUpgrade{}
 		return err == nil && json.Unmarshal([]byte(out), &u) == nil && u.To == version && u.State != "running"
 	})

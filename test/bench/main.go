@@ -41,13 +41,15 @@ type settings struct {
 	rounds   int
 	// shrink divides the large numbers of rows, for a try of the bench itself.
 	shrink int
+	// alone gives the lab no helper.
+	alone bool
 }
 
 // parts are what can be measured by itself.
 var parts = []struct {
 	name    string
 	measure func(context.Context, settings) ([]goal, error)
-}{{"api", measureAPI}, {"daemon", measureDaemon}, {"firewall", measureFirewall}, {"packets", measurePackets}, {"log", measureLog}, {"proxy", measureProxy}, {"services", measureServices}}
+}{{"api", measureAPI}, {"daemon", measureDaemon}, {"firewall", measureFirewall}, {"packets", measurePackets}, {"log", measureLog}, {"proxy", measureProxy}, {"services", measureServices}, {"helper", measureHelper}, {"install", measureInstall}}
 
 func main() {
 	lab.Init()

@@ -1,0 +1,84 @@
+//go:build emulated
+
+package appliance
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// denial is what AppArmor kept a program from: the profile, and the file or capability.
+type denial struct{ profile, what string }
+
+// harmless are denials that keep nothing from working, and why.
+var harmless = map[denial]string{
+	{"unbound", "net_admin"}: "it asks for larger socket buffers than the kernel allows, and goes on with what it gets",
+}
+
+// Every Debian has AppArmor, which keeps daemons, and the same programs when they check a configuration, from what their profiles do not
+// list. A node has none, because it runs on this machine's kernel: what is installed there boots with Debian's.
+func TestAppArmor(t *testing.T) {
+	installed := newAppliance(t)
+	installed.install(t, "apparmor")
+	image := installed.disk(t)
+	began := time.Now()
+	// Debian 12's kernel lets no one else have the IPv4 address that the installation has bound: the gateway gets another one beside it.
+	g := newGateway(t, emulate(t, image), emulationPace, "198.51.100.3")
+	g.waitUp(t)
+	t.Logf("up %s after power-on", time.Since(began).Round(time.Second))
+
+	// This has to be found in the log, or nothing would be.
+	refused := denial{"/usr/sbin/chronyd", "/srv/agent"}
+	if out, err := g.Run(t.Context(), "chronyd", "-p", "-f", refused.what); err == nil || !strings.Contains(out, "Permission denied") {
+		t.Fatalf("chronyd reads what it must not: %v, %s", err, out)
+	}
+	g.setUp(t)
+	g.everyComponentChanges(t)
+	t.Logf("every component has its change after %s", time.Since(began).Round(time.Second))
+
+	for _, unit := range []string{"chrony", "unbound", "kea-dhcp4-server"} {
+		if profile := g.sh(t, "cat /proc/$(systemctl show --property=MainPID --value "+unit+")/attr/current"); !strings.HasSuffix(profile, " (enforce)") {
+			t.Errorf("AppArmor does not confine %s: %s", unit, profile)
+		}
+	}
+	if failed := g.sh(t, "systemctl list-units --failed --no-legend --plain"); failed != "" {
+		t.Errorf("failed: %s", failed)
+	}
+	denied := g.denials(t)
+	if len(denied[refused]) == 0 {
+		t.Errorf("the log does not have what AppArmor denies: %v", denied)
+	}
+	delete(denied, refused)
+	for d, lines := range denied {
+		if why, ok := harmless[d]; ok {
+			t.Logf("%s: %s: %s", d.profile, d.what, why)
+		} else {
+			t.Errorf("denied %d times: %s", len(lines), lines[0])
+		}
+	}
+}
+
+var deniedField = regexp.MustCompile(`\b(profile|name|capname)="([^"]*)"`)
+
+// denials are the lines of the kernel's log that tell what AppArmor has denied since the boot.
+func (g *gateway) denials(t *testing.T) map[denial][]string {
+	t.Helper()
+	if first := g.sh(t, "dmesg | head -n 1"); !strings.Contains(first, "Linux version") {
+		t.Fatalf("the log has lost its beginning: it begins with %s", first)
+	}
+	found := map[denial][]string{}
+	for line := range strings.Lines(g.sh(t, `dmesg | grep -F 'apparmor="DENIED"' || true`)) {
+		var d denial
+		for _, field := range deniedField.FindAllStringSubmatch(line, -1) {
+			if field[1] == "profile" {
+				d.profile = field[2]
+			} else {
+				d.what = field[2]
+			}
+		}
+		found[d] = append(found[d], strings.TrimSpace(line))
+	}
+	return found
+}

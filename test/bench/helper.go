@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/google/uuid"
+	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
+)
+
+// helperChanges are what is changed in both labs. Those with a bar are made while the daemon runs; the others are for scale.
+var helperChanges = []struct {
+	name      string
+	component string
+	times     int // in a round
+	bar       float64
+	change    func(r *helperRows, i int) (method, path string, body any)
+}{
+	{"weight of a server of a backend", "reverse-proxy", 100, 1.2, func(r *helperRows, i int) (string, string, any) {
+		return http.MethodPut, "/backend-servers/" + r.server.String(), map[string]any{"weight": 1 + i%200}
+	}},
+	{"new server of a backend", "reverse-proxy", 50, 1.2, func(r *helperRows, i int) (string, string, any) {
+		return http.MethodPost, "/backends/" + r.backend.String() + "/servers", map[string]any{"name": fmt.Sprintf("made-%d", i), "address": originTarget, "port": originPort}
+	}},
+	{"networks of a tunnel's peer", "tunnel", 100, 1.2, func(r *helperRows, i int) (string, string, any) {
+		return http.MethodPut, "/peers/" + r.peer.String(), map[string]any{"allowed_ips": fmt.Sprintf("10.88.200.%d/32", 1+i%250)}
+	}},
+	{"firewall rule, loads the table", "packet-filter", 10, 0, func(_ *helperRows, i int) (string, string, any) {
+		return http.MethodPost, "/firewall/rules", map[string]any{"name": fmt.Sprintf("made %d", i), "src_zone": "lan", "dst_zone": "wan", "src_kind": "cidr", "src_cidr": fmt.Sprintf("192.168.%d.0/24", i), "action": "accept"}
+	}},
+	{"time server, restarts chronyd", "ntp", 6, 0, func(_ *helperRows, i int) (string, string, any) {
+		return http.MethodPost, "/ntp/pools", map[string]any{"kind": "server", "address": fmt.Sprintf("10.7.0.%d", 1+i)}
+	}},
+}
+
+// helperRounds is how often all changes are measured. The first round does not count.
+const helperRounds = 12
+
+// helperRows are the rows of one lab that changes are made to.
+type helperRows struct {
+	*bench
+	backend, server, peer uuid.UUID
+}
+
+// measureHelper compares changes through an API without a privilege, which has gateway-helper do what needs root, with the same
+// changes through an API that is root and does everything itself.
+func measureHelper(ctx context.Context, s settings) (goals []goal, err error) {
+	fmt.Println("two labs, one with the helper and one without; load", loadAverage())
+	var labs [2]*helperRows
+	for i, alone := range []bool{false, true} {
+		s.alone = alone
+		b, err := newBench(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		defer b.close()
+		labs[i] = &helperRows{bench: b}
+		if err := labs[i].fill(); err != nil {
+			return nil, err
+		}
+	}
+	all := make([]helperTimes, len(helperChanges))
+	for round := range helperRounds {
+		fmt.Printf("round %d of %d; load %s\n", round+1, helperRounds, loadAverage())
+		for k, c := range helperChanges {
+			var times [2][]float64
+			for i := range c.times {
+				// What a change leaves to do falls into the time of the next one, so each side is first as often as the other.
+				for turn := range labs {
+					side := (i + turn) % 2
+					method, path, body := c.change(labs[side], round*c.times+i)
+					took, err := seconds(func() error { return labs[side].change(c.component, method, path, body, nil) })
+					if err != nil {
+						return nil, err
+					}
+					times[side] = append(times[side], took)
+				}
+			}
+			if round > 0 { // the first prepares statements
+				all[k].add(times)
+			}
+		}
+	}
+	for k, c := range helperChanges {
+		goals = append(goals, all[k].goal("H1 "+c.name+": helper / none", c.bar))
+	}
+	return goals, nil
+}
+
+// helperTimes are what a change cost in each round: with the helper, without it, and the ratio.
+type helperTimes struct{ with, without, ratio []float64 }
+
+func (h *helperTimes) add(times [2][]float64) {
+	with, without := median(times[0]), median(times[1])
+	h.with, h.without, h.ratio = append(h.with, with), append(h.without, without), append(h.ratio, with/without)
+}
+
+// goal compares the two. Whatever else the machine does may slow one side down for a moment, so each round has its own ratio.
+func (h *helperTimes) goal(name string, bar float64) goal {
+	return goal{name, median(h.ratio), "x", bar, bar == 0, fmt.Sprintf("%s; ratios from %.2f to %.2f", milliseconds(median(h.with), median(h.without)), slices.Min(h.ratio), slices.Max(h.ratio))}
+}
+
+// fill makes the rows.
+func (r *helperRows) fill() error {
+	var backend, server, tunnel, peer struct{ ID uuid.UUID }
+	if err := r.change("reverse-proxy", http.MethodPost, "/backends", map[string]any{"name": "origin", "health_check_enabled": false}, &backend); err != nil {
+		return err
+	}
+	if err := r.change("reverse-proxy", http.MethodPost, "/backends/"+backend.ID.String()+"/servers", map[string]any{"name": "first", "address": originTarget, "port": originPort}, &server); err != nil {
+		return err
+	}
+	if err := r.change("tunnel", http.MethodPost, "/tunnel/interfaces", map[string]any{"name": tunnelOurs, "address_cidr": tunnelHere + "/16"}, &tunnel); err != nil {
+		return err
+	}
+	private, err := wgtypes.GeneratePrivateKey()
+	if err != nil {
+		return err
+	}
+	body := map[string]any{"name": "peer", "public_key": private.PublicKey().String(), "allowed_ips": tunnelThere + "/32"}
+	if err := r.change("tunnel", http.MethodPost, "/tunnel/interfaces/"+tunnel.ID.String()+"/peers", body, &peer); err != nil {
+		return err
+	}
+	r.backend, r.server, r.peer = backend.ID, server.ID, peer.ID
+	return nil
+}
