@@ -117,6 +117,7 @@ func RunAPI(ctx context.Context, cfg Config) error {
 		"dns":           house.DNS.Run,
 		"certificates":  house.Certificate.Run,
 		"radius":        house.RADIUS.Run,
+		"ids":           house.IDS.Run,
 	} {
 		group.Go(func() error { rescue.Loop(ctx, k.Clock, k.Log, name, run); return nil })
 	}
