@@ -99,7 +99,7 @@ func (h house) token(t *testing.T, session, role string) (token string) {
 // path fills the parameters of a route's path with ids that do not exist.
 func path(r *httpd.Route) string {
 	p := r.Path
-	for _, name := range []string{"{id}", "{parent}"} {
+	for _, name := range []string{"{id}", "{parent}", "{name}"} {
 		p = strings.ReplaceAll(p, name, uuid.NewString())
 	}
 	return p

@@ -8,14 +8,20 @@ import (
 	"strconv"
 	"time"
 
+	"edge.internal/gateway/internal/kit/check"
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// alertsShown is how many alerts one answer has unless the caller says.
-const alertsShown = 100
+const (
+	// alertsShown and alertsMost are how many alerts one answer has: unless the caller says, and at most.
+	alertsShown = 100
+	alertsMost  = 1000
+	// hoursMost is how long ago alerts are asked for at most.
+	hoursMost = 8760
+)
 
 // Alert is something that was found.
 type Alert struct {
@@ -78,32 +84,46 @@ type saidAlert struct {
 	} `json:"decisions"`
 }
 
+// alertQuery says which alerts are asked for.
+type alertQuery struct {
+	Address  value.Addr `query:"address" doc:"Who did it."`
+	Scenario string     `query:"scenario" doc:"What was found: the name of the scenario."`
+	Hours    *int       `query:"hours" doc:"How long ago at most, up to 8760."`
+	Limit    *int       `query:"limit" doc:"How many, up to 1000; 100 when there is none."`
+}
+
+// Validate says what a query can say about itself.
+func (q *alertQuery) Validate() error {
+	var c check.List
+	c.That(q.Hours == nil || *q.Hours >= 1 && *q.Hours <= hoursMost, "hours", "must be between 1 and %d", hoursMost)
+	c.That(q.Limit == nil || *q.Limit >= 1 && *q.Limit <= alertsMost, "limit", "must be between 1 and %d", alertsMost)
+	return c.Err()
+}
+
+// values are the query in CrowdSec's words.
+func (q *alertQuery) values() url.Values {
+	v := url.Values{"limit": {strconv.Itoa(alertsShown)}}
+	if q.Limit != nil {
+		v.Set("limit", strconv.Itoa(*q.Limit))
+	}
+	if !q.Address.IsZero() {
+		v.Set("ip", q.Address.String())
+	}
+	if q.Scenario != "" {
+		v.Set("scenario", q.Scenario)
+	}
+	if q.Hours != nil {
+		v.Set("since", strconv.Itoa(*q.Hours)+"h")
+	}
+	return v
+}
+
 func (r *Room) mountAlerts() {
 	httpd.Handle(r.Router, http.MethodGet, "/ids/alerts", httpd.Read, doc("ids.alert.list", "What was found"),
-		func(c *httpd.Call, in struct {
-			Address  value.Addr `query:"address" doc:"Who did it."`
-			Scenario string     `query:"scenario" doc:"What was found: the name of the scenario."`
-			Hours    int        `query:"hours" minimum:"1" maximum:"8760" doc:"How long ago at most."`
-			Limit    int        `query:"limit" minimum:"1" maximum:"1000" doc:"How many; 100 when there is none."`
-		}) (Alerts, error) {
-			query := url.Values{"limit": {strconv.Itoa(alertsShown)}}
-			if in.Limit > 0 {
-				query.Set("limit", strconv.Itoa(in.Limit))
-			}
-			if !in.Address.IsZero() {
-				query.Set("ip", in.Address.String())
-			}
-			if in.Scenario != "" {
-				query.Set("scenario", in.Scenario)
-			}
-			if in.Hours > 0 {
-				query.Set("since", strconv.Itoa(in.Hours)+"h")
-			}
-			return r.alerts(c, query), nil
-		})
+		func(c *httpd.Call, in alertQuery) (Alerts, error) { return r.alerts(c, in.values()), nil })
 	httpd.Handle(r.Router, http.MethodGet, "/ids/alerts/{id}", httpd.Read, doc("ids.alert.get", "One thing that was found, with what led to it"),
 		func(c *httpd.Call, in struct {
-			ID string `path:"id" doc:"Number of the alert."`
+			ID int64 `path:"id" doc:"Number of the alert."`
 		}) (AlertDetails, error) {
 			return r.alert(c, in.ID)
 		})
@@ -146,16 +166,12 @@ func moment(text string) time.Time {
 	return time.Time{}
 }
 
-func (r *Room) alert(ctx context.Context, id string) (AlertDetails, error) {
+func (r *Room) alert(ctx context.Context, id int64) (AlertDetails, error) {
 	none := fault.New(fault.NotFound, "there is no such alert")
-	number, err := strconv.ParseInt(id, 10, 64)
-	if err != nil || number <= 0 {
-		return AlertDetails{}, none
-	}
 	ctx, cancel := host.Asking(ctx)
 	defer cancel()
 	var said saidAlert
-	err = r.asMachine(ctx, host.DetectionQuestion{Verb: host.DetectionAlert, ID: number}, &said)
+	err := r.asMachine(ctx, host.DetectionQuestion{Verb: host.DetectionAlert, ID: id}, &said)
 	if refused, ok := errors.AsType[*host.DetectionRefused](err); ok && refused.Status == http.StatusNotFound {
 		return AlertDetails{}, none
 	}

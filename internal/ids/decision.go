@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"edge.internal/gateway/internal/kit/actor"
+	"edge.internal/gateway/internal/kit/check"
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/httpd"
@@ -58,24 +59,32 @@ type Ban struct {
 	Confirm  bool       `json:"confirm" doc:"Ban it although an administrator is logged in from there."`
 }
 
+// decisionQuery says which decisions are asked for.
+type decisionQuery struct {
+	Search string `query:"search" doc:"Part of the value or the reason; case does not matter. With an address, also the networks that it is in."`
+	Origin string `query:"origin" doc:"Where they come from."`
+	Limit  *int   `query:"limit" doc:"How many, up to 5000; 500 when there is none."`
+}
+
+// Validate says what a query can say about itself.
+func (q *decisionQuery) Validate() error {
+	var c check.List
+	c.That(q.Limit == nil || *q.Limit >= 1 && *q.Limit <= decisionsMost, "limit", "must be between 1 and %d", decisionsMost)
+	return c.Err()
+}
+
 func (r *Room) mountDecisions() {
 	httpd.Handle(r.Router, http.MethodGet, "/ids/decisions", httpd.Read, doc("ids.decision.list", "What is decided now"),
-		func(c *httpd.Call, in struct {
-			Search string `query:"search" doc:"Part of the value or the reason; case does not matter. With an address, also the networks that it is in."`
-			Origin string `query:"origin" doc:"Where they come from."`
-			Limit  int    `query:"limit" minimum:"1" maximum:"5000" doc:"How many; 500 when there is none."`
-		}) (Decisions, error) {
-			return r.decisions(c, in.Search, in.Origin, in.Limit), nil
-		})
+		func(c *httpd.Call, in decisionQuery) (Decisions, error) { return r.decisions(c, in), nil })
 	create := audited("ids.decision.create", "Ban an address")
 	create.Creates = true
 	httpd.Handle(r.Router, http.MethodPost, "/ids/decisions", httpd.Write, create,
 		func(c *httpd.Call, in struct{ Body Ban }) (Decision, error) { return r.ban(c, in.Body) })
 	httpd.Handle(r.Router, http.MethodDelete, "/ids/decisions/{id}", httpd.Write, audited("ids.decision.delete", "End a decision"),
 		func(c *httpd.Call, in struct {
-			ID string `path:"id" doc:"Number of the decision."`
+			ID int64 `path:"id" doc:"Number of the decision."`
 		}) (resource.Deleted, error) {
-			return resource.Deleted{ID: in.ID}, r.unban(c, in.ID)
+			return resource.Deleted{ID: strconv.FormatInt(in.ID, 10)}, r.unban(c, in.ID)
 		})
 }
 
@@ -109,25 +118,26 @@ func (r *Room) decided(ctx context.Context, query url.Values) ([]Decision, error
 	return list, nil
 }
 
-func (r *Room) decisions(ctx context.Context, search, origin string, limit int) Decisions {
+func (r *Room) decisions(ctx context.Context, q decisionQuery) Decisions {
 	ctx, cancel := host.Asking(ctx)
 	defer cancel()
 	list, err := r.decided(ctx, nil)
 	if err != nil {
 		return Decisions{Decisions: []Decision{}, Error: told(err)}
 	}
-	address, _ := netip.ParseAddr(search)
-	search = strings.ToLower(search)
+	address, _ := netip.ParseAddr(q.Search)
+	search := strings.ToLower(q.Search)
 	list = slices.DeleteFunc(list, func(d Decision) bool {
-		if origin != "" && d.Origin != origin {
+		if q.Origin != "" && d.Origin != q.Origin {
 			return true
 		}
-		return !d.covers(address) && !strings.Contains(strings.ToLower(d.Value+"\n"+d.Reason), search)
+		return !d.Covers(address) && !strings.Contains(strings.ToLower(d.Value+"\n"+d.Reason), search)
 	})
-	if limit == 0 {
-		limit = decisionsShown
+	limit := decisionsShown
+	if q.Limit != nil {
+		limit = *q.Limit
 	}
-	return Decisions{Decisions: list[:min(len(list), limit, decisionsMost)], Total: len(list)}
+	return Decisions{Decisions: list[:min(len(list), limit)], Total: len(list)}
 }
 
 // network is what a decision is about, if that is an address or a network.
@@ -140,7 +150,8 @@ func (d Decision) network() (netip.Prefix, bool) {
 	return n, err == nil
 }
 
-func (d Decision) covers(a netip.Addr) bool {
+// Covers tells whether a decision is about an address.
+func (d Decision) Covers(a netip.Addr) bool {
 	n, ok := d.network()
 	return ok && a.IsValid() && n.Contains(a.Unmap())
 }
@@ -233,13 +244,12 @@ func away(err error) error {
 }
 
 // unban ends a decision for an operator.
-func (r *Room) unban(c *httpd.Call, id string) error {
+func (r *Room) unban(c *httpd.Call, id int64) error {
 	list, err := r.decided(c, nil)
 	if err != nil {
 		return away(err)
 	}
-	number, _ := strconv.ParseInt(id, 10, 64)
-	i := slices.IndexFunc(list, func(d Decision) bool { return d.ID == number && strconv.FormatInt(d.ID, 10) == id })
+	i := slices.IndexFunc(list, func(d Decision) bool { return d.ID == id })
 	if i < 0 {
 		return fault.New(fault.NotFound, "there is no such decision")
 	}

@@ -47,6 +47,8 @@ func (s *Settings) Validate() error {
 	seen := map[value.Prefix]bool{}
 	for i, a := range s.AllowList {
 		switch {
+		case a.CIDR.IsZero():
+			c.Add("allow_list", "item %d has no cidr", i+1)
 		case a.CIDR.Netip().Bits() == 0:
 			c.Add("allow_list", "item %d is everybody: switch blocking off instead", i+1)
 		case seen[a.CIDR]:

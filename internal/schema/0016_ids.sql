@@ -15,4 +15,4 @@ CREATE TABLE ids_settings (
 CREATE UNIQUE INDEX ids_settings_one ON ids_settings ((true));
 
 INSERT INTO ids_settings VALUES ('00000000-0000-7000-8000-000000000001', now(), now(), false, true, '4h',
-    '{"ssh": true, "haproxy": true, "packet_filter": true, "waf": true}', '[]');
+    '{"ssh": true, "haproxy": true, "packet_filter": false, "waf": true}', '[]');
