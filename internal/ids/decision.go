@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"edge.internal/gateway/internal/kit/actor"
 	"edge.internal/gateway/internal/kit/check"
@@ -55,8 +56,15 @@ type Decisions struct {
 type Ban struct {
 	Value    value.Addr `json:"value" required:"true" doc:"Address to ban. For a network, write a rule of the packet filter: the firewall bouncer drops single addresses alone."`
 	Duration *Duration  `json:"duration" doc:"How long it lasts; that of the settings when there is none."`
-	Reason   value.Line `json:"reason" maxLength:"200" doc:"Why, for people."`
+	Reason   value.Line `json:"reason" doc:"Why, for people; up to 200 characters."`
 	Confirm  bool       `json:"confirm" doc:"Ban it although an administrator is logged in from there."`
+}
+
+// Validate says what a ban can say about itself.
+func (b *Ban) Validate() error {
+	var c check.List
+	c.That(utf8.RuneCountInString(b.Reason.String()) <= noteMost, "reason", "must have at most %d characters", noteMost)
+	return c.Err()
 }
 
 // decisionQuery says which decisions are asked for.

@@ -284,6 +284,8 @@ func TestDecisions(t *testing.T) {
 	}
 	b.Do(t, "admin", http.MethodPost, "/ids/decisions", `{"value":"192.0.2.44","confirm":true}`).Want(t, 201)
 	b.Do(t, "admin", http.MethodPost, "/ids/decisions", `{"value":"192.0.2.45","duration":"1s"}`).WantField(t, "duration")
+	b.Do(t, "admin", http.MethodPost, "/ids/decisions", `{"value":"192.0.2.45","reason":"`+strings.Repeat("x", 201)+`"}`).WantField(t, "reason")
+	b.Get(t, "/ids/decisions?limit=5001").WantField(t, "limit")
 	b.Do(t, "viewer", http.MethodPost, "/ids/decisions", `{"value":"192.0.2.45"}`).Want(t, 403)
 }
 

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strconv"
 	"time"
+	"unicode/utf8"
 
 	"edge.internal/gateway/internal/kit/check"
 	"edge.internal/gateway/internal/kit/resource"
@@ -35,8 +36,11 @@ type Sources struct {
 // Allowed is an entry of the allow-list.
 type Allowed struct {
 	CIDR value.Prefix `json:"cidr" required:"true" doc:"Network, or a single address."`
-	Note value.Line   `json:"note" maxLength:"200" doc:"What it is, for people."`
+	Note value.Line   `json:"note" doc:"What it is, for people; up to 200 characters."`
 }
+
+// noteMost is how many characters a remark for people may have.
+const noteMost = 200
 
 // Label is how people know it.
 func (s *Settings) Label() string { return "intrusion detection settings" }
@@ -55,6 +59,7 @@ func (s *Settings) Validate() error {
 			c.Add("allow_list", "item %d is there already", i+1)
 		}
 		seen[a.CIDR] = true
+		c.That(utf8.RuneCountInString(a.Note.String()) <= noteMost, "allow_list", "item %d has a note of more than %d characters", i+1, noteMost)
 	}
 	return c.Err()
 }

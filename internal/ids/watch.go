@@ -109,9 +109,9 @@ func (r *Room) watch(ctx context.Context, everything bool) error {
 	return nil
 }
 
-// gone forgives a CrowdSec that ends or starts meanwhile, and one that has forgotten the gateway: the next apply registers it.
+// gone forgives a CrowdSec that ends or starts meanwhile.
 func gone(err error) error {
-	if errors.Is(err, host.ErrNotRunning) || errors.Is(err, host.ErrNotInstalled) || unknown(err) {
+	if errors.Is(err, host.ErrNotRunning) || errors.Is(err, host.ErrNotInstalled) {
 		return nil
 	}
 	return err

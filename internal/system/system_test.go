@@ -111,6 +111,8 @@ func TestSY01Restart(t *testing.T) {
 	for _, kind := range []string{"sshd", "haproxy;id", "../x", "", "NTP", "gateway-api"} {
 		b.Do(t, "admin", http.MethodPost, "/system/service-restart", map[string]string{"kind": kind}).WantField(t, "kind")
 	}
+	b.Machine.Uninstall(host.CrowdSec)
+	b.Machine.Uninstall(host.Bouncer)
 	for _, service := range []string{"ids-agent", "ids-firewall-bouncer", "waf"} {
 		a := b.Do(t, "admin", http.MethodPost, "/system/service-toggle", map[string]any{"service": service, "enabled": true}).Want(t, 200)
 		if !strings.Contains(string(a.Data), `"not_installed"`) {

@@ -53,7 +53,7 @@ func (s *CrowdSec) DetectionAsk(ctx context.Context, q host.DetectionQuestion) (
 	if err != nil {
 		return nil, fmt.Errorf("asking CrowdSec: %w", err)
 	}
-	req.Header.Set("User-Agent", "gateway")
+	req.Header.Set("User-Agent", "gateway/1") // CrowdSec refuses machines that name no version
 	if len(q.Body) > 0 {
 		req.Header.Set("Content-Type", "application/json")
 	}
