@@ -86,7 +86,7 @@ func install(t *testing.T, g *appliance) {
 	g.sh(t, "systemctl restart networking")
 	g.publish(t, "1.0.0")
 	started := time.Now()
-	out, err := g.run(t.Context(), "apt-get", "install", "-y", "-q", "--no-install-recommends", "gateway", "wireguard-go")
+	out, err := g.run(t.Context(), "apt-get", "install", "-y", "-q", "--no-install-recommends", "gateway", "wireguard-go", "crowdsec", "crowdsec-firewall-bouncer")
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -144,7 +144,7 @@ func setUp(t *testing.T, g *appliance) {
 }
 
 // components of a gateway.
-var components = []string{"network", "ntp", "dns", "forward-proxy", "dhcp", "radius", "tunnel", "packet-filter", "reverse-proxy"}
+var components = []string{"network", "ntp", "dns", "forward-proxy", "dhcp", "radius", "tunnel", "packet-filter", "reverse-proxy", "ids", "ids-firewall-bouncer"}
 
 func (g *appliance) allLive(t *testing.T) {
 	t.Helper()

@@ -45,6 +45,8 @@ func everyComponentChanges(t *testing.T, g *appliance) {
 	g.live(t, http.MethodPost, "/radius/clients", fields{"name": "switch", "address": "10.20.0.9", "secret": "shared with the switch"})
 	g.live(t, http.MethodPut, "/radius/settings", fields{"enabled": true})
 	g.live(t, http.MethodPost, "/tunnel/interfaces", fields{"name": "wg-office", "address_cidr": "10.88.0.1/24", "endpoint_host": address})
+	g.live(t, http.MethodPut, "/ids/settings", fields{"enabled": true})
+	g.live(t, http.MethodPost, "/ids/decisions", fields{"value": "192.0.2.66"})
 	g.allLive(t)
 	g.serves(t)
 }
@@ -61,6 +63,7 @@ func (g *appliance) serves(t *testing.T) {
 		"ss -Hlun sport = :1812":                                        "UNCONN",
 		"wg show wg-office listen-port":                                 "51820",
 		"nft list table inet gateway":                                   "policy drop",
+		"nft list table ip crowdsec":                                    "192.0.2.66",
 		"systemctl is-active gateway-wireguard@wg\\\\x2doffice.service": "active",
 	} {
 		poll(t, command+" tells "+want, 20*time.Second, func() bool {
