@@ -176,7 +176,7 @@ func (r *Room) ensure(ctx context.Context) error {
 		if key.IsZero() {
 			continue
 		}
-		_, err := r.Host.DetectionAsk(ctx, host.DetectionQuestion{Verb: host.DetectionDecisions, Key: key.String(), Query: nobody})
+		_, err := r.Host.DetectionAsk(ctx, host.DetectionQuestion{Verb: host.DetectionDecisions, Key: key.String(), Query: harmless})
 		if unknown(err) {
 			*key, lost = Key{}, true
 		} else if err != nil {
@@ -191,8 +191,8 @@ func (r *Room) ensure(ctx context.Context) error {
 	return r.register(ctx)
 }
 
-// nobody asks for decisions about an address that has none.
-var nobody = url.Values{"ip": {"127.0.0.1"}}
+// harmless asks for decisions about an address that has none.
+var harmless = url.Values{"ip": {"127.0.0.1"}}
 
 // unknown tells whether CrowdSec does not know who asked.
 func unknown(err error) bool {

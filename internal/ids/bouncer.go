@@ -14,7 +14,7 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// Bouncer is somebody who may ask CrowdSec for its decisions.
+// Bouncer is a program that may ask CrowdSec for its decisions.
 type Bouncer struct {
 	Name      string     `json:"name" doc:"Its name."`
 	Address   string     `json:"address" doc:"Where it last asked from; empty when it never did."`
@@ -42,7 +42,7 @@ type MadeBouncer struct {
 	Key  string `json:"key" doc:"What it asks with. It is shown this once."`
 }
 
-// Machine is somebody who reports to CrowdSec.
+// Machine is a machine that reports to CrowdSec.
 type Machine struct {
 	Name          string     `json:"name" doc:"Its name."`
 	Address       string     `json:"address" doc:"Where it last reported from."`

@@ -25,7 +25,7 @@ type BouncerConfig struct {
 	Key Key `json:"key"`
 }
 
-// on says whether the bouncer shall run. Without a key it would end at once.
+// on says whether the bouncer is to run. Without a key it would end at once.
 func (c BouncerConfig) on() bool {
 	return c.Settings.Enabled && c.Settings.Blocking && !c.Key.IsZero()
 }
@@ -58,7 +58,7 @@ func (r *Room) loadBouncer(ctx context.Context, q db.Querier) (BouncerConfig, er
 	return BouncerConfig{Settings: *s, Key: known.Firewall}, err
 }
 
-// always are the networks that are never banned: the machine itself, with the addresses that it has and those that it shall have, and the
+// always are the networks that are never banned: the machine itself, with the addresses that it has and those that are declared, and the
 // other nodes of the cluster.
 func (r *Room) always(ctx context.Context, q db.Querier) ([]netip.Prefix, error) {
 	links, err := r.Host.Links(ctx)
@@ -81,7 +81,7 @@ func (r *Room) always(ctx context.Context, q db.Querier) ([]netip.Prefix, error)
 	list := slices.Clone(loopback)
 	for _, a := range addresses {
 		a = a.Unmap().WithZone("")
-		// Nobody who is banned has an address that is valid on one link alone.
+		// An address that is valid on one link alone is never banned.
 		if a.IsValid() && !a.IsLinkLocalUnicast() && !a.IsLoopback() && !a.IsUnspecified() {
 			list = append(list, netip.PrefixFrom(a, a.BitLen()))
 		}

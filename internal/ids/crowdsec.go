@@ -61,7 +61,7 @@ func (r *Room) awake(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, startWithin, fmt.Errorf("CrowdSec does not answer within %s of its start", startWithin))
 	defer cancel()
 	for {
-		_, err := r.Host.DetectionAsk(ctx, host.DetectionQuestion{Verb: host.DetectionDecisions, Query: nobody})
+		_, err := r.Host.DetectionAsk(ctx, host.DetectionQuestion{Verb: host.DetectionDecisions, Query: harmless})
 		if err == nil || unknown(err) {
 			return nil
 		}

@@ -28,7 +28,7 @@ const (
 	// decisionsShown and decisionsMost are how many decisions one answer has: unless the caller says, and at most.
 	decisionsShown = 500
 	decisionsMost  = 5000
-	// byGateway is where a decision of an operator comes from, and byTool one that was made with cscli. Nobody but the operator ends these.
+	// byGateway is where a decision of an operator comes from, and byTool one that was made with cscli. Only the operator ends these.
 	byGateway = "gateway"
 	byTool    = "cscli"
 )

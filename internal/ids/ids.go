@@ -16,7 +16,7 @@ import (
 
 // Deps is what other rooms lend.
 type Deps struct {
-	// Addresses are those that the gateway itself shall have.
+	// Addresses are those that are declared for the gateway itself.
 	Addresses func(ctx context.Context, q db.Querier) ([]netip.Addr, error)
 	// Peers are the other nodes of the cluster.
 	Peers func(ctx context.Context, q db.Querier) ([]netip.Addr, error)

@@ -106,7 +106,7 @@ func file(t *testing.T, b *kittest.Bench, p host.Place) string {
 func TestSettingsDecideWhatRuns(t *testing.T) {
 	b, _, _ := bench(t)
 	if active(b, host.CrowdSec) || active(b, host.Bouncer) {
-		t.Fatal("something runs that nobody has switched on")
+		t.Fatal("something runs that was not switched on")
 	}
 	a := b.Do(t, "admin", http.MethodPut, "/ids/settings", `{"enabled":true}`).Want(t, 200)
 	if got := a.Header.Get("Gateway-Apply"); !strings.Contains(got, "ids=live") {
@@ -345,7 +345,7 @@ func TestBouncers(t *testing.T) {
 		t.Error("a key is shown again")
 	}
 	b.Do(t, "admin", http.MethodDelete, "/ids/bouncers/gateway-firewall", nil).Want(t, 409)
-	b.Do(t, "admin", http.MethodDelete, "/ids/bouncers/nobody", nil).Want(t, 404)
+	b.Do(t, "admin", http.MethodDelete, "/ids/bouncers/unknown", nil).Want(t, 404)
 	b.Do(t, "admin", http.MethodDelete, "/ids/bouncers/edge-proxy", nil).Want(t, 200)
 	b.Do(t, "admin", http.MethodDelete, "/ids/bouncers/edge-proxy", nil).Want(t, 404)
 	for action, times := range map[string]int{"ids.bouncer.create": 1, "ids.bouncer.delete": 1} {
@@ -394,7 +394,7 @@ func TestBansOfAdministratorsAreUndone(t *testing.T) {
 			t.Errorf("%+v is left", d)
 		}
 	}
-	// Also one that comes while somebody looks.
+	// Also one that comes later.
 	b.Machine.Decide(hosttest.Decision{ID: 105, Origin: "crowdsec", Type: "ban", Scope: "Ip", Value: "192.0.2.44", Duration: "4h", Scenario: "crowdsecurity/ssh-bf"})
 	wait(t, "two decisions again", func() bool { return len(b.Machine.Decisions()) == 2 })
 	cancel()

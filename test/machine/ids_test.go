@@ -261,7 +261,7 @@ func idsScan(t *testing.T, r idsRig) {
 				return err
 			}
 			defer conn.Close()
-			_, err = conn.Write([]byte("anybody there?"))
+			_, err = conn.Write([]byte("hello"))
 			return err
 		})
 		port++

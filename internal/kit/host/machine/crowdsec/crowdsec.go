@@ -31,7 +31,7 @@ type CrowdSec struct {
 
 // New returns the CrowdSec of a machine.
 func New(h home.Home) *CrowdSec {
-	// No proxy of the environment stands between the machine and itself, and nobody redirects.
+	// No proxy of the environment stands between the machine and itself, and no redirect leads elsewhere.
 	return &CrowdSec{h, &http.Client{
 		Transport:     &http.Transport{MaxIdleConns: 2, IdleConnTimeout: 30 * time.Second},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
