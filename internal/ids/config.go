@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/value"
 )
 
@@ -29,6 +30,16 @@ type BouncerConfig struct {
 func (c BouncerConfig) on() bool {
 	return c.Settings.Enabled && c.Settings.Blocking && !c.Key.IsZero()
 }
+
+// Where CrowdSec listens, and the logs that it reads where there is no journal.
+const (
+	authFile  = host.AuthLog
+	proxyFile = host.ProxyLog
+	wafFile   = host.WAFLog
+	dropFile  = host.DropLog
+)
+
+var localAPI = netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), host.DetectionPort).String()
 
 // loopback is always allowed: CrowdSec and the gateway talk there.
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}

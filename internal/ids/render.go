@@ -198,7 +198,7 @@ var main = mainFile{
 		Client: clientPart{Credentials: "/etc/crowdsec/local_api_credentials.yaml"},
 		Server: serverPart{
 			// It logs each request, and the gateway asks every few seconds.
-			LogLevel: "warning", Listen: fmt.Sprintf("127.0.0.1:%d", host.DetectionPort), Profiles: host.DetectionProfiles.Path(), Console: "/etc/crowdsec/console.yaml",
+			LogLevel: "warning", Listen: localAPI, Profiles: host.DetectionProfiles.Path(), Console: "/etc/crowdsec/console.yaml",
 			Central: onlinePart{Credentials: "/etc/crowdsec/online_api_credentials.yaml"}, Trusted: []string{"127.0.0.1"},
 		},
 	},
@@ -229,13 +229,13 @@ func (c Config) sources() []any {
 		}
 	}
 	s := c.Settings.Sources
-	said(s.SSH, "ssh.service", host.AuthLog)
-	said(s.HAProxy, "haproxy.service", host.ProxyLog)
-	own(s.WAF, host.WAFLog, wafType)
-	own(s.PacketFilter, host.DropLog, dropType)
+	said(s.SSH, "ssh.service", authFile)
+	said(s.HAProxy, "haproxy.service", proxyFile)
+	own(s.WAF, wafFile, wafType)
+	own(s.PacketFilter, dropFile, dropType)
 	if len(list) == 0 {
 		// CrowdSec ends without a source. It reads a file then that says nothing about attacks.
-		list = append(list, source{Source: "file", Filenames: []string{host.DropLog}, Watch: true, Labels: label{"syslog"}})
+		list = append(list, source{Source: "file", Filenames: []string{dropFile}, Watch: true, Labels: label{"syslog"}})
 	}
 	return list
 }
@@ -340,7 +340,7 @@ const updateEvery = "2s"
 func RenderBouncer(c BouncerConfig) ([]host.File, error) {
 	content, err := conf.YAML(bouncerFile{
 		Mode: "nftables", PIDFolder: "/run/", Update: updateEvery, Daemonize: true, LogMode: "stdout", LogLevel: "info",
-		URL: fmt.Sprintf("http://127.0.0.1:%d/", host.DetectionPort), Key: c.Key, Action: "DROP", Supported: []string{"ban"},
+		URL: "http://" + localAPI + "/", Key: c.Key, Action: "DROP", Supported: []string{"ban"},
 		IPv4: "crowdsec-blacklists", IPv6: "crowdsec6-blacklists",
 		Nftables: nftablesPart{
 			IPv4: tablePart{Enabled: true, Table: "crowdsec", Chain: "crowdsec-chain"},
