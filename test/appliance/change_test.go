@@ -46,7 +46,7 @@ func everyComponentChanges(t *testing.T, g *appliance) {
 	g.live(t, http.MethodPut, "/radius/settings", fields{"enabled": true})
 	g.live(t, http.MethodPost, "/tunnel/interfaces", fields{"name": "wg-office", "address_cidr": "10.88.0.1/24", "endpoint_host": address})
 	g.live(t, http.MethodPut, "/ids/settings", fields{"enabled": true})
-	g.live(t, http.MethodPost, "/ids/decisions", fields{"value": "192.0.2.66"})
+	g.Must(t, http.MethodPost, "/ids/decisions", fields{"value": "192.0.2.66"}, 201, nil)
 	g.allLive(t)
 	g.serves(t)
 }
