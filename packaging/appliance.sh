@@ -9,7 +9,7 @@ place=$PWD/.cache/appliance
 root=$place/$release
 
 depends=$(awk '/^depends:/ { on = 1; next } /^[^ ]/ { on = 0 } on && $1 == "-" { print $2 }' packaging/deb/nfpm.yaml | sort)
-wanted="$depends wireguard-go apparmor"
+wanted="$depends wireguard-go apparmor crowdsec crowdsec-firewall-bouncer"
 if [ "$(cat "$root.packages" 2>/dev/null)" = "$wanted" ]; then
 	exit 0
 fi
@@ -29,6 +29,7 @@ TMPDIR=$work mmdebstrap --quiet --mode=root --variant=minbase --include=systemd-
 	--aptopt='APT::Install-Recommends "false"' --aptopt='Binary::apt-get::APT::Keep-Downloaded-Packages "true"' \
 	--dpkgopt=force-unsafe-io --skip=cleanup/apt,cleanup/tmp \
 	--customize-hook="chroot \"\$1\" apt-get install -qq -y --download-only $(echo $wanted)" \
+	--customize-hook='mkdir -p "$1/etc/crowdsec" && echo "# no account at the central API" >"$1/etc/crowdsec/online_api_credentials.yaml"' \
 	"$release" "$work/root" <<<"$sources"
 rm -rf "$root"
 mv "$work/root" "$root"

@@ -5,10 +5,10 @@ set -euo pipefail
 
 declare -A packages=(
 	[run]="postgresql chrony haproxy iproute2 nftables util-linux ca-certificates
-		unbound dns-root-data squid kea-dhcp4-server freeradius wireguard-go
+		unbound dns-root-data squid kea-dhcp4-server freeradius wireguard-go crowdsec crowdsec-firewall-bouncer
 		curl iputils-ping bind9-dnsutils python3"
 	[test]="postgresql chrony haproxy iproute2 nftables util-linux ca-certificates
-		unbound dns-root-data squid kea-dhcp4-server freeradius wireguard-go wireguard-tools
+		unbound dns-root-data squid kea-dhcp4-server freeradius wireguard-go wireguard-tools crowdsec crowdsec-firewall-bouncer
 		procps curl iputils-ping python3 chromium-headless-shell fonts-dejavu-core
 		qemu-system-x86 busybox-static cpio kmod xz-utils mmdebstrap systemd-container patchelf nginx-light pebble bind9-dnsutils freeradius-utils
 		lintian apt-utils gpg gpg-agent gpgv man-db systemd"
@@ -42,6 +42,13 @@ cluster=/etc/postgresql-common/createcluster.d/gateway-lab.conf
 made+=("$cluster")
 mkdir -p "${cluster%/*}"
 echo 'create_main_cluster = false' >"$cluster"
+# CrowdSec would register itself with its makers, and its installation fails where these are not reached. It does not with a file that has no
+# account in it.
+central=/etc/crowdsec/online_api_credentials.yaml
+if [ ! -s "$central" ]; then
+	mkdir -p "${central%/*}"
+	echo '# no account at the central API' >"$central"
+fi
 export DEBIAN_FRONTEND=noninteractive
 apt-get update -qq
 apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null

@@ -2,6 +2,7 @@ package account
 
 import (
 	"net/http"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -42,6 +43,29 @@ func TestOwnSessions(t *testing.T) {
 	h.me(t, root).Want(t, http.StatusUnauthorized)
 	h.clock.Move(11 * time.Hour)
 	h.me(t, theirs).Want(t, http.StatusUnauthorized)
+}
+
+// Operators are where administrators are logged in, and no one else.
+func TestOperators(t *testing.T) {
+	h := newHouse(t)
+	root := h.enter(t, admin, plain)
+	h.add(t, root, "b@example.net", "viewer")
+	kittest.Call(t, h.Handler(), http.MethodPost, "/auth/login", map[string]any{"email": "b@example.net", "password": plain}, "X-Test-Client", there).Want(t, http.StatusOK)
+	operators := func() []netip.Addr {
+		t.Helper()
+		list, err := h.room.Operators(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return list
+	}
+	if got := operators(); len(got) != 1 || got[0] != netip.MustParseAddr("192.0.2.1") {
+		t.Errorf("%v", got)
+	}
+	h.clock.Move(13 * time.Hour)
+	if got := operators(); len(got) != 0 {
+		t.Errorf("%v", got)
+	}
 }
 
 func TestBrowserInWords(t *testing.T) {

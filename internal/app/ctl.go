@@ -84,6 +84,7 @@ func Ctl() *cobra.Command {
 			Use: "tunnel-import [interface...]", Short: "Take over tunnels from /etc/wireguard: those that are named, or all that the gateway does not have yet",
 			RunE: func(cmd *cobra.Command, names []string) error { return importTunnels(cmd, cfg, names) },
 		},
+		idsUnban(&cfg),
 		licenseCommand(&cfg),
 		upgradeCommand(&cfg),
 	)

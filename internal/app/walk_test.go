@@ -99,7 +99,7 @@ func (h house) token(t *testing.T, session, role string) (token string) {
 // path fills the parameters of a route's path with ids that do not exist.
 func path(r *httpd.Route) string {
 	p := r.Path
-	for _, name := range []string{"{id}", "{parent}"} {
+	for _, name := range []string{"{id}", "{parent}", "{name}"} {
 		p = strings.ReplaceAll(p, name, uuid.NewString())
 	}
 	return p
@@ -162,9 +162,11 @@ func (h house) furnish(t *testing.T, admin string) func(r *httpd.Route) string {
 		SELECT gen_random_uuid(), now(), id, 'key', 'gateway.example.net', id::text::bytea, '{}', 0 FROM account_users`)
 	dbtest.Exec(t, h.DB, `INSERT INTO waf_configs (domain_id, created_at, updated_at) SELECT id, now(), now() FROM proxy_domains`)
 	dbtest.Exec(t, h.DB, `INSERT INTO waf_alerts (id, request_id, domain_id, rule_id, action, client_ip) SELECT gen_random_uuid(), 'r', id, 942100, 'detected', '192.0.2.1' FROM proxy_domains`)
+	h.call(t, admin, http.MethodPut, "/ids/settings", `{"enabled":true}`).Want(t, 200)
+	h.Machine.SetDetectionAlerts(`{"id":1,"scenario":"crowdsecurity/ssh-bf"}`)
 	return func(r *httpd.Route) string {
 		t.Helper()
-		at := r.Path
+		at := strings.ReplaceAll(r.Path, "/ids/alerts/{id}", "/ids/alerts/1") // CrowdSec has numbers
 		for strings.Contains(at, "{") {
 			before, after, _ := strings.Cut(at, "{")
 			_, after, _ = strings.Cut(after, "}")

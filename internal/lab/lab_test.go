@@ -423,7 +423,7 @@ func testUnits(t *testing.T, l *lab.Lab) {
 		t.Fatal(err)
 	}
 	// Nobody has given these a configuration.
-	idle := []host.Unit{host.HAProxy, host.Unbound, host.Squid, host.Kea, host.FreeRADIUS}
+	idle := []host.Unit{host.HAProxy, host.Unbound, host.Squid, host.Kea, host.FreeRADIUS, host.CrowdSec, host.Bouncer}
 	want := []host.Unit{lab.PostgreSQL, lab.WanTime, host.Chrony}
 	want = slices.Concat(want, idle, []host.Unit{host.Helper, host.API, host.Scheduler, host.WAF})
 	var names []host.Unit

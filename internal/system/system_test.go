@@ -111,6 +111,8 @@ func TestSY01Restart(t *testing.T) {
 	for _, kind := range []string{"sshd", "haproxy;id", "../x", "", "NTP", "gateway-api"} {
 		b.Do(t, "admin", http.MethodPost, "/system/service-restart", map[string]string{"kind": kind}).WantField(t, "kind")
 	}
+	b.Machine.Uninstall(host.CrowdSec)
+	b.Machine.Uninstall(host.Bouncer)
 	for service, want := range map[string][2]string{"ids-agent": {"not_installed", "not_installed"}, "ids-firewall-bouncer": {"not_installed", "not_installed"}, "waf": {"active", "inactive"}} {
 		for i, on := range []bool{true, false} {
 			a := b.Do(t, "admin", http.MethodPost, "/system/service-toggle", map[string]any{"service": service, "enabled": on}).Want(t, 200)

@@ -98,7 +98,7 @@ func (g *appliance) install(t *testing.T, packages ...string) {
 	}
 	g.publish(t, "1.0.0")
 	started := time.Now()
-	if err := g.Install(t.Context(), append(packages, "gateway", "wireguard-go")...); err != nil {
+	if err := g.Install(t.Context(), append(packages, "gateway", "wireguard-go", "crowdsec", "crowdsec-firewall-bouncer")...); err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("installed in %s", time.Since(started).Round(time.Second))
@@ -143,7 +143,7 @@ func (g *gateway) setUp(t *testing.T) {
 }
 
 // components of a gateway.
-var components = []string{"network", "ntp", "dns", "forward-proxy", "dhcp", "radius", "tunnel", "packet-filter", "reverse-proxy"}
+var components = []string{"network", "ntp", "dns", "forward-proxy", "dhcp", "radius", "tunnel", "packet-filter", "reverse-proxy", "ids", "ids-firewall-bouncer"}
 
 func (g *gateway) allLive(t *testing.T) {
 	t.Helper()

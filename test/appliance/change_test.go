@@ -53,6 +53,8 @@ func (g *gateway) everyComponentChanges(t *testing.T) {
 	g.live(t, http.MethodPost, "/radius/clients", fields{"name": "switch", "address": "10.20.0.9", "secret": "shared with the switch"})
 	g.live(t, http.MethodPut, "/radius/settings", fields{"enabled": true})
 	g.live(t, http.MethodPost, "/tunnel/interfaces", fields{"name": "wg-office", "address_cidr": "10.88.0.1/24", "endpoint_host": node.Address})
+	g.live(t, http.MethodPut, "/ids/settings", fields{"enabled": true})
+	g.Must(t, http.MethodPost, "/ids/decisions", fields{"value": "192.0.2.66"}, 201, nil)
 	g.allLive(t)
 	g.serves(t)
 }
@@ -73,6 +75,7 @@ func (g *gateway) serves(t *testing.T) {
 		"wg show wg-office listen-port":                            "51820",
 		tunnelRuns:                                                 "active",
 		"nft list table inet gateway":                              "policy drop",
+		"nft list table ip crowdsec":                               "192.0.2.66",
 	} {
 		poll(t, command+" tells "+want, g.pace*20*time.Second, func() bool {
 			out, err := g.Run(t.Context(), "sh", "-c", command)

@@ -140,7 +140,7 @@ func TestContents(t *testing.T) {
 	if conffiles := must(t, "dpkg-deb", "--info", thePackage(t), "conffiles"); conffiles != "/etc/gateway/gateway.conf\n" {
 		t.Errorf("conffiles: %s", conffiles)
 	}
-	for field, want := range map[string]string{"Version": version, "Section": "net", "Recommends": "wireguard-go"} {
+	for field, want := range map[string]string{"Version": version, "Section": "net", "Recommends": "wireguard-go, crowdsec, crowdsec-firewall-bouncer"} {
 		if got := strings.TrimSpace(must(t, "dpkg-deb", "--field", thePackage(t), field)); got != want {
 			t.Errorf("%s: %s, want %s", field, got, want)
 		}

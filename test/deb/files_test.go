@@ -29,6 +29,7 @@ func TestDaemonsReadTheGatewaysFiles(t *testing.T) {
 	for file, place := range map[string]host.Place{
 		"share/haproxy.env": host.ProxyConfig, "share/unbound.env": host.UnboundMain, "systemd/dropins/chrony.conf": host.ChronyMain,
 		"systemd/dropins/squid.conf": host.SquidMain, "systemd/dropins/kea-dhcp4-server.conf": host.KeaConfig,
+		"systemd/dropins/crowdsec.conf": host.DetectionConfig, "systemd/dropins/crowdsec-firewall-bouncer.conf": host.DetectionBouncer,
 	} {
 		if !regexp.MustCompile(`(?m)^(ExecStart|CONFIG|DAEMON_OPTS)=(.* )?` + regexp.QuoteMeta(place.Path()) + `$`).MatchString(read(t, file)) {
 			t.Errorf("%s does not name %s", file, place.Path())
@@ -36,6 +37,7 @@ func TestDaemonsReadTheGatewaysFiles(t *testing.T) {
 	}
 	for unit, place := range map[host.Unit]host.Place{
 		host.HAProxy: host.ProxyConfig, host.Unbound: host.UnboundMain, host.Chrony: host.ChronyMain, host.Squid: host.SquidMain, host.Kea: host.KeaConfig, host.FreeRADIUS: host.RadiusConfig,
+		host.CrowdSec: host.DetectionConfig, host.Bouncer: host.DetectionBouncer,
 	} {
 		if !strings.Contains(read(t, "systemd/dropins/"+string(unit)+".conf"), "\nConditionPathExists="+place.Path()+"\n") {
 			t.Errorf("%s is started before %s is there", unit, place.Path())

@@ -110,3 +110,24 @@ func TestWireGuardWritesNothingButItsKeys(t *testing.T) {
 		t.Errorf("%s, %v", file, err)
 	}
 }
+
+// Every text is one value, and those that YAML would fold are refused.
+func TestYAMLIsQuoted(t *testing.T) {
+	type document struct {
+		Text string `json:"text"`
+	}
+	file, err := conf.YAML(document{`a"]}: *x &y #z`}, document{"---"})
+	const want = "# Written by the gateway from its database. Changes made here are lost.\n" +
+		"{\n  \"text\": \"a\\\"]}: *x &y #z\"\n}\n---\n{\n  \"text\": \"---\"\n}\n"
+	if err != nil || string(file) != want {
+		t.Errorf("%s, %v", file, err)
+	}
+	for _, text := range []string{"a\nb", "a\rb", "a\x00b", "a\u0085b", "a\u2028b", "\t"} {
+		if file, err := conf.YAML(document{text}); err == nil {
+			t.Errorf("%q is written: %s", text, file)
+		}
+	}
+	if _, err := conf.YAML(document{}); err != nil {
+		t.Error(err)
+	}
+}

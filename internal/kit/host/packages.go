@@ -13,7 +13,7 @@ const GatewayPackage = "gateway"
 
 // packageNames is the closed list: the gateway, and what it manages.
 var packageNames = []string{
-	GatewayPackage, "haproxy", "nftables", "unbound", "chrony", "squid", "kea-dhcp4-server", "freeradius", "wireguard-go",
+	GatewayPackage, "haproxy", "nftables", "unbound", "chrony", "squid", "kea-dhcp4-server", "freeradius", "wireguard-go", "crowdsec", "crowdsec-firewall-bouncer",
 }
 
 // PackageNames returns the closed list, the gateway's own package first.

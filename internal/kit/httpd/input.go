@@ -65,11 +65,9 @@ func (p inputPlan) read(req *http.Request, in reflect.Value) error {
 	for _, x := range p.params {
 		v := in.FieldByIndex(x.index)
 		if x.path {
-			id, err := PathID(req, x.name)
-			if err != nil {
+			if err := setPath(v, req, x.name); err != nil {
 				return err
 			}
-			v.Set(reflect.ValueOf(id))
 			continue
 		}
 		if text := query.Get(x.name); text != "" {
@@ -107,6 +105,21 @@ func (p inputPlan) read(req *http.Request, in reflect.Value) error {
 		}
 	}
 	return complaints.Err()
+}
+
+// setPath reads a path parameter: an id of ours, or the number or the name that something has elsewhere. A malformed one is not found.
+func setPath(v reflect.Value, req *http.Request, name string) error {
+	if v.Type() == reflect.TypeFor[uuid.UUID]() {
+		id, err := PathID(req, name)
+		v.Set(reflect.ValueOf(id))
+		return err
+	}
+	text := req.PathValue(name)
+	// A number has one form.
+	if err := setParam(v, text); err != nil || fmt.Sprint(v.Interface()) != text {
+		return fault.New(fault.NotFound, "there is none with this id")
+	}
+	return nil
 }
 
 // Onto is a JSON body that changes what is stored: fields that are absent keep their value.
@@ -171,12 +184,12 @@ func setParam(v reflect.Value, text string) error {
 	switch v.Interface().(type) {
 	case string:
 		v.SetString(text)
-	case int:
-		n, err := strconv.Atoi(text)
+	case int, int64:
+		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
 			return errors.New("must be a whole number")
 		}
-		v.SetInt(int64(n))
+		v.SetInt(n)
 	case bool:
 		b, err := strconv.ParseBool(text)
 		if err != nil {

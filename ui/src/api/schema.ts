@@ -1545,6 +1545,179 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/ids/alerts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What was found */
+        get: operations["ids.alert.list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/ids/alerts/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One thing that was found, with what led to it */
+        get: operations["ids.alert.get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/ids/bouncers": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Who may ask for decisions */
+        get: operations["ids.bouncer.list"];
+        put?: never;
+        /** Let a bouncer ask for decisions; its key is shown once */
+        post: operations["ids.bouncer.create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/ids/bouncers/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Let a bouncer ask no more */
+        delete: operations["ids.bouncer.delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/ids/collections": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What CrowdSec knows to look for */
+        get: operations["ids.collection.list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/ids/decisions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What is decided now */
+        get: operations["ids.decision.list"];
+        put?: never;
+        /** Ban an address */
+        post: operations["ids.decision.create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/ids/decisions/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** End a decision */
+        delete: operations["ids.decision.delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/ids/machines": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Who reports to CrowdSec */
+        get: operations["ids.machine.list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/ids/settings": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read one intrusion detection settings */
+        get: operations["ids.settings.get"];
+        /** Change a intrusion detection settings */
+        put: operations["ids.settings.update"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/ids/status": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What intrusion detection does */
+        get: operations["ids.status"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/ip-addresses": {
         parameters: {
             query?: never;
@@ -5959,6 +6132,344 @@ export interface components {
              * @description Requests a second.
              */
             requests: number;
+        };
+        IdsAlert: {
+            /**
+             * Format: date-time
+             * @description When it was reported.
+             */
+            created_at: string;
+            /**
+             * Format: int64
+             * @description How many decisions about it are in force.
+             */
+            decisions_count: number;
+            /**
+             * Format: int64
+             * @description How many lines of logs led to it.
+             */
+            events_count: number;
+            /**
+             * Format: int64
+             * @description Its number at CrowdSec.
+             */
+            id: number;
+            /** @description Which machine reported it. */
+            machine: string;
+            /** @description What happened, in CrowdSec's words. */
+            message: string;
+            /** @description What was found: the name of the scenario. */
+            scenario: string;
+            /** @description What the value is, such as Ip. */
+            scope: string;
+            /**
+             * Format: date-time
+             * @description When the first was seen.
+             */
+            started_at: string;
+            /**
+             * Format: date-time
+             * @description When the last was seen.
+             */
+            stopped_at: string;
+            /** @description Who did it. */
+            value: string;
+        };
+        IdsAlertDetails: {
+            /**
+             * Format: date-time
+             * @description When it was reported.
+             */
+            created_at: string;
+            /** @description What followed and is in force. */
+            decisions: components["schemas"]["IdsDecision"][];
+            /**
+             * Format: int64
+             * @description How many decisions about it are in force.
+             */
+            decisions_count: number;
+            /** @description The lines that led to it, as far as CrowdSec keeps them. */
+            events: components["schemas"]["IdsAlertEvent"][];
+            /**
+             * Format: int64
+             * @description How many lines of logs led to it.
+             */
+            events_count: number;
+            /**
+             * Format: int64
+             * @description Its number at CrowdSec.
+             */
+            id: number;
+            /** @description Which machine reported it. */
+            machine: string;
+            /** @description What happened, in CrowdSec's words. */
+            message: string;
+            /** @description What was found: the name of the scenario. */
+            scenario: string;
+            /** @description What the value is, such as Ip. */
+            scope: string;
+            /**
+             * Format: date-time
+             * @description When the first was seen.
+             */
+            started_at: string;
+            /**
+             * Format: date-time
+             * @description When the last was seen.
+             */
+            stopped_at: string;
+            /** @description Who did it. */
+            value: string;
+        };
+        IdsAlertEvent: {
+            /**
+             * Format: date-time
+             * @description When.
+             */
+            at: string;
+            /** @description What was read of it. */
+            meta: {
+                [key: string]: string;
+            };
+        };
+        IdsAlerts: {
+            /** @description Those that match, newest first. */
+            alerts: components["schemas"]["IdsAlert"][];
+            /** @description Why CrowdSec could not be asked; empty when it could. */
+            error: string;
+        };
+        IdsAllowed: {
+            /**
+             * @description Network, or a single address.
+             * @example 192.0.2.0/24
+             */
+            cidr: string;
+            /**
+             * @description What it is, for people; up to 200 characters.
+             * @example a note
+             */
+            note: string;
+        };
+        IdsBanInput: {
+            /** @description Ban it although an administrator is logged in from there. */
+            confirm?: boolean;
+            /**
+             * @description How long it lasts; that of the settings when there is none.
+             * @example 4h
+             */
+            duration?: string;
+            /**
+             * @description Why, for people; up to 200 characters.
+             * @example a note
+             */
+            reason?: string;
+            /**
+             * @description Address to ban. For a network, write a rule of the packet filter: the firewall bouncer drops single addresses alone.
+             * @example 192.0.2.1
+             */
+            value: string;
+        };
+        IdsBouncer: {
+            /** @description Where it last asked from; empty when it never did. */
+            address: string;
+            /**
+             * Format: date-time
+             * @description Since when it may.
+             */
+            created_at: string;
+            /**
+             * Format: date-time
+             * @description When it last asked; null when it never did.
+             */
+            last_pull: string | null;
+            /** @description Its name. */
+            name: string;
+            /** @description Whether it is the gateway's own. */
+            own: boolean;
+            /** @description What it says that it is. */
+            type: string;
+            /** @description Which version of that. */
+            version: string;
+        };
+        IdsBouncers: {
+            /** @description By name. */
+            bouncers: components["schemas"]["IdsBouncer"][];
+            /** @description Why they cannot be told; empty when they can. */
+            error: string;
+        };
+        IdsCollection: {
+            /** @description What it is for. */
+            description: string;
+            /** @description Its name at CrowdSec's hub. */
+            name: string;
+            /** @description Whether it is enabled, and as it was installed. */
+            status: string;
+            /** @description Which version of it. */
+            version: string;
+        };
+        IdsCollections: {
+            /** @description By name. */
+            collections: components["schemas"]["IdsCollection"][];
+            /** @description Why they cannot be told; empty when they can. */
+            error: string;
+        };
+        IdsDaemon: {
+            /** @description Why it failed, when it did. */
+            detail: string;
+            /**
+             * Format: date-time
+             * @description Since when.
+             */
+            since: string | null;
+            /**
+             * @description What it does.
+             * @enum {string}
+             */
+            state: "running" | "starting" | "stopped" | "failed" | "not_installed";
+        };
+        IdsDecision: {
+            /** @description Whether the firewall bouncer can drop the packets that it is about. It drops those of single addresses alone. */
+            enforced: boolean;
+            /**
+             * Format: date-time
+             * @description When it ends.
+             */
+            expires_at: string;
+            /**
+             * Format: int64
+             * @description Its number at CrowdSec.
+             */
+            id: number;
+            /** @description Where it comes from: crowdsec for a scenario, gateway for an operator, cscli for the tool of that name, CAPI for the central API. */
+            origin: string;
+            /** @description The scenario, or what the operator wrote. */
+            reason: string;
+            /** @description What the value is: Ip, Range, or a scope of a scenario. */
+            scope: string;
+            /** @description What is decided, such as ban. */
+            type: string;
+            /** @description Whom it is about: an address, a network, or what else its scope says. */
+            value: string;
+        };
+        IdsDecisions: {
+            /** @description Those that match, newest first. */
+            decisions: components["schemas"]["IdsDecision"][];
+            /** @description Why CrowdSec could not be asked; empty when it could. */
+            error: string;
+            /**
+             * Format: int64
+             * @description How many match, also those that are not shown.
+             */
+            total: number;
+        };
+        IdsMachine: {
+            /** @description Where it last reported from. */
+            address: string;
+            /**
+             * Format: date-time
+             * @description When it was last heard of.
+             */
+            last_heartbeat: string | null;
+            /** @description Its name. */
+            name: string;
+            /** @description Whether it is the gateway itself, which reports what operators decide. */
+            own: boolean;
+            /** @description Whether its reports count. */
+            validated: boolean;
+            /** @description Version of its CrowdSec. */
+            version: string;
+        };
+        IdsMachines: {
+            /** @description Why they cannot be told; empty when they can. */
+            error: string;
+            /** @description Those who report. */
+            machines: components["schemas"]["IdsMachine"][];
+        };
+        IdsMadeBouncer: {
+            /** @description What it asks with. It is shown this once. */
+            key: string;
+            /** @description Its name. */
+            name: string;
+        };
+        IdsNewBouncerInput: {
+            /**
+             * @description Its name: lower-case letters, digits and hyphens.
+             * @example edge-proxy
+             */
+            name: string;
+        };
+        IdsSettings: {
+            /** @description Who is never banned. The gateway's own addresses and those of its cluster need not be in it. */
+            allow_list: components["schemas"]["IdsAllowed"][];
+            /**
+             * @description How long a ban lasts, such as 90m or 4h.
+             * @example 4h
+             */
+            ban_duration: string;
+            /** @description Whether the packets of who is banned are dropped. Off, bans are decided and listed, and do nothing. */
+            blocking: boolean;
+            /**
+             * Format: date-time
+             * @description When it was created.
+             */
+            readonly created_at: string;
+            /** @description Whether CrowdSec looks for attacks. Off, it is stopped, and so is its firewall bouncer. */
+            enabled: boolean;
+            /** @description Id, made by the service. */
+            readonly id: string;
+            /** @description Which logs are read. */
+            sources: components["schemas"]["IdsSources"];
+            /**
+             * Format: date-time
+             * @description When it was last changed.
+             */
+            readonly updated_at: string;
+        };
+        IdsSettingsUpdate: {
+            /** @description Who is never banned. The gateway's own addresses and those of its cluster need not be in it. */
+            allow_list?: components["schemas"]["IdsAllowed"][];
+            /**
+             * @description How long a ban lasts, such as 90m or 4h.
+             * @example 4h
+             */
+            ban_duration?: string;
+            /** @description Whether the packets of who is banned are dropped. Off, bans are decided and listed, and do nothing. */
+            blocking?: boolean;
+            /** @description Whether CrowdSec looks for attacks. Off, it is stopped, and so is its firewall bouncer. */
+            enabled?: boolean;
+            /** @description Which logs are read. */
+            sources?: components["schemas"]["IdsSources"];
+        };
+        IdsSources: {
+            /** @description What the reverse proxy logs: requests that failed. */
+            haproxy: boolean;
+            /** @description Packets that the packet filter dropped and logged. */
+            packet_filter: boolean;
+            /** @description Failed logins of sshd. */
+            ssh: boolean;
+            /** @description Requests that the web application firewall blocked. */
+            waf: boolean;
+        };
+        IdsStatus: {
+            /** @description CrowdSec, which reads logs and decides. */
+            agent: components["schemas"]["IdsDaemon"];
+            /** @description Whether the settings want packets to be dropped. */
+            blocking: boolean;
+            /**
+             * Format: int64
+             * @description Decisions in force.
+             */
+            decisions: number;
+            /** @description Whether the settings want CrowdSec to run. */
+            enabled: boolean;
+            /** @description Why CrowdSec could not be asked; empty when it could. */
+            error: string;
+            /** @description What drops the packets of who is banned. */
+            firewall_bouncer: components["schemas"]["IdsDaemon"];
+            /** @description How many of them come from where: crowdsec for a scenario, gateway for an operator, cscli for the tool of that name, CAPI for the central API. */
+            origins: {
+                [key: string]: number;
+            };
         };
         LicenseKeyInput: {
             /** @description The license as it was issued, from its BEGIN line to its END line. White space does not matter. */
@@ -14823,6 +15334,498 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["FwdproxyHistory"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "ids.alert.list": {
+        parameters: {
+            query?: {
+                /** @description Who did it. */
+                address?: string;
+                /** @description What was found: the name of the scenario. */
+                scenario?: string;
+                /** @description How long ago at most, up to 8760. */
+                hours?: number;
+                /** @description How many, up to 1000; 100 when there is none. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["IdsAlerts"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "ids.alert.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Number of the alert. */
+                id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["IdsAlertDetails"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "ids.bouncer.list": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["IdsBouncers"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "ids.bouncer.create": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["IdsNewBouncerInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["IdsMadeBouncer"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "ids.bouncer.delete": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Name of the bouncer. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ResourceDeleted"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "ids.collection.list": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["IdsCollections"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "ids.decision.list": {
+        parameters: {
+            query?: {
+                /** @description Part of the value or the reason; case does not matter. With an address, also the networks that it is in. */
+                search?: string;
+                /** @description Where they come from. */
+                origin?: string;
+                /** @description How many, up to 5000; 500 when there is none. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["IdsDecisions"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "ids.decision.create": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["IdsBanInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["IdsDecision"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "ids.decision.delete": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Number of the decision. */
+                id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ResourceDeleted"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "ids.machine.list": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["IdsMachines"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "ids.settings.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["IdsSettings"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "ids.settings.update": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["IdsSettingsUpdate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["IdsSettings"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "ids.status": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["IdsStatus"];
                         error: null;
                     };
                 };

@@ -18,6 +18,7 @@ var byPath = func() map[string]host.Place {
 	for _, p := range []host.Place{
 		host.ChronyMain, host.ChronyDropIn, host.UnboundMain, host.UnboundDropIn, host.SquidMain, host.SquidDropIn, host.KeaConfig,
 		host.RadiusConfig, host.RadiusClients, host.RadiusUsers, host.ProxyConfig, host.ProxyInspection, host.PacketFilterTable,
+		host.DetectionConfig, host.DetectionSources, host.DetectionProfiles, host.DetectionParsers, host.DetectionAllowList, host.DetectionScenarios,
 	} {
 		m[p.Path()] = p
 	}
@@ -82,11 +83,25 @@ func TestHostileFilesAreRefused(t *testing.T) {
 			"include-toplevel: \"/tmp/*.conf\"", "server:\n logfile: /etc/x", "server:\n trust-anchor-file: /etc/shadow", "server:\n auto-trust-anchor-file: /etc/x",
 			"remote-control:\n control-interface: 0.0.0.0", "auth-zone:\n zonefile: /etc/x", "server:\n pidfile: /etc/x", "dnstap:\n",
 		},
-		host.ChronyDropIn:      {"mailonchange root@localhost 0.5", "include /etc/shadow", "confdir /tmp", "logdir /etc", "dumpdir /etc", "pidfile /etc/x", "keyfile /etc/shadow", "user root"},
-		host.RadiusConfig:      {"modules {\n exec {\n }\n}", "modules {\n perl {\n }\n}", "modules {\n python3 {\n }\n}", "authorize {\n update reply {\n Reply-Message := `id`\n }\n}", "authorize {\n update reply {\n Reply-Message := \"%{exec:/bin/id}\"\n }\n}", "$INCLUDE /etc/shadow", "libdir = /tmp", "modules {\n rlm_exec = x\n}", "modules {\n detail {\n filename = /etc/x\n }\n}", "modules {\n linelog {\n filename = /etc/x\n }\n}"},
-		host.RadiusUsers:       {"bob Cleartext-Password := `id`", "$INCLUDE /etc/shadow", "bob Exec-Program = \"/bin/id\"", "bob Cleartext-Password := \"%{exec:/bin/id}\""},
-		host.KeaConfig:         {`{"Dhcp4": {"hooks-libraries": [{"library": "/tmp/x.so"}]}}`, `{"Dhcp4": {"hooks-libraries": [{"library": "libdhcp_run_script.so"}]}}`, `{"Dhcp4": <?include "/etc/shadow"?>}`, `{"Dhcp4": {"control-socket": {"socket-name": "/tmp/x"}}}`, `{"Dhcp4": {"lease-database": {"type": "memfile", "name": "/etc/x"}}}`, `{"Dhcp4": {"lease-database": {"type": "mysql", "name": "x"}}}`},
-		host.PacketFilterTable: {"include \"/etc/shadow\"", "table inet x { }; include \"/etc/shadow\"", "\tinclude \"/etc/shadow\""},
+		host.ChronyDropIn: {"mailonchange root@localhost 0.5", "include /etc/shadow", "confdir /tmp", "logdir /etc", "dumpdir /etc", "pidfile /etc/x", "keyfile /etc/shadow", "user root"},
+		host.RadiusConfig: {"modules {\n exec {\n }\n}", "modules {\n perl {\n }\n}", "modules {\n python3 {\n }\n}", "authorize {\n update reply {\n Reply-Message := `id`\n }\n}", "authorize {\n update reply {\n Reply-Message := \"%{exec:/bin/id}\"\n }\n}", "$INCLUDE /etc/shadow", "libdir = /tmp", "modules {\n rlm_exec = x\n}", "modules {\n detail {\n filename = /etc/x\n }\n}", "modules {\n linelog {\n filename = /etc/x\n }\n}"},
+		host.RadiusUsers:  {"bob Cleartext-Password := `id`", "$INCLUDE /etc/shadow", "bob Exec-Program = \"/bin/id\"", "bob Cleartext-Password := \"%{exec:/bin/id}\""},
+		host.KeaConfig:    {`{"Dhcp4": {"hooks-libraries": [{"library": "/tmp/x.so"}]}}`, `{"Dhcp4": {"hooks-libraries": [{"library": "libdhcp_run_script.so"}]}}`, `{"Dhcp4": <?include "/etc/shadow"?>}`, `{"Dhcp4": {"control-socket": {"socket-name": "/tmp/x"}}}`, `{"Dhcp4": {"lease-database": {"type": "memfile", "name": "/etc/x"}}}`, `{"Dhcp4": {"lease-database": {"type": "mysql", "name": "x"}}}`},
+		host.DetectionConfig: {
+			`{"config_paths": {"plugin_dir": "/tmp/"}}`, `{"config_paths": {"notification_dir": "/tmp/"}}`, `{"db_config": {"db_path": "/etc/shadow"}}`, `{"db_config": {"type": "mysql"}}`,
+			`{"api": {"server": {"listen_uri": "0.0.0.0:8080"}}}`, `{"api": {"server": {"profiles_path": "/tmp/x"}}}`, `{"plugin_config": {"user": "root"}}`, `{"common": {"pid_dir": "/etc"}}`,
+			`{"common": {"log_media": "file"}}`, "common:\n  log_media: stdout", `{"common": {"log_level": "info"}, "common": {"log_level": "info"}}`, `{} {"common": {"log_media": "file"}}`, "# x",
+		},
+		host.DetectionSources: {
+			`{"source": "file", "filenames": ["/etc/shadow"]}`, `{"source": "journalctl", "journalctl_filter": ["--file=/etc/shadow"]}`, `{"source": "docker"}`, `{"filename": "/etc/shadow"}`,
+			"{\"source\": \"file\"}\n---\n{\"source\": \"cloudwatch\"}",
+		},
+		host.DetectionProfiles:  {`{"name": "gateway_ban", "notifications": ["x"]}`, `{"decisions": [{"type": "ban", "duration": "1h; x"}]}`, `{"filters": ["true"]}`},
+		host.DetectionParsers:   {`{"name": "gateway/x", "data": [{"source_url": "http://192.0.2.1/x", "dest_file": "../../x"}]}`, `{"name": "crowdsecurity/sshd-logs"}`},
+		host.DetectionScenarios: {`{"type": "leaky", "name": "gateway/x", "data": [{"source_url": "http://192.0.2.1/x"}]}`, `{"type": "trigger"}`, `{"labels": {"remediation": false}}`},
+		host.DetectionAllowList: {`{"whitelist": {"expression": ["true"]}}`, `{"filter": "false"}`, `{"whitelist": {"cidr": ["x"]}}`},
+		host.DetectionBouncer:   {`{"mode": "iptables"}`, `{"api_url": "http://192.0.2.1/"}`, `{"deny_action": "ACCEPT"}`, `{"nftables": {"ipv4": {"table": "gateway"}}}`, `{"log_dir": "/etc"}`, `{"pid_dir": "/etc/"}`},
+		host.PacketFilterTable:  {"include \"/etc/shadow\"", "table inet x { }; include \"/etc/shadow\"", "\tinclude \"/etc/shadow\""},
 	} {
 		for _, text := range texts {
 			if guard.Admit(host.File{Place: place, Content: []byte(text + "\n")}) == nil {

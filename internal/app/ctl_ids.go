@@ -1,0 +1,77 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"net/url"
+
+	"github.com/spf13/cobra"
+
+	"edge.internal/gateway/internal/ids"
+	"edge.internal/gateway/internal/kit"
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/machine"
+	"edge.internal/gateway/internal/kit/host/machine/units"
+	"edge.internal/gateway/internal/kit/resource"
+	"edge.internal/gateway/internal/kit/value"
+)
+
+func idsUnban(cfg *Config) *cobra.Command {
+	return &cobra.Command{
+		Use: "ids-unban ADDRESS", Short: "End every ban of an address", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			address, err := value.Parse[value.Addr](args[0])
+			if err != nil {
+				return fmt.Errorf("%s %w", args[0], err)
+			}
+			if n, err := unbanByAPI(cmd.Context(), *cfg, address.Netip()); err == nil {
+				cmd.Printf("%s: %d bans ended\n", address, n)
+				return nil
+			}
+			// Whatever keeps gateway-api from it must not keep root from it.
+			if err := unbanHere(cmd.Context(), *cfg, address); err != nil {
+				return err
+			}
+			cmd.Printf("%s: bans ended\n", address)
+			return nil
+		},
+	}
+}
+
+// unbanByAPI has gateway-api end the bans of an address, which leaves an entry in the audit log for each, and tells how many there were.
+func unbanByAPI(ctx context.Context, cfg Config, address netip.Addr) (ended int, err error) {
+	paths := kit.Paths{Root: cfg.Root}
+	list, err := askAPI[ids.Decisions](ctx, paths, http.MethodGet, "/ids/decisions?limit=5000&search="+url.QueryEscape(address.String()), nil)
+	if err != nil {
+		return 0, err
+	}
+	if list.Error != "" {
+		return 0, errors.New(list.Error)
+	}
+	for _, d := range list.Decisions {
+		if !d.Covers(address) {
+			continue
+		}
+		if _, err := askAPI[resource.Deleted](ctx, paths, http.MethodDelete, fmt.Sprintf("/ids/decisions/%d", d.ID), nil); err != nil {
+			return ended, err
+		}
+		ended++
+	}
+	return ended, nil
+}
+
+// unbanHere has CrowdSec's own tool end the bans of an address.
+func unbanHere(ctx context.Context, cfg Config, address value.Addr) error {
+	m, err := machine.New(machine.Options{Root: cfg.Root, Units: units.None{Reason: "gateway-ctl starts no daemons"}})
+	if err != nil {
+		return err
+	}
+	_, err = m.Run(ctx, host.DetectionUnban, host.Input{Args: []string{address.String()}})
+	if _, refused := errors.AsType[*host.ExitError](err); refused {
+		return fmt.Errorf("%w\nIf CrowdSec does not run, stop its bouncer, and no packet is dropped any more: systemctl stop %s", err, host.Bouncer)
+	}
+	return err
+}

@@ -1,0 +1,453 @@
+package ids_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"edge.internal/gateway/internal/ids"
+	"edge.internal/gateway/internal/kit/apply"
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/hosttest"
+	"edge.internal/gateway/internal/kit/kittest"
+)
+
+// world is what other rooms lend.
+type world struct {
+	mu        sync.Mutex
+	operators []netip.Addr
+	drops     chan []ids.Drop
+}
+
+func (w *world) set(operators ...string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.operators = nil
+	for _, o := range operators {
+		w.operators = append(w.operators, netip.MustParseAddr(o))
+	}
+}
+
+func bench(t *testing.T) (*kittest.Bench, *ids.Room, *world) {
+	t.Helper()
+	b, w := kittest.New(t), &world{drops: make(chan []ids.Drop)}
+	none := func(context.Context, db.Querier) ([]netip.Addr, error) { return nil, nil }
+	room := ids.New(b.Kit, ids.Deps{
+		Addresses: func(context.Context, db.Querier) ([]netip.Addr, error) {
+			return []netip.Addr{netip.MustParseAddr("203.0.113.1")}, nil
+		},
+		Peers: none,
+		Operators: func(context.Context) ([]netip.Addr, error) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return w.operators, nil
+		},
+		Drops: func(ctx context.Context, told func([]ids.Drop)) error {
+			for {
+				select {
+				case <-ctx.Done():
+					return nil
+				case d := <-w.drops:
+					told(d)
+				}
+			}
+		},
+	})
+	room.Mount()
+	b.Resources.MountChangeSets()
+	b.Start(t)
+	if _, failed := b.Engine.ApplyAll(t.Context()); len(failed) > 0 {
+		t.Fatalf("not live at start: %v", failed)
+	}
+	return b, room, w
+}
+
+// enabled is a bench with everything on.
+func enabled(t *testing.T) (*kittest.Bench, *ids.Room, *world) {
+	t.Helper()
+	b, room, w := bench(t)
+	b.Do(t, "admin", http.MethodPut, "/ids/settings", `{"enabled":true}`).Want(t, 200)
+	wait(t, "both daemons", func() bool { return active(b, host.CrowdSec) && active(b, host.Bouncer) })
+	return b, room, w
+}
+
+func active(b *kittest.Bench, u host.Unit) bool {
+	state, err := b.Machine.State(context.Background(), u)
+	return err == nil && state.Active == "active"
+}
+
+// wait waits for a condition with a limit that only a failure reaches.
+func wait(t *testing.T, what string, so func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !so(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("still not: %s", what)
+		}
+	}
+}
+
+func file(t *testing.T, b *kittest.Bench, p host.Place) string {
+	t.Helper()
+	content, err := b.Machine.Read(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+func TestSettingsDecideWhatRuns(t *testing.T) {
+	b, _, _ := bench(t)
+	if active(b, host.CrowdSec) || active(b, host.Bouncer) {
+		t.Fatal("something runs that was not switched on")
+	}
+	a := b.Do(t, "admin", http.MethodPut, "/ids/settings", `{"enabled":true}`).Want(t, 200)
+	if got := a.Header.Get("Gateway-Apply"); !strings.Contains(got, "ids=live") {
+		t.Fatalf("apply: %q", got)
+	}
+	// CrowdSec has made a key for the bouncer, which starts then.
+	wait(t, "the bouncer", func() bool { return active(b, host.Bouncer) })
+	if !b.Machine.Enabled(host.CrowdSec) || !b.Machine.Enabled(host.Bouncer) {
+		t.Fatal("they do not start with the machine")
+	}
+	names := b.Machine.DetectionBouncers()
+	if len(names) != 2 || names[0] != "gateway" || names[1] != "gateway-firewall" {
+		t.Fatalf("%q", names)
+	}
+	// Another duration is another profile, and nothing else.
+	restarts := b.Machine.Restarts(host.CrowdSec)
+	b.Do(t, "admin", http.MethodPut, "/ids/settings", `{"ban_duration":"2d"}`).Want(t, 200)
+	if got := file(t, b, host.DetectionProfiles); !strings.Contains(got, `"duration": "48h"`) || b.Machine.Restarts(host.CrowdSec) != restarts+1 {
+		t.Fatalf("%d restarts\n%s", b.Machine.Restarts(host.CrowdSec)-restarts, got)
+	}
+	// A note is for people.
+	b.Do(t, "admin", http.MethodPut, "/ids/settings", `{"allow_list":[{"cidr":"198.51.100.7/24","note":"the \"office\""}]}`).Want(t, 200)
+	restarts = b.Machine.Restarts(host.CrowdSec)
+	b.Do(t, "admin", http.MethodPut, "/ids/settings", `{"allow_list":[{"cidr":"198.51.100.0/24","note":"another office"}]}`).Want(t, 200)
+	if got := file(t, b, host.DetectionAllowList); !strings.Contains(got, `"198.51.100.0/24"`) || strings.Contains(got, "office") || b.Machine.Restarts(host.CrowdSec) != restarts {
+		t.Fatalf("%d restarts\n%s", b.Machine.Restarts(host.CrowdSec)-restarts, got)
+	}
+	for _, always := range []string{`"127.0.0.0/8"`, `"::1/128"`, `"203.0.113.1/32"`} {
+		if got := file(t, b, host.DetectionAllowList); !strings.Contains(got, always) {
+			t.Errorf("%s may be banned:\n%s", always, got)
+		}
+	}
+	b.Do(t, "admin", http.MethodPut, "/ids/settings", `{"blocking":false}`).Want(t, 200)
+	if active(b, host.Bouncer) || !active(b, host.CrowdSec) {
+		t.Fatal("the bouncer runs, or CrowdSec does not")
+	}
+	b.Do(t, "admin", http.MethodPut, "/ids/settings", `{"enabled":false,"blocking":true}`).Want(t, 200)
+	if active(b, host.Bouncer) || active(b, host.CrowdSec) || b.Machine.Enabled(host.CrowdSec) {
+		t.Fatal("something runs still")
+	}
+}
+
+func TestBadSettings(t *testing.T) {
+	b, _, _ := bench(t)
+	for body, name := range map[string]string{
+		`{"ban_duration":"4"}`:                                          "ban_duration",
+		`{"ban_duration":"0h"}`:                                         "ban_duration",
+		`{"ban_duration":"30s"}`:                                        "ban_duration",
+		`{"ban_duration":"366d"}`:                                       "ban_duration",
+		`{"ban_duration":"1h30m"}`:                                      "ban_duration",
+		`{"ban_duration":""}`:                                           "ban_duration",
+		`{"allow_list":[{"cidr":"0.0.0.0/0"}]}`:                         "allow_list",
+		`{"allow_list":[{"cidr":"192.0.2.1"},{"cidr":"192.0.2.1/32"}]}`: "allow_list",
+		`{"allow_list":[{"note":"nothing"}]}`:                           "allow_list",
+		`{"allow_list":[{"cidr":"example.net"}]}`:                       "allow_list",
+		`{"allow_list":[{"cidr":"192.0.2.1","note":"two\nlines"}]}`:     "allow_list",
+		`{"sources":{"telnet":true}}`:                                   "sources",
+		`{"allow_list":[{"cidr":"192.0.2.1","note":"` + strings.Repeat("x", 201) + `"}]}`: "allow_list",
+	} {
+		b.Do(t, "admin", http.MethodPut, "/ids/settings", body).WantField(t, name)
+	}
+}
+
+// Without the package everything says so, and nothing fails.
+func TestNotInstalled(t *testing.T) {
+	b, _, _ := bench(t)
+	b.Machine.Uninstall(host.CrowdSec)
+	b.Machine.Uninstall(host.Bouncer)
+	for _, c := range []host.Command{host.DetectionBouncers, host.DetectionMachines, host.DetectionCollections, host.DetectionBouncerAdd, host.DetectionMachineAdd} {
+		b.Machine.Missing(c)
+	}
+	a := b.Do(t, "admin", http.MethodPut, "/ids/settings", `{"enabled":true}`).Want(t, 200)
+	if got := a.Header.Get("Gateway-Apply"); got != "ids=not_installed, ids-firewall-bouncer=not_installed" {
+		t.Fatalf("apply: %q", got)
+	}
+	var s ids.Status
+	b.Get(t, "/ids/status").Want(t, 200).Into(t, &s)
+	if s.Agent.State != "not_installed" || s.FirewallBouncer.State != "not_installed" || s.Error != "CrowdSec is not installed." {
+		t.Fatalf("%+v", s)
+	}
+	for _, path := range []string{"/ids/bouncers", "/ids/machines", "/ids/collections"} {
+		if a := b.Get(t, path).Want(t, 200); !strings.Contains(string(a.Data), `"error":"CrowdSec is not installed."`) {
+			t.Errorf("%s: %s", path, a.Data)
+		}
+	}
+	for _, path := range []string{"/ids/decisions", "/ids/alerts"} {
+		if a := b.Get(t, path).Want(t, 200); !strings.Contains(string(a.Data), `"error":"CrowdSec does not run."`) {
+			t.Errorf("%s: %s", path, a.Data)
+		}
+	}
+	b.Do(t, "admin", http.MethodPost, "/ids/decisions", `{"value":"192.0.2.9"}`).Want(t, 503)
+	b.Do(t, "admin", http.MethodPost, "/ids/bouncers", `{"name":"edge"}`).Want(t, 503)
+}
+
+// CrowdSec runs with what was on the disk when it was started.
+func TestVerify(t *testing.T) {
+	b, _, _ := enabled(t)
+	restarts := b.Machine.Restarts(host.CrowdSec)
+	again := func() {
+		t.Helper()
+		if s := b.Engine.Refresh(t.Context(), apply.Detection, false); s.State != apply.Live {
+			t.Fatalf("%+v", s)
+		}
+	}
+	if again(); b.Machine.Restarts(host.CrowdSec) != restarts {
+		t.Fatalf("%d restarts more", b.Machine.Restarts(host.CrowdSec)-restarts)
+	}
+	// Started before that: it has other files.
+	b.Machine.SetUnit(host.UnitState{Unit: host.CrowdSec, Installed: true, Active: "active", Since: time.Now().Add(-time.Hour), PID: 1})
+	if again(); b.Machine.Restarts(host.CrowdSec) == restarts {
+		t.Fatal("it goes on with other files")
+	}
+	// It has lost its accounts: they are made again, and the bouncer gets its new key.
+	was := file(t, b, host.DetectionBouncer)
+	b.Machine.ForgetDetectionAccount("gateway")
+	b.Machine.ForgetDetectionAccount("gateway-firewall")
+	again()
+	wait(t, "another key", func() bool { return file(t, b, host.DetectionBouncer) != was })
+	b.Do(t, "admin", http.MethodPost, "/ids/decisions", `{"value":"192.0.2.9"}`).Want(t, 201)
+}
+
+func TestDecisions(t *testing.T) {
+	b, _, w := enabled(t)
+	var made ids.Decision
+	b.Do(t, "admin", http.MethodPost, "/ids/decisions", `{"value":"192.0.2.9","duration":"2h","reason":"knocks \"too\" often"}`).Want(t, 201).Into(t, &made)
+	if made.Value != "192.0.2.9" || made.Origin != "gateway" || made.Reason != `knocks "too" often` || !made.Enforced || time.Until(made.ExpiresAt) < time.Hour {
+		t.Fatalf("%+v", made)
+	}
+	b.Machine.Decide(hosttest.Decision{ID: 40, Origin: "CAPI", Type: "ban", Scope: "Range", Value: "198.18.0.0/15", Duration: "3h0m0.5s", Scenario: "a list"})
+	b.Machine.Decide(hosttest.Decision{ID: 41, Origin: "crowdsec", Type: "ban", Scope: "Ip", Value: "192.0.2.10", Duration: "-5s", Scenario: "crowdsecurity/ssh-bf"})
+	list := func(query string) (l ids.Decisions) {
+		t.Helper()
+		b.Get(t, "/ids/decisions"+query).Want(t, 200).Into(t, &l)
+		return l
+	}
+	if l := list(""); l.Total != 2 || l.Decisions[0].ID != 40 || l.Decisions[0].Enforced {
+		t.Fatalf("%+v", l)
+	}
+	for query, want := range map[string]int{"?origin=CAPI": 1, "?search=KNOCKS": 1, "?search=198.19.3.4": 1, "?search=203.0.113.200": 0, "?limit=1": 2} {
+		if l := list(query); l.Total != want {
+			t.Errorf("%s: %+v", query, l)
+		}
+	}
+	if l := list("?limit=1"); len(l.Decisions) != 1 {
+		t.Errorf("%+v", l)
+	}
+	var s ids.Status
+	b.Get(t, "/ids/status").Want(t, 200).Into(t, &s)
+	if s.Decisions != 2 || s.Origins["gateway"] != 1 || s.Agent.State != "running" || s.FirewallBouncer.State != "running" || s.Error != "" {
+		t.Errorf("%+v", s)
+	}
+	path := fmt.Sprintf("/ids/decisions/%d", made.ID)
+	b.Do(t, "admin", http.MethodDelete, path, nil).Want(t, 200)
+	for _, gone := range []string{path, "/ids/decisions/41", "/ids/decisions/x", "/ids/decisions/040", "/ids/decisions/-1"} {
+		b.Do(t, "admin", http.MethodDelete, gone, nil).Want(t, 404)
+	}
+	for action, times := range map[string]int{"ids.decision.create": 1, "ids.decision.delete": 1} {
+		if n := b.Audited(t, action); n != times {
+			t.Errorf("%s audited %d times", action, n)
+		}
+	}
+
+	// Who is never banned, and who is asked about.
+	b.Do(t, "admin", http.MethodPut, "/ids/settings", `{"allow_list":[{"cidr":"198.51.100.0/24"}]}`).Want(t, 200)
+	for _, never := range []string{"198.51.100.77", "203.0.113.1", "127.0.0.1", "::1", "0.0.0.0", "224.0.0.1", "not an address", "192.0.2.0/24", ""} {
+		body, err := json.Marshal(map[string]any{"value": never, "confirm": true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.Do(t, "admin", http.MethodPost, "/ids/decisions", string(body)).WantField(t, "value")
+	}
+	w.set("192.0.2.44")
+	if a := b.Do(t, "admin", http.MethodPost, "/ids/decisions", `{"value":"192.0.2.44"}`).Want(t, 409); !strings.Contains(a.Error.Message, "confirm") {
+		t.Fatalf("%s", a.Body)
+	}
+	b.Do(t, "admin", http.MethodPost, "/ids/decisions", `{"value":"192.0.2.44","confirm":true}`).Want(t, 201)
+	b.Do(t, "admin", http.MethodPost, "/ids/decisions", `{"value":"192.0.2.45","duration":"1s"}`).WantField(t, "duration")
+	b.Do(t, "admin", http.MethodPost, "/ids/decisions", `{"value":"192.0.2.45","reason":"`+strings.Repeat("x", 201)+`"}`).WantField(t, "reason")
+	b.Get(t, "/ids/decisions?limit=5001").WantField(t, "limit")
+	b.Do(t, "viewer", http.MethodPost, "/ids/decisions", `{"value":"192.0.2.45"}`).Want(t, 403)
+}
+
+const alert = `{"capacity":5,"created_at":"2026-11-16T05:42:31Z","decisions":[{"duration":"3h59m56s","id":3},{"duration":"-1h","id":2}],"events":[{"meta":[{"key":"service","value":"ssh"},{"key":"source_ip","value":"192.0.2.77"}],"timestamp":"2026-11-16 05:42:31 +0000 UTC"}],"events_count":6,"id":3,"machine_id":"agent","message":"Ip 192.0.2.77 performed 'crowdsecurity/ssh-bf'","scenario":"crowdsecurity/ssh-bf","source":{"ip":"192.0.2.77","scope":"Ip","value":"192.0.2.77"},"start_at":"2026-11-16 05:42:31.234383014 +0000 UTC","stop_at":"2026-11-16T05:42:32Z"}`
+
+func TestAlerts(t *testing.T) {
+	b, _, _ := enabled(t)
+	b.Machine.SetDetectionAlerts(alert)
+	b.Machine.Decide(hosttest.Decision{ID: 3, Origin: "crowdsec", Type: "ban", Scope: "Ip", Value: "192.0.2.77", Duration: "3h59m56s", Scenario: "crowdsecurity/ssh-bf"})
+	var list ids.Alerts
+	b.Get(t, "/ids/alerts?address=192.0.2.77&scenario=crowdsecurity/ssh-bf&hours=24&limit=10").Want(t, 200).Into(t, &list)
+	if len(list.Alerts) != 1 || list.Error != "" {
+		t.Fatalf("%+v", list)
+	}
+	if a := list.Alerts[0]; a.ID != 3 || a.Decisions != 1 || a.Value != "192.0.2.77" || a.StartedAt.Nanosecond() != 234383000 || a.StoppedAt.Second() != 32 || a.Events != 6 {
+		t.Errorf("%+v", a)
+	}
+	var one ids.AlertDetails
+	b.Get(t, "/ids/alerts/3").Want(t, 200).Into(t, &one)
+	if len(one.EventList) != 1 || one.EventList[0].Meta["service"] != "ssh" || len(one.Decided) != 1 || one.Decided[0].ID != 3 {
+		t.Errorf("%+v", one)
+	}
+	for _, none := range []string{"/ids/alerts/4", "/ids/alerts/x", "/ids/alerts/-1"} {
+		b.Get(t, none).Want(t, 404)
+	}
+	b.Get(t, "/ids/alerts?limit=1001").WantField(t, "limit")
+	b.Get(t, "/ids/alerts?address=x").WantField(t, "address")
+	// It logs in once.
+	if n := b.Machine.DetectionAsked(host.DetectionLogin); n != 1 {
+		t.Errorf("%d logins", n)
+	}
+}
+
+func TestBouncers(t *testing.T) {
+	b, _, _ := enabled(t)
+	a := b.Do(t, "admin", http.MethodPost, "/ids/bouncers", `{"name":"edge-proxy"}`).Want(t, 201)
+	var made ids.MadeBouncer
+	a.Into(t, &made)
+	if made.Name != "edge-proxy" || made.Key == "" {
+		t.Fatalf("%s", a.Body)
+	}
+	b.Do(t, "admin", http.MethodPost, "/ids/bouncers", `{"name":"edge-proxy"}`).WantTaken(t, "name")
+	for _, bad := range []string{"", "Upper", "-x", "--force", "a b", "a;b", "gateway", "gateway-firewall", strings.Repeat("a", 65)} {
+		body, err := json.Marshal(map[string]string{"name": bad})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.Do(t, "admin", http.MethodPost, "/ids/bouncers", string(body)).WantField(t, "name")
+	}
+	list := b.Get(t, "/ids/bouncers").Want(t, 200)
+	var all ids.Bouncers
+	list.Into(t, &all)
+	if len(all.Bouncers) != 3 || all.Bouncers[0].Name != "edge-proxy" || all.Bouncers[0].Own || !all.Bouncers[1].Own || all.Bouncers[0].LastPull != nil {
+		t.Errorf("%+v", all)
+	}
+	if strings.Contains(string(list.Body), made.Key) || strings.Contains(string(list.Body), "hash") {
+		t.Error("a key is shown again")
+	}
+	b.Do(t, "admin", http.MethodDelete, "/ids/bouncers/gateway-firewall", nil).Want(t, 409)
+	b.Do(t, "admin", http.MethodDelete, "/ids/bouncers/unknown", nil).Want(t, 404)
+	b.Do(t, "admin", http.MethodDelete, "/ids/bouncers/edge-proxy", nil).Want(t, 200)
+	b.Do(t, "admin", http.MethodDelete, "/ids/bouncers/edge-proxy", nil).Want(t, 404)
+	for action, times := range map[string]int{"ids.bouncer.create": 1, "ids.bouncer.delete": 1} {
+		if n := b.Audited(t, action); n != times {
+			t.Errorf("%s audited %d times", action, n)
+		}
+	}
+}
+
+func TestMachinesAndCollections(t *testing.T) {
+	b, _, _ := bench(t)
+	b.Machine.Say(host.DetectionMachines, `[{"id":1,"last_heartbeat":"2026-11-16T05:42:01.3Z","machineId":"agent","ipAddress":"127.0.0.1","version":"v1.4.6","isValidated":true},{"machineId":"gateway","isValidated":true}]`)
+	b.Machine.Say(host.DetectionCollections, `{"collections":[{"name":"crowdsecurity/sshd","local_version":"0.2","local_path":"/etc/x","description":"sshd support","utf8_status":"x","status":"enabled"}]}`)
+	var machines ids.Machines
+	b.Get(t, "/ids/machines").Want(t, 200).Into(t, &machines)
+	if m := machines.Machines; len(m) != 2 || m[0].Own || !m[1].Own || m[1].LastHeartbeat != nil || m[0].LastHeartbeat == nil || m[0].Version != "v1.4.6" {
+		t.Errorf("%+v", machines)
+	}
+	var collections ids.Collections
+	b.Get(t, "/ids/collections").Want(t, 200).Into(t, &collections)
+	if c := collections.Collections; len(c) != 1 || c[0] != (ids.Collection{Name: "crowdsecurity/sshd", Version: "0.2", Description: "sshd support", Status: "enabled"}) {
+		t.Errorf("%+v", collections)
+	}
+	b.Machine.Reject(host.DetectionCollections, `{"level":"fatal","msg":"the hub is broken","time":"x"}`)
+	if a := b.Get(t, "/ids/collections").Want(t, 200); !strings.Contains(string(a.Data), `"error":"cscli: the hub is broken"`) {
+		t.Errorf("%s", a.Data)
+	}
+}
+
+// A ban that a log led to does not hit an administrator who is logged in, nor the allow-list; what operators decide stays.
+func TestBansOfAdministratorsAreUndone(t *testing.T) {
+	b, room, w := enabled(t)
+	b.Do(t, "admin", http.MethodPut, "/ids/settings", `{"allow_list":[{"cidr":"198.51.100.0/24"}]}`).Want(t, 200)
+	w.set("192.0.2.44", "2001:db8::44")
+	b.Machine.Decide(hosttest.Decision{ID: 100, Origin: "gateway", Type: "ban", Scope: "Ip", Value: "192.0.2.44", Duration: "4h", Scenario: "confirmed"})
+	b.Machine.Decide(hosttest.Decision{ID: 101, Origin: "crowdsec", Type: "ban", Scope: "Ip", Value: "192.0.2.44", Duration: "4h", Scenario: "crowdsecurity/ssh-bf"})
+	b.Machine.Decide(hosttest.Decision{ID: 102, Origin: "CAPI", Type: "ban", Scope: "Range", Value: "2001:db8::/32", Duration: "4h", Scenario: "a list"})
+	b.Machine.Decide(hosttest.Decision{ID: 103, Origin: "lists", Type: "ban", Scope: "Ip", Value: "198.51.100.9", Duration: "4h", Scenario: "a list"})
+	b.Machine.Decide(hosttest.Decision{ID: 104, Origin: "crowdsec", Type: "ban", Scope: "Ip", Value: "192.0.2.45", Duration: "4h", Scenario: "crowdsecurity/ssh-bf"})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); room.Run(ctx) }()
+	wait(t, "two decisions", func() bool { return len(b.Machine.Decisions()) == 2 })
+	for _, d := range b.Machine.Decisions() {
+		if d.ID != 100 && d.ID != 104 {
+			t.Errorf("%+v is left", d)
+		}
+	}
+	// Also one that comes later.
+	b.Machine.Decide(hosttest.Decision{ID: 105, Origin: "crowdsec", Type: "ban", Scope: "Ip", Value: "192.0.2.44", Duration: "4h", Scenario: "crowdsecurity/ssh-bf"})
+	wait(t, "two decisions again", func() bool { return len(b.Machine.Decisions()) == 2 })
+	cancel()
+	<-done
+	if n := b.Audited(t, "ids.decision.undo"); n != 4 {
+		t.Errorf("audited %d times", n)
+	}
+}
+
+// What the packet filter drops is written for CrowdSec while that is wanted.
+func TestDropsAreLogged(t *testing.T) {
+	b, room, w := enabled(t)
+	b.Do(t, "admin", http.MethodPut, "/ids/settings", `{"sources":{"packet_filter":true}}`).Want(t, 200)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); room.Run(ctx) }()
+	drop := ids.Drop{At: time.Now().Add(time.Hour), Source: netip.MustParseAddr("192.0.2.9"), Destination: netip.MustParseAddr("203.0.113.1"), Proto: "tcp", Port: 23}
+	old := drop
+	old.At = time.Now().Add(-time.Hour)
+	w.drops <- []ids.Drop{old, drop}
+	w.drops <- nil // the first are written
+	cancel()
+	<-done
+	content, err := os.ReadFile(b.Paths.Log("drops.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var line struct{ Time, Source, Destination string }
+	if err := json.Unmarshal(content, &line); err != nil || line.Source != "192.0.2.9" || line.Destination != "203.0.113.1/tcp/23" {
+		t.Fatalf("%v: %s", err, content)
+	}
+}
+
+// The switches of the system are the settings.
+func TestSwitches(t *testing.T) {
+	b, room, _ := enabled(t)
+	if err := room.SwitchBouncer(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	if active(b, host.Bouncer) || !active(b, host.CrowdSec) {
+		t.Fatal("not the bouncer alone")
+	}
+	if err := room.Switch(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	var s ids.Settings
+	b.Get(t, "/ids/settings").Want(t, 200).Into(t, &s)
+	if active(b, host.CrowdSec) || s.Enabled || s.Blocking || !s.Sources.SSH {
+		t.Fatalf("%+v", s)
+	}
+	for _, status := range b.Engine.Statuses() {
+		if status.State != apply.Live || status.Daemon != apply.Off {
+			t.Errorf("%+v", status)
+		}
+	}
+}

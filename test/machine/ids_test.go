@@ -1,0 +1,449 @@
+package machine
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/lab"
+	"edge.internal/gateway/internal/lab/labtest"
+)
+
+// The machines of the wan side.
+const (
+	atSSH     = "198.51.100.66"
+	atWAF     = "198.51.100.67"
+	atPorts   = "198.51.100.68"
+	atWAF6    = "2001:db8:1::67"
+	innocent  = "198.51.100.69"
+	friend    = "198.51.100.97" // on the allow-list
+	atConsole = "198.51.100.99" // where an administrator is logged in
+)
+
+// idsRig is a lab whose CrowdSec reads logs.
+type idsRig struct{ *labtest.Lab }
+
+// TestIDS has a real CrowdSec read what attackers leave in logs, and sees by packets who is dropped.
+func TestIDS(t *testing.T) {
+	r := idsRig{labtest.UpAsAdmin(t, lab.Options{Volatile: true})}
+	for _, a := range []string{atSSH + "/24", atWAF + "/24", atPorts + "/24", innocent + "/24", friend + "/24", atConsole + "/24", atWAF6 + "/64"} {
+		argv := []string{"ip", "addr", "add", a, "dev", "eth0"}
+		if strings.Contains(a, ":") {
+			argv = append(argv, "nodad")
+		}
+		r.Run(t, lab.Wan, argv...)
+	}
+	r.WaitState(t, "ids", "live", 20*time.Second)
+	r.WaitState(t, "packet-filter", "live", 20*time.Second)
+	r.WaitState(t, "reverse-proxy", "live", 20*time.Second)
+	if out := r.Run(t, lab.Gateway, "nft", "list", "tables"); strings.Contains(out, "crowdsec") {
+		t.Fatalf("a bouncer runs that is not enabled:\n%s", out)
+	}
+	for _, a := range []string{atSSH, atWAF, atPorts, innocent, friend, atConsole, atWAF6} {
+		r.served(t, a)
+	}
+	filter := r.component(t, "packet-filter")
+	r.Must(t, http.MethodPut, "/ids/settings", fields{
+		"enabled": true, "sources": fields{"packet_filter": true}, "allow_list": []fields{{"cidr": "198.51.100.96/31", "note": "the \"office\""}},
+	}, 200, nil)
+	r.WaitState(t, "ids", "live", 60*time.Second)
+	r.running(t)
+
+	t.Run("FailedLoginsAreDropped", func(t *testing.T) { idsSSH(t, r) })
+	t.Run("WAFBlocksAreDropped", func(t *testing.T) { idsWAF(t, r) })
+	t.Run("PortScanIsDropped", func(t *testing.T) { idsScan(t, r) })
+	t.Run("AllowListIsNeverBanned", func(t *testing.T) { idsAllowed(t, r) })
+	t.Run("OperatorIsNotBanned", func(t *testing.T) { idsOperator(t, r) })
+	t.Run("ManualBanAndUnban", func(t *testing.T) { idsManual(t, r) })
+	t.Run("OwnTableIsNoDrift", func(t *testing.T) {
+		if now := r.component(t, "packet-filter"); now != filter {
+			t.Errorf("the packet filter was applied again: %s, before %s", now, filter)
+		}
+	})
+	t.Run("UnbanOnTheBox", func(t *testing.T) { idsUnban(t, r) })
+	t.Run("AccountsAndCollections", func(t *testing.T) { idsAccounts(t, r) })
+	t.Run("KilledDaemonsComeBack", func(t *testing.T) { idsKilled(t, r) })
+	t.Run("SwitchedOffDropsNobody", func(t *testing.T) { idsOff(t, r) })
+}
+
+// running waits until CrowdSec reads logs, and the bouncer has made its tables. Lines that are written before that are lost.
+func (r idsRig) running(t *testing.T) {
+	t.Helper()
+	poll(t, "CrowdSec reads logs, and its bouncer runs", 60*time.Second, func() bool {
+		said, err := os.ReadFile(r.Log(host.CrowdSec))
+		if err != nil {
+			return false
+		}
+		text := string(said)
+		last := text[max(0, strings.LastIndex(text, "Crowdsec v")):]
+		return strings.Contains(last, "Starting processing data") && r.status(t).FirewallBouncer.State == "running"
+	})
+	poll(t, "the bouncer's table", 20*time.Second, func() bool {
+		return strings.Contains(r.Run(t, lab.Gateway, "nft", "list", "tables"), "table ip crowdsec")
+	})
+}
+
+type idsStatus struct {
+	Agent           struct{ State string }
+	FirewallBouncer struct{ State string } `json:"firewall_bouncer"`
+	Decisions       int
+	Error           string
+}
+
+func (r idsRig) status(t *testing.T) (s idsStatus) {
+	t.Helper()
+	r.Must(t, http.MethodGet, "/ids/status", nil, 200, &s)
+	return s
+}
+
+// component is when a component was last applied, and how it is.
+func (r idsRig) component(t *testing.T, name string) string {
+	t.Helper()
+	var list []struct {
+		Name, State   string
+		LastAppliedAt string `json:"last_applied_at"`
+	}
+	r.Must(t, http.MethodGet, "/system/components", nil, 200, &list)
+	for _, c := range list {
+		if c.Name == name {
+			return c.State + " since " + c.LastAppliedAt
+		}
+	}
+	t.Fatalf("no component %s", name)
+	return ""
+}
+
+// asks connects to the gateway's reverse proxy from an address of the wan side.
+func (r idsRig) asks(from string, wait time.Duration) error {
+	to := gwWan4
+	if strings.Contains(from, ":") {
+		to = gwWan6
+	}
+	return r.Within(lab.Wan, func() error {
+		d := net.Dialer{Timeout: wait, LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+		conn, err := d.Dial("tcp", net.JoinHostPort(to, "80"))
+		if err != nil {
+			return err
+		}
+		return conn.Close()
+	})
+}
+
+// served waits until an address gets through.
+func (r idsRig) served(t *testing.T, from string) {
+	t.Helper()
+	poll(t, from+" is served", 20*time.Second, func() bool { return r.asks(from, 2*time.Second) == nil })
+}
+
+// dropped waits until the packets of an address are dropped: it hears nothing, not even a refusal.
+func (r idsRig) dropped(t *testing.T, from string) {
+	t.Helper()
+	poll(t, from+" is dropped", 30*time.Second, func() bool {
+		err := r.asks(from, time.Second)
+		timeout, ok := err.(net.Error)
+		return ok && timeout.Timeout()
+	})
+	family, table, set := "ip", "crowdsec", "crowdsec-blacklists"
+	if strings.Contains(from, ":") {
+		family, table, set = "ip6", "crowdsec6", "crowdsec6-blacklists"
+	}
+	if out := r.Run(t, lab.Gateway, "nft", "list", "set", family, table, set); !strings.Contains(out, from) {
+		t.Errorf("%s is not in the kernel's set:\n%s", from, out)
+	}
+}
+
+// write adds lines to a log of the gateway.
+func (r idsRig) write(t *testing.T, path string, lines ...string) {
+	t.Helper()
+	r.Run(t, lab.Gateway, "sh", "-c", `printf '%s\n' "$@" >> `+path, "sh", strings.Join(lines, "\n"))
+}
+
+// failLogins is what sshd leaves of eight failed logins.
+func (r idsRig) failLogins(t *testing.T, from, program string) {
+	t.Helper()
+	var lines []string
+	for i := range 8 {
+		lines = append(lines, fmt.Sprintf("%s gateway %s[%d]: Failed password for root from %s port %d ssh2", time.Now().Format(time.Stamp), program, 4000+i, from, 40000+i))
+	}
+	r.write(t, host.AuthLog, lines...)
+}
+
+// block is what the web application firewall leaves of requests.
+func (r idsRig) block(t *testing.T, from, action string, requests ...string) {
+	t.Helper()
+	var lines []string
+	for _, id := range requests {
+		lines = append(lines, fmt.Sprintf(`{"time":%q,"client":%q,"action":%q,"id":%q,"domain":"shop.example.net","rule":"942100"}`, time.Now().UTC().Format(time.RFC3339Nano), from, action, id))
+	}
+	r.write(t, host.WAFLog, lines...)
+}
+
+type idsDecision struct {
+	ID                    int64
+	Value, Origin, Reason string
+	Enforced              bool
+}
+
+// decided are the decisions about an address.
+func (r idsRig) decided(t *testing.T, address string) []idsDecision {
+	t.Helper()
+	var list struct {
+		Decisions []idsDecision
+		Error     string
+	}
+	r.Must(t, http.MethodGet, "/ids/decisions?search="+address, nil, 200, &list)
+	if list.Error != "" {
+		t.Fatal(list.Error)
+	}
+	return list.Decisions
+}
+
+func idsSSH(t *testing.T, r idsRig) {
+	r.failLogins(t, atSSH, "sshd")
+	r.dropped(t, atSSH)
+	list := r.decided(t, atSSH)
+	if len(list) == 0 || list[0].Origin != "crowdsec" || !strings.HasPrefix(list[0].Reason, "crowdsecurity/ssh-") || !list[0].Enforced {
+		t.Fatalf("%+v", list)
+	}
+	var alerts struct {
+		Alerts []struct {
+			ID       int64
+			Scenario string
+			Decided  int `json:"decisions_count"`
+		}
+	}
+	r.Must(t, http.MethodGet, "/ids/alerts?address="+atSSH, nil, 200, &alerts)
+	if len(alerts.Alerts) == 0 {
+		t.Fatal("no alert")
+	}
+	var details struct {
+		Events    []struct{ Meta map[string]string }
+		Decisions []idsDecision
+	}
+	r.Must(t, http.MethodGet, fmt.Sprintf("/ids/alerts/%d", alerts.Alerts[0].ID), nil, 200, &details)
+	if len(details.Events) == 0 || details.Events[0].Meta["source_ip"] != atSSH || len(details.Decisions) == 0 {
+		t.Errorf("%+v", details)
+	}
+	r.served(t, innocent)
+}
+
+// idsWAF: five blocked requests are an attack. Four are not, nor is one request that breaks many rules, nor what was only noticed.
+func idsWAF(t *testing.T, r idsRig) {
+	r.block(t, innocent, "blocked", "a1", "a2", "a3", "a4")
+	r.block(t, innocent, "blocked", "a4", "a4", "a4", "a4", "a4", "a4")
+	r.block(t, innocent, "detected", "b1", "b2", "b3", "b4", "b5", "b6")
+	r.block(t, atWAF, "blocked", "c1", "c2", "c3", "c4", "c5")
+	r.block(t, atWAF6, "blocked", "d1", "d2", "d3", "d4", "d5")
+	r.dropped(t, atWAF)
+	r.dropped(t, atWAF6)
+	if list := r.decided(t, atWAF); len(list) != 1 || list[0].Reason != "gateway/waf-blocks" {
+		t.Errorf("%+v", list)
+	}
+	if list := r.decided(t, innocent); len(list) != 0 {
+		t.Errorf("%+v", list)
+	}
+	r.served(t, innocent)
+}
+
+// idsScan tries ports that are closed, until that is noticed: what the packet filter logs is limited.
+func idsScan(t *testing.T, r idsRig) {
+	port := 20000
+	poll(t, "a scan is noticed", 60*time.Second, func() bool {
+		_ = r.Within(lab.Wan, func() error {
+			conn, err := net.DialUDP("udp", &net.UDPAddr{IP: net.ParseIP(atPorts)}, &net.UDPAddr{IP: net.ParseIP(gwWan4), Port: port})
+			if err != nil {
+				return err
+			}
+			defer conn.Close()
+			_, err = conn.Write([]byte("hello"))
+			return err
+		})
+		port++
+		return port%50 == 0 && len(r.decided(t, atPorts)) > 0
+	})
+	r.dropped(t, atPorts)
+}
+
+func idsAllowed(t *testing.T, r idsRig) {
+	r.failLogins(t, friend, "sshd")
+	r.block(t, friend, "blocked", "f1", "f2", "f3", "f4", "f5", "f6")
+	// What comes later is read later: when it is decided about, the friend has not been.
+	const later = "198.51.100.70"
+	r.failLogins(t, later, "sshd-session")
+	poll(t, "a decision about a later one", 30*time.Second, func() bool { return len(r.decided(t, later)) > 0 })
+	if list := r.decided(t, friend); len(list) != 0 {
+		t.Errorf("%+v", list)
+	}
+	r.served(t, friend)
+	a := r.Must(t, http.MethodPost, "/ids/decisions", fields{"value": friend, "confirm": true}, 400, nil)
+	if !strings.Contains(string(a.Body), "allow-list") {
+		t.Errorf("%s", a.Body)
+	}
+}
+
+// browser is a browser at an address of the wan side.
+func (r idsRig) browser(t *testing.T, from string) *labtest.Browser {
+	t.Helper()
+	return labtest.NewBrowser(t, "https://"+gwWan4+":3443", func(ctx context.Context, network, address string) (conn net.Conn, err error) {
+		err = r.Within(lab.Wan, func() error {
+			d := net.Dialer{Timeout: 20 * time.Second, LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+			conn, err = d.DialContext(ctx, network, address)
+			return err
+		})
+		return conn, err
+	})
+}
+
+// undone counts the bans that were taken back.
+func (r idsRig) undone(t *testing.T, address string) (n int) {
+	t.Helper()
+	var entries []struct{ Actor, Subject string }
+	r.Must(t, http.MethodGet, "/audit?action=ids.decision.undo", nil, 200, &entries)
+	for _, e := range entries {
+		if e.Subject == address && e.Actor == "gateway-api" {
+			n++
+		}
+	}
+	return n
+}
+
+func idsOperator(t *testing.T, r idsRig) {
+	b := r.browser(t, atConsole)
+	b.Login(t)
+	r.failLogins(t, atConsole, "sshd")
+	poll(t, "the ban of the operator is undone", 30*time.Second, func() bool { return r.undone(t, atConsole) > 0 && len(r.decided(t, atConsole)) == 0 })
+	r.served(t, atConsole)
+	b.Must(t, http.MethodGet, "/ids/status", nil, 200, nil)
+	// By hand it takes a confirmation: from there, and from elsewhere.
+	for _, from := range []*labtest.Browser{b, r.Browser} {
+		if a := from.Must(t, http.MethodPost, "/ids/decisions", fields{"value": atConsole}, 409, nil); !strings.Contains(string(a.Body), "confirm") {
+			t.Errorf("%s", a.Body)
+		}
+	}
+}
+
+func idsManual(t *testing.T, r idsRig) {
+	var made idsDecision
+	r.Must(t, http.MethodPost, "/ids/decisions", fields{"value": innocent, "duration": "1h", "reason": "to see what happens"}, 201, &made)
+	if made.Origin != "gateway" || made.Reason != "to see what happens" {
+		t.Errorf("%+v", made)
+	}
+	r.dropped(t, innocent)
+	r.Must(t, http.MethodDelete, fmt.Sprintf("/ids/decisions/%d", made.ID), nil, 200, nil)
+	r.served(t, innocent)
+	r.Must(t, http.MethodDelete, fmt.Sprintf("/ids/decisions/%d", made.ID), nil, 404, nil)
+	for _, d := range r.decided(t, atSSH) {
+		r.Must(t, http.MethodDelete, fmt.Sprintf("/ids/decisions/%d", d.ID), nil, 200, nil)
+	}
+	r.served(t, atSSH)
+}
+
+// idsUnban: root ends a ban on the box, also while the API is down.
+func idsUnban(t *testing.T, r idsRig) {
+	if out := r.Run(t, lab.Gateway, "gateway-ctl", "ids-unban", atWAF6); out != atWAF6+": 1 bans ended\n" {
+		t.Errorf("%q", out)
+	}
+	r.served(t, atWAF6)
+	if err := r.Units().Stop(t.Context(), host.API); err != nil {
+		t.Fatal(err)
+	}
+	if out := r.Run(t, lab.Gateway, "gateway-ctl", "ids-unban", atWAF); out != atWAF+": bans ended\n" {
+		t.Errorf("%q", out)
+	}
+	r.served(t, atWAF)
+	if err := r.Units().Start(t.Context(), host.API); err != nil {
+		t.Fatal(err)
+	}
+	r.WaitDatabase(t)
+	r.WaitState(t, "ids", "live", 30*time.Second)
+}
+
+func idsAccounts(t *testing.T, r idsRig) {
+	var made struct{ Name, Key string }
+	r.Must(t, http.MethodPost, "/ids/bouncers", fields{"name": "edge-proxy"}, 201, &made)
+	if len(made.Key) < 16 {
+		t.Fatalf("%+v", made)
+	}
+	answer := func() string {
+		return r.Run(t, lab.Gateway, "curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "-H", "X-Api-Key: "+made.Key, fmt.Sprintf("http://127.0.0.1:%d/v1/decisions", host.DetectionPort))
+	}
+	if got := answer(); got != "200" {
+		t.Errorf("the key does not work: %s", got)
+	}
+	r.Must(t, http.MethodPost, "/ids/bouncers", fields{"name": "edge-proxy"}, 409, nil)
+	var bouncers struct {
+		Bouncers []struct {
+			Name     string
+			LastPull string `json:"last_pull"`
+			Own      bool
+		}
+		Error string
+	}
+	r.Must(t, http.MethodGet, "/ids/bouncers", nil, 200, &bouncers)
+	seen := map[string]bool{}
+	for _, b := range bouncers.Bouncers {
+		seen[b.Name] = b.LastPull != ""
+	}
+	if !seen["gateway-firewall"] || !seen["edge-proxy"] || bouncers.Error != "" {
+		t.Errorf("%+v", bouncers)
+	}
+	r.Must(t, http.MethodDelete, "/ids/bouncers/edge-proxy", nil, 200, nil)
+	if got := answer(); got != "403" {
+		t.Errorf("the key works still: %s", got)
+	}
+	var machines struct {
+		Machines []struct {
+			Name string
+			Own  bool
+		}
+	}
+	r.Must(t, http.MethodGet, "/ids/machines", nil, 200, &machines)
+	if len(machines.Machines) < 2 {
+		t.Errorf("%+v", machines)
+	}
+	var collections struct {
+		Collections []struct{ Name, Status string }
+		Error       string
+	}
+	r.Must(t, http.MethodGet, "/ids/collections", nil, 200, &collections)
+	if len(collections.Collections) == 0 || collections.Error != "" {
+		t.Errorf("%+v", collections)
+	}
+}
+
+// idsKilled: both daemons come back, and bans with them.
+func idsKilled(t *testing.T, r idsRig) {
+	for _, u := range []host.Unit{host.Bouncer, host.CrowdSec} {
+		was, err := r.Units().State(t.Context(), u)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Run(t, lab.Gateway, "kill", "-9", fmt.Sprint(was.PID))
+		another(t, r.Units(), u, was.PID)
+	}
+	r.WaitState(t, "ids", "live", 60*time.Second)
+	r.WaitState(t, "ids-firewall-bouncer", "live", 60*time.Second)
+	r.dropped(t, atPorts)
+}
+
+func idsOff(t *testing.T, r idsRig) {
+	r.Must(t, http.MethodPost, "/system/service-toggle", fields{"service": "ids-firewall-bouncer", "enabled": false}, 200, nil)
+	r.served(t, atPorts)
+	if s := r.status(t); s.Agent.State != "running" || s.FirewallBouncer.State != "stopped" {
+		t.Errorf("%+v", s)
+	}
+	r.Must(t, http.MethodPost, "/system/service-toggle", fields{"service": "ids-firewall-bouncer", "enabled": true}, 200, nil)
+	r.dropped(t, atPorts)
+	r.Must(t, http.MethodPost, "/system/service-toggle", fields{"service": "ids-agent", "enabled": false}, 200, nil)
+	r.served(t, atPorts)
+	if s := r.status(t); s.Agent.State != "stopped" || s.FirewallBouncer.State != "stopped" || s.Error == "" {
+		t.Errorf("%+v", s)
+	}
+	r.WaitState(t, "ids", "live", 20*time.Second)
+}
