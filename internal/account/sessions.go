@@ -1,12 +1,15 @@
 package account
 
 import (
+	"context"
 	"net/http"
+	"net/netip"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
+	"edge.internal/gateway/internal/kit/actor"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/httpd"
@@ -53,6 +56,27 @@ func (r *Room) ownSessions(c *httpd.Call) ([]Session, error) {
 		}
 		s.Browser, s.Current = browser(s.UserAgent), s.ID == c.Actor.Session
 		list = append(list, s)
+	}
+	return list, db.Fault(rows.Err())
+}
+
+// Operators are the addresses that administrators are logged in from.
+func (r *Room) Operators(ctx context.Context) ([]netip.Addr, error) {
+	rows, err := r.DB.Query(ctx, `SELECT DISTINCT s.address FROM account_sessions s JOIN account_users u ON u.id = s.user_id
+		WHERE u.role = $1 AND u.active AND s.expires_at > $2`, actor.Admin, r.Clock.Now())
+	if err != nil {
+		return nil, db.Fault(err)
+	}
+	defer rows.Close()
+	var list []netip.Addr
+	for rows.Next() {
+		var text string
+		if err := rows.Scan(&text); err != nil {
+			return nil, err
+		}
+		if a, err := netip.ParseAddr(text); err == nil {
+			list = append(list, a.Unmap().WithZone(""))
+		}
 	}
 	return list, db.Fault(rows.Err())
 }

@@ -122,6 +122,7 @@ func RunAPI(ctx context.Context, cfg Config) error {
 		"certificates":  house.Certificate.Run,
 		"radius":        house.RADIUS.Run,
 		"waf":           func(ctx context.Context) { house.WAF.Run(ctx, uninspected) },
+		"ids":           house.IDS.Run,
 	} {
 		group.Go(func() error { rescue.Loop(ctx, k.Clock, k.Log, name, run); return nil })
 	}

@@ -16,6 +16,7 @@ import (
 	"edge.internal/gateway/internal/dns"
 	"edge.internal/gateway/internal/firewall"
 	"edge.internal/gateway/internal/fwdproxy"
+	"edge.internal/gateway/internal/ids"
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/db"
@@ -54,6 +55,7 @@ type House struct {
 	Proxy        *proxy.Room
 	WAF          *waf.Room
 	Certificate  *certificate.Room
+	IDS          *ids.Room
 	License      *license.Room
 	Upgrade      *upgrade.Room
 	// Management is the management port of the service itself.
@@ -75,7 +77,7 @@ func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, 
 	if h.Account, err = account.New(k, accountDeps(store, passwords)); err != nil {
 		return nil, err
 	}
-	h.System = system.New(k, systemDeps(store))
+	h.System = system.New(k, h.systemDeps(store))
 	// A single node binds its virtual addresses itself.
 	h.Network = network.New(k, network.Deps{VIPsElsewhere: func() bool { return false }})
 	h.NTP = ntp.New(k)
@@ -90,7 +92,7 @@ func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, 
 		Openings:   []policy.Source{h.NTP.Openings, h.DNS.Openings, h.ForwardProxy.Openings, h.DHCP.Openings, h.RADIUS.Openings, h.Tunnel.Openings},
 		Tunnels:    h.Tunnel.Tunnels,
 		Defaults:   h.Tunnel.Defaults,
-		Peers:      func(context.Context, db.Querier) ([]netip.Addr, error) { return nil, nil },
+		Peers:      peers,
 		Resolve:    resolve,
 		Way: func(ctx context.Context, source, destination netip.Addr, in string) (firewall.Way, error) {
 			if in == "" {
@@ -110,6 +112,7 @@ func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, 
 	h.Proxy = proxy.New(k, h.proxyDeps(store))
 	h.WAF = waf.New(k, waf.Deps{DomainTable: proxy.DomainTable, Domains: h.Proxy.DomainNames})
 	h.Certificate = certificate.New(k, h.certificateDeps(store))
+	h.IDS = ids.New(k, h.idsDeps())
 	h.License = license.New(k, h.licenseDeps())
 	h.Upgrade = upgrade.New(k)
 
@@ -129,6 +132,7 @@ func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, 
 	h.Proxy.Mount()
 	h.WAF.Mount()
 	h.Certificate.Mount()
+	h.IDS.Mount()
 	h.License.Mount()
 	h.Upgrade.Mount()
 	k.Resources.MountChangeSets()
@@ -144,6 +148,29 @@ func (h *House) addresses(ctx context.Context, q db.Querier) ([]netip.Addr, erro
 	}
 	inTunnels, err := h.Tunnel.Addresses(ctx, q)
 	return append(declared, inTunnels...), err
+}
+
+// peers are the other nodes of the cluster: there are none.
+func peers(context.Context, db.Querier) ([]netip.Addr, error) { return nil, nil }
+
+// idsDeps lends intrusion detection who must not be banned, and what the packet filter drops.
+func (h *House) idsDeps() ids.Deps {
+	return ids.Deps{
+		Addresses: h.addresses, Peers: peers, Operators: h.Account.Operators,
+		Drops: func(ctx context.Context, told func([]ids.Drop)) error {
+			return h.Firewall.Drops(ctx, func(events []firewall.LogEvent) {
+				drops := make([]ids.Drop, 0, len(events))
+				for _, e := range events {
+					source, err := netip.ParseAddr(e.Source)
+					destination, bad := netip.ParseAddr(e.Destination)
+					if err == nil && bad == nil {
+						drops = append(drops, ids.Drop{At: e.Timestamp, Source: source, Destination: destination, Proto: e.Proto, Port: e.DestinationPort})
+					}
+				}
+				told(drops)
+			})
+		},
+	}
 }
 
 // resolve asks the machine's own resolver for the addresses of a name.
@@ -168,12 +195,16 @@ func accountDeps(store *setup.Store, passwords *password.Hasher) account.Deps {
 	}
 }
 
-// systemDeps lends the system room its flags, which live in the setup store.
-func systemDeps(store *setup.Store) system.Deps {
+// systemDeps lends the system room its flags, which live in the setup store, and the switches that are settings.
+func (h *House) systemDeps(store *setup.Store) system.Deps {
 	flags := func(s *setup.State) system.Flags {
 		return system.Flags{IPv6: s.IPv6Enabled, Maintenance: s.Maintenance, AutoUpdate: s.AutoUpdate, Retention: system.Retention(s.Retention)}
 	}
 	return system.Deps{
+		Switches: map[string]func(context.Context, bool) error{
+			"ids-agent":            func(ctx context.Context, on bool) error { return h.IDS.Switch(ctx, on) },
+			"ids-firewall-bouncer": func(ctx context.Context, on bool) error { return h.IDS.SwitchBouncer(ctx, on) },
+		},
 		Flags: func() system.Flags { s := store.View(); return flags(&s) },
 		SetFlags: func(change func(*system.Flags)) error {
 			return store.Update(func(s *setup.State) error {

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/go-json-experiment/json"
+
 	"edge.internal/gateway/internal/kit/wire"
 )
 
@@ -64,6 +66,18 @@ func (l *Log) Follow(ctx context.Context, f LogFilter, send func(wire.Encoded[Lo
 			}
 		}
 	}
+}
+
+// Drops tells of the packets that were dropped and logged, as Follow does, until the context ends.
+func (r *Room) Drops(ctx context.Context, told func([]LogEvent)) error {
+	return r.log.Follow(ctx, LogFilter{Action: "drop"}, func(f wire.Encoded[LogFrame]) error {
+		var frame LogFrame
+		if err := json.Unmarshal(f, &frame); err != nil {
+			return err
+		}
+		told(frame.Events)
+		return nil
+	})
 }
 
 // subscribe starts a reader at the first event of its snapshot.

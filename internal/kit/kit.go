@@ -53,5 +53,8 @@ func (p Paths) State(name string) string { return filepath.Join(p.Root, "/var/li
 // Config is a file in the folder of what belongs to the machine.
 func (p Paths) Config(name string) string { return filepath.Join(p.Root, "/etc/gateway", name) }
 
+// Log is a file in the folder of what the gateway writes for others to read.
+func (p Paths) Log(name string) string { return filepath.Join(p.Root, "/var/log/gateway", name) }
+
 // Run is a file in the folder of sockets.
 func (p Paths) Run(name string) string { return filepath.Join(p.Root, "/run/gateway", name) }

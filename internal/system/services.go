@@ -51,6 +51,9 @@ var units = map[string]host.Unit{
 	"dns":           host.Unbound,
 	"ntp":           host.Chrony,
 	"scheduler":     host.Scheduler,
+
+	"ids-agent":            host.CrowdSec,
+	"ids-firewall-bouncer": host.Bouncer,
 }
 
 // restartWithin bounds a restart.
@@ -80,6 +83,9 @@ func (r *Room) mountServices() {
 	httpd.Handle(r.Router, http.MethodPost, "/system/service-toggle", httpd.Write.Offline(), audited("system.service-toggle", "Switch a daemon on or off"),
 		func(c *httpd.Call, in struct{ Body Toggle }) (Outcome, error) {
 			return r.act(c, "system.service-toggle", in.Body.Service, func(u host.Unit) error {
+				if follow, ok := r.deps.Switches[in.Body.Service]; ok {
+					return follow(c, in.Body.Enabled)
+				}
 				if err := r.Host.Enable(c, u, in.Body.Enabled); err != nil {
 					return err
 				}

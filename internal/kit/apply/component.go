@@ -31,6 +31,9 @@ const (
 	DHCP         ID = "dhcp"
 	RADIUS       ID = "radius"
 	Tunnel       ID = "tunnel"
+	// Detection finds attacks, and Bouncer drops the packets of who is banned for them.
+	Detection ID = "ids"
+	Bouncer   ID = "ids-firewall-bouncer"
 )
 
 // State says how far a component is.

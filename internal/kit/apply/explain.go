@@ -24,6 +24,7 @@ type reason struct {
 // names are what people call the daemons.
 var names = map[host.Unit]string{
 	host.Chrony: "chrony", host.HAProxy: "HAProxy", host.Unbound: "Unbound", host.Squid: "Squid", host.Kea: "Kea", host.FreeRADIUS: "FreeRADIUS",
+	host.CrowdSec: "CrowdSec", host.Bouncer: "CrowdSec's firewall bouncer",
 }
 
 func called(u host.Unit) string {

@@ -36,6 +36,14 @@ const (
 
 	FreeRADIUSCheck Command = "freeradius.check" // is the staged RadiusConfig good, with the staged files that it names?
 
+	DetectionMachines      Command = "crowdsec.machines"       // who reports to CrowdSec
+	DetectionMachineAdd    Command = "crowdsec.machine-add"    // make an account for the machine of the operand, or another password for it, and print that
+	DetectionBouncers      Command = "crowdsec.bouncers"       // who asks CrowdSec for its decisions
+	DetectionBouncerAdd    Command = "crowdsec.bouncer-add"    // let the bouncer of the operand ask, and print its key
+	DetectionBouncerRemove Command = "crowdsec.bouncer-remove" // the bouncer of the operand may ask no more
+	DetectionCollections   Command = "crowdsec.collections"    // what CrowdSec knows to look for
+	DetectionUnban         Command = "crowdsec.unban"          // end every decision about the address of the operand
+
 	WireguardGo Command = "wireguard.go" // do the work of the WireGuard link with the name of the operand, in the background
 )
 
@@ -69,6 +77,14 @@ var commands = map[Command]CommandSpec{
 
 	FreeRADIUSCheck: {Argv: []string{freeradius, "-C", "-l", "stdout", "-d", "{freeradius.config}/.."}, Timeout: 30 * time.Second},
 
+	DetectionMachines:      {Argv: cscli("machines", "list"), Timeout: cscliTimeout, Asks: string(CrowdSec)},
+	DetectionMachineAdd:    {Argv: cscli("machines", "add", "--auto", "--force", "--file", "-"), Timeout: cscliTimeout, Asks: string(CrowdSec), Operand: isDetectionName},
+	DetectionBouncers:      {Argv: cscli("bouncers", "list"), Timeout: cscliTimeout, Asks: string(CrowdSec)},
+	DetectionBouncerAdd:    {Argv: cscli("bouncers", "add"), Timeout: cscliTimeout, Asks: string(CrowdSec), Operand: isDetectionName},
+	DetectionBouncerRemove: {Argv: cscli("bouncers", "delete"), Timeout: cscliTimeout, Asks: string(CrowdSec), Operand: isDetectionName},
+	DetectionCollections:   {Argv: cscli("collections", "list"), Timeout: cscliTimeout, Asks: string(CrowdSec)},
+	DetectionUnban:         {Argv: cscli("decisions", "delete", "--ip"), Timeout: cscliTimeout, Asks: string(CrowdSec), Operand: isAddress},
+
 	WireguardGo: {Argv: []string{wireguardGo}, Timeout: 10 * time.Second, Asks: "the network", Operand: isIfName},
 }
 
@@ -82,8 +98,29 @@ const (
 	kea        = "/usr/sbin/kea-dhcp4"
 	freeradius = "/usr/sbin/freeradius"
 
+	crowdsec = "/usr/bin/crowdsec"
+	bouncer  = "/usr/bin/crowdsec-firewall-bouncer"
+
 	wireguardGo = "/usr/bin/wireguard-go"
 )
+
+// cscliTimeout is how long CrowdSec's own tool may take: it may wait for the database that CrowdSec writes.
+const cscliTimeout = 20 * time.Second
+
+// cscli runs CrowdSec's own tool with the gateway's configuration, and has it answer in JSON.
+func cscli(args ...string) []string {
+	return append([]string{"/usr/bin/cscli", "--config", DetectionConfig.Path(), "--error", "--output", "json"}, args...)
+}
+
+func isDetectionName(s string) error {
+	_, err := value.Parse[DetectionName](s)
+	return err
+}
+
+func isAddress(s string) error {
+	_, err := value.Parse[value.Addr](s)
+	return err
+}
 
 func isIfName(s string) error {
 	_, err := value.Parse[value.IfName](s)

@@ -28,6 +28,7 @@ type Machine interface {
 	ForwardProxy
 	Leases
 	Radius
+	Detection
 	Logs
 	Tunnels
 	Ports
@@ -123,6 +124,7 @@ type Facts struct {
 	OS        string // PRETTY_NAME of /etc/os-release
 	Kernel    string // release of uname
 	MachineID string // /etc/machine-id, 32 hex digits
+	Journal   bool   // whether systemd keeps what daemons say
 }
 
 // Resources is the load of the machine.

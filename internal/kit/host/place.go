@@ -51,6 +51,18 @@ const (
 	RadiusUsers   Place = "freeradius.users"
 )
 
+// The places of intrusion detection. CrowdSec knows parsers and scenarios that are not of its hub by the names of their files, so that
+// no two of these may have the same.
+const (
+	DetectionConfig    Place = "crowdsec.config"
+	DetectionSources   Place = "crowdsec.acquis"    // which logs are read
+	DetectionProfiles  Place = "crowdsec.profiles"  // what follows from an alert
+	DetectionParsers   Place = "crowdsec.parsers"   // how the gateway's own logs are read
+	DetectionAllowList Place = "crowdsec.allowlist" // who is never banned for what a log says
+	DetectionScenarios Place = "crowdsec.scenarios" // what in the gateway's own logs is an attack
+	DetectionBouncer   Place = "crowdsec.bouncer"   // how bans reach the kernel
+)
+
 // The places of the reverse proxy. Paths in its configuration are relative to the folder of ProxyConfig, so that a staged copy
 // of all of them can be checked.
 const (
@@ -115,6 +127,15 @@ var places = map[Place]PlaceSpec{
 	RadiusConfig:  {"/etc/freeradius/gateway/radiusd.conf", 0o640, "root", "freerad"},
 	RadiusClients: {"/etc/freeradius/gateway/gateway-clients.conf", 0o640, "root", "freerad"},
 	RadiusUsers:   {"/etc/freeradius/gateway/gateway-users", 0o640, "root", "freerad"},
+
+	DetectionConfig:    {"/etc/crowdsec/gateway/config.yaml", 0o644, "root", "root"},
+	DetectionSources:   {"/etc/crowdsec/gateway/acquis.yaml", 0o644, "root", "root"},
+	DetectionProfiles:  {"/etc/crowdsec/gateway/profiles.yaml", 0o644, "root", "root"},
+	DetectionParsers:   {"/etc/crowdsec/parsers/s01-parse/gateway-logs.yaml", 0o644, "root", "root"},
+	DetectionAllowList: {"/etc/crowdsec/parsers/s02-enrich/gateway-allow-list.yaml", 0o644, "root", "root"},
+	DetectionScenarios: {"/etc/crowdsec/scenarios/gateway-attacks.yaml", 0o644, "root", "root"},
+	// It has the bouncer's key.
+	DetectionBouncer: {"/etc/crowdsec/gateway/firewall-bouncer.yaml", 0o600, "root", "root"},
 
 	// HAProxy reads its files as root. The values of headers are nobody else's business.
 	ProxyConfig:             {"/etc/haproxy/gateway/haproxy.cfg", 0o640, "root", "root"},

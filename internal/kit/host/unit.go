@@ -23,6 +23,8 @@ const (
 	Squid      Unit = "squid"
 	Kea        Unit = "kea-dhcp4-server"
 	FreeRADIUS Unit = "freeradius"
+	CrowdSec   Unit = "crowdsec"
+	Bouncer    Unit = "crowdsec-firewall-bouncer"
 )
 
 // UnitSpec is how a unit is run: by systemd under its service name, or by the lab's supervisor as a plain process.
@@ -175,6 +177,25 @@ var units = []UnitSpec{
 		Ports: []int{1812, 1813},
 		Ready: "/run/freeradius/freeradius.pid",
 		Stop:  syscall.SIGTERM, Grace: 5 * time.Second,
+	},
+	{
+		Unit: CrowdSec, Service: "crowdsec.service", Binary: crowdsec,
+		Argv: []string{crowdsec, "-c", DetectionConfig.Path()},
+		// Its other folders are the package's: the parsers and scenarios that it comes with, and its database.
+		Folders: []Folder{
+			{"/etc/crowdsec/gateway", 0o755, "root", "root"},
+			// It looks for new files in folders that are there when it starts.
+			{"/var/log/gateway-waf", 0o750, "gateway-waf", "gateway-waf"},
+		},
+		Ports: []int{DetectionPort},
+		Stop:  syscall.SIGTERM, Grace: 20 * time.Second,
+	},
+	{
+		// It ends when CrowdSec does not answer at its start.
+		Unit: Bouncer, Service: "crowdsec-firewall-bouncer.service", Binary: bouncer,
+		Argv:    []string{bouncer, "-c", DetectionBouncer.Path()},
+		Folders: []Folder{{"/etc/crowdsec/gateway", 0o755, "root", "root"}},
+		Stop:    syscall.SIGTERM, Grace: 10 * time.Second,
 	},
 }
 

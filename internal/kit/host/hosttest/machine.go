@@ -35,6 +35,7 @@ type Machine struct {
 	leases     leaseServer
 	resolver   resolver
 	radius     radius
+	detection  detection
 	logs       map[host.Log][]byte
 	trims      map[host.Log]int
 	hangs      bool
@@ -66,7 +67,7 @@ func New() *Machine {
 		filter:   filter{asked: map[FilterVerb]int{}},
 		facts: host.Facts{
 			Hostname: "gateway", OS: "Debian GNU/Linux 12 (bookworm)", Kernel: "6.1.0",
-			MachineID: "0123456789abcdef0123456789abcdef",
+			MachineID: "0123456789abcdef0123456789abcdef", Journal: true,
 		},
 		resources: host.Resources{
 			NumCPUs: 2, MemoryTotal: 4 << 30, MemoryAvailable: 3 << 30, DiskTotal: 32 << 30, DiskFree: 16 << 30,
@@ -74,6 +75,7 @@ func New() *Machine {
 		network: newNetwork(),
 	}
 	m.scripts[host.NftLoad] = m.Load
+	m.detect()
 	for _, spec := range host.UnitSpecs() {
 		m.units[spec.Unit] = host.UnitState{Unit: spec.Unit, Installed: true, Active: "inactive"}
 	}

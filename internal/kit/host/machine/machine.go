@@ -7,6 +7,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/machine/command"
+	"edge.internal/gateway/internal/kit/host/machine/crowdsec"
 	"edge.internal/gateway/internal/kit/host/machine/facts"
 	"edge.internal/gateway/internal/kit/host/machine/files"
 	"edge.internal/gateway/internal/kit/host/machine/filter"
@@ -45,6 +46,7 @@ type Machine struct {
 	*squid.Squid
 	*kea.Kea
 	*freeradius.Radius
+	*crowdsec.CrowdSec
 	*wireguard.Tunnels
 	*packages.Packages
 	*facts.Known
@@ -66,7 +68,7 @@ func New(opts Options) (*Machine, error) {
 	jobs, _ := opts.Units.(packages.Starter)
 	return &Machine{
 		Units: opts.Units, Files: f, Commands: c, Network: network.New(h), Filter: filter.New(h, c), Proxy: haproxy.New(h),
-		Resolver: unbound.New(h), Squid: squid.New(h), Kea: kea.New(h), Radius: freeradius.New(h), Tunnels: wireguard.New(h, c, opts.Units),
+		Resolver: unbound.New(h), Squid: squid.New(h), Kea: kea.New(h), Radius: freeradius.New(h), CrowdSec: crowdsec.New(h), Tunnels: wireguard.New(h, c, opts.Units),
 		Packages: packages.New(h, jobs), Known: facts.New(h),
 	}, nil
 }

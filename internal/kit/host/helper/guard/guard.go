@@ -76,6 +76,14 @@ var grammars = map[host.Place]func(text string) error{
 	host.ProxyConfig:       haproxy,
 	host.ProxyInspection:   spoe,
 	host.PacketFilterTable: nft,
+
+	host.DetectionConfig:    crowdSec[host.DetectionConfig].only,
+	host.DetectionSources:   crowdSec[host.DetectionSources].only,
+	host.DetectionProfiles:  crowdSec[host.DetectionProfiles].only,
+	host.DetectionParsers:   crowdSec[host.DetectionParsers].only,
+	host.DetectionAllowList: crowdSec[host.DetectionAllowList].only,
+	host.DetectionScenarios: crowdSec[host.DetectionScenarios].only,
+	host.DetectionBouncer:   crowdSec[host.DetectionBouncer].only,
 }
 
 // lines calls look with the words of every line that has some.

@@ -42,11 +42,13 @@ func (s *Known) Facts() host.Facts {
 	if err := unix.Uname(&name); err != nil {
 		slog.Warn("reading uname", "err", err)
 	}
+	_, noJournal := os.Stat(s.home.Path("/run/systemd/journal"))
 	return host.Facts{
 		Hostname:  unix.ByteSliceToString(name.Nodename[:]),
 		OS:        osName("/etc/os-release"),
 		Kernel:    unix.ByteSliceToString(name.Release[:]),
 		MachineID: s.machineID(),
+		Journal:   noJournal == nil,
 	}
 }
 

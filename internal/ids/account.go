@@ -1,0 +1,280 @@
+package ids
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"regexp"
+	"strings"
+	"sync"
+
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/secret"
+	"edge.internal/gateway/internal/kit/value"
+)
+
+// The names of the gateway's own accounts: as a machine that reports, as one that asks for decisions, and for the bouncer.
+const (
+	ownAccount      = "gateway"
+	firewallAccount = "gateway-firewall"
+)
+
+// isOwn tells whether an account is the gateway's own.
+func isOwn(name string) bool { return name == ownAccount || name == firewallAccount }
+
+// Key is what a bouncer asks CrowdSec with, where it is no secret any more: on its way into a file.
+type Key struct{ value.Text[key] }
+
+type key struct{}
+
+var keys = regexp.MustCompile(`^[0-9a-zA-Z-]{1,128}$`)
+
+func (key) Example() string { return "78b8ef91340e761d1fca3a10508cd5d9" }
+
+func (key) Parse(s string) (string, error) {
+	if !keys.MatchString(s) {
+		return "", errors.New("is no key of CrowdSec")
+	}
+	return s, nil
+}
+
+// known are the secrets of the gateway's own accounts at CrowdSec, which that has made. They belong to this machine, as CrowdSec's
+// database does.
+type known struct {
+	Password string `json:"password"`
+	Read     Key    `json:"read"`
+	Firewall Key    `json:"firewall"`
+}
+
+// accounts keeps them in a file.
+type accounts struct {
+	path string
+	// making is held by who makes one.
+	making sync.Mutex
+}
+
+func (a *accounts) read() (k known, err error) {
+	content, err := os.ReadFile(a.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return k, nil
+	}
+	if err != nil {
+		return k, fmt.Errorf("the gateway's accounts at CrowdSec: %w", err)
+	}
+	if err := json.Unmarshal(content, &k); err != nil {
+		return known{}, nil // new ones are made
+	}
+	return k, nil
+}
+
+func (a *accounts) save(k known) error {
+	content, err := json.Marshal(k)
+	if err != nil {
+		return err
+	}
+	return secret.Save(a.path, content)
+}
+
+// register makes the accounts that the gateway does not have yet. CrowdSec need not run for that.
+func (r *Room) register(ctx context.Context) error {
+	r.accounts.making.Lock()
+	defer r.accounts.making.Unlock()
+	k, err := r.accounts.read()
+	if err != nil {
+		return err
+	}
+	if k.Password == "" {
+		if k.Password, err = r.makeMachine(ctx); err != nil {
+			return err
+		}
+		if err := r.accounts.save(k); err != nil {
+			return err
+		}
+	}
+	for name, key := range map[string]*Key{ownAccount: &k.Read, firewallAccount: &k.Firewall} {
+		if !key.IsZero() {
+			continue
+		}
+		// One that is there already has a key that is lost.
+		if _, err := r.Host.Run(ctx, host.DetectionBouncerRemove, host.Input{Args: []string{name}}); err != nil && !refused(err) {
+			return err
+		}
+		if *key, err = r.makeBouncer(ctx, name); err != nil {
+			return err
+		}
+		if err := r.accounts.save(k); err != nil {
+			return err
+		}
+		r.Engine.Converge() // the bouncer has a key now
+	}
+	return nil
+}
+
+// refused tells whether a command ran and said no.
+func refused(err error) bool {
+	_, ok := errors.AsType[*host.ExitError](err)
+	return ok
+}
+
+// makeMachine makes the account of a machine, or another password for it. CrowdSec's tool chooses the password: one that we chose would be
+// seen among its arguments by every user of the machine.
+func (r *Room) makeMachine(ctx context.Context) (password string, err error) {
+	out, err := r.Host.Run(ctx, host.DetectionMachineAdd, host.Input{Args: []string{ownAccount}})
+	if err != nil {
+		return "", toolError(err)
+	}
+	for line := range strings.Lines(out.Stdout) {
+		if rest, ok := strings.CutPrefix(strings.TrimSpace(line), "password: "); ok {
+			return strings.TrimSpace(rest), nil
+		}
+	}
+	return "", errors.New("cscli makes an account and does not tell its password")
+}
+
+// makeBouncer lets a bouncer ask, and returns its key.
+func (r *Room) makeBouncer(ctx context.Context, name string) (Key, error) {
+	out, err := r.Host.Run(ctx, host.DetectionBouncerAdd, host.Input{Args: []string{name}})
+	if err != nil {
+		return Key{}, toolError(err)
+	}
+	var text string
+	if err := json.Unmarshal([]byte(out.Stdout), &text); err != nil {
+		return Key{}, errors.New("cscli makes a bouncer and does not tell its key")
+	}
+	return value.Parse[Key](text)
+}
+
+// toolError is what CrowdSec's tool says, without the form that it says it in.
+func toolError(err error) error {
+	exit, ok := errors.AsType[*host.ExitError](err)
+	if !ok {
+		return err
+	}
+	for line := range strings.Lines(exit.Output.Stderr) {
+		var said struct {
+			Message string `json:"msg"`
+		}
+		if json.Unmarshal([]byte(line), &said) == nil && said.Message != "" {
+			return errors.New("cscli: " + host.FirstLines(said.Message))
+		}
+	}
+	return err
+}
+
+// ensure makes sure that CrowdSec, which runs, knows the gateway's accounts.
+func (r *Room) ensure(ctx context.Context) error {
+	k, err := r.accounts.read()
+	if err != nil {
+		return err
+	}
+	lost := false
+	for _, key := range []*Key{&k.Read, &k.Firewall} {
+		if key.IsZero() {
+			continue
+		}
+		_, err := r.Host.DetectionAsk(ctx, host.DetectionQuestion{Verb: host.DetectionDecisions, Key: key.String(), Query: nobody})
+		if unknown(err) {
+			*key, lost = Key{}, true
+		} else if err != nil {
+			return err
+		}
+	}
+	if lost {
+		if err := r.accounts.save(k); err != nil {
+			return err
+		}
+	}
+	return r.register(ctx)
+}
+
+// nobody asks for decisions about an address that has none.
+var nobody = url.Values{"ip": {"127.0.0.1"}}
+
+// unknown tells whether CrowdSec does not know who asked.
+func unknown(err error) bool {
+	refused, ok := errors.AsType[*host.DetectionRefused](err)
+	return ok && refused.Unknown()
+}
+
+// asRead asks with the key that reads decisions.
+func (r *Room) asRead(ctx context.Context, q host.DetectionQuestion, into any) error {
+	k, err := r.accounts.read()
+	if err != nil {
+		return err
+	}
+	q.Key = k.Read.String()
+	return r.ask(ctx, q, into)
+}
+
+// asMachine asks as the gateway's machine. It logs in when it has to, and makes itself another password when CrowdSec does not know the one
+// that it has.
+func (r *Room) asMachine(ctx context.Context, q host.DetectionQuestion, into any) error {
+	r.mu.Lock()
+	q.Token = r.token
+	r.mu.Unlock()
+	if q.Token != "" {
+		if err := r.ask(ctx, q, into); !unknown(err) {
+			return err
+		}
+	}
+	token, err := r.login(ctx)
+	if unknown(err) {
+		if err = r.forgetPassword(ctx); err == nil {
+			token, err = r.login(ctx)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	q.Token = token
+	return r.ask(ctx, q, into)
+}
+
+func (r *Room) login(ctx context.Context) (token string, err error) {
+	k, err := r.accounts.read()
+	if err != nil {
+		return "", err
+	}
+	body, err := json.Marshal(map[string]any{"machine_id": ownAccount, "password": k.Password, "scenarios": []string{}})
+	if err != nil {
+		return "", err
+	}
+	var said struct {
+		Token string `json:"token"`
+	}
+	if err := r.ask(ctx, host.DetectionQuestion{Verb: host.DetectionLogin, Body: body}, &said); err != nil {
+		return "", err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.token = said.Token
+	return said.Token, nil
+}
+
+// forgetPassword makes another password.
+func (r *Room) forgetPassword(ctx context.Context) error {
+	k, err := r.accounts.read()
+	if err != nil {
+		return err
+	}
+	k.Password = ""
+	if err := r.accounts.save(k); err != nil {
+		return err
+	}
+	return r.register(ctx)
+}
+
+func (r *Room) ask(ctx context.Context, q host.DetectionQuestion, into any) error {
+	answer, err := r.Host.DetectionAsk(ctx, q)
+	if err != nil || into == nil {
+		return err
+	}
+	if err := json.Unmarshal(answer, into); err != nil {
+		return fmt.Errorf("reading CrowdSec's answer to %s: %w", q.Verb, err)
+	}
+	return nil
+}

@@ -1,0 +1,185 @@
+package ids
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/value"
+)
+
+// alertsShown is how many alerts one answer has unless the caller says.
+const alertsShown = 100
+
+// Alert is something that was found.
+type Alert struct {
+	ID        int64     `json:"id" doc:"Its number at CrowdSec."`
+	CreatedAt time.Time `json:"created_at" doc:"When it was reported."`
+	Scenario  string    `json:"scenario" doc:"What was found: the name of the scenario."`
+	Message   string    `json:"message" doc:"What happened, in CrowdSec's words."`
+	Scope     string    `json:"scope" doc:"What the value is, such as Ip."`
+	Value     string    `json:"value" doc:"Who did it."`
+	Events    int       `json:"events_count" doc:"How many lines of logs led to it."`
+	StartedAt time.Time `json:"started_at" doc:"When the first was seen."`
+	StoppedAt time.Time `json:"stopped_at" doc:"When the last was seen."`
+	Machine   string    `json:"machine" doc:"Which machine reported it."`
+	Decisions int       `json:"decisions_count" doc:"How many decisions about it are in force."`
+}
+
+// AlertDetails is an alert with what led to it, and what followed.
+type AlertDetails struct {
+	Alert
+	EventList []AlertEvent `json:"events" doc:"The lines that led to it, as far as CrowdSec keeps them."`
+	Decided   []Decision   `json:"decisions" doc:"What followed and is in force."`
+}
+
+// AlertEvent is a line of a log that led to an alert.
+type AlertEvent struct {
+	At   time.Time         `json:"at" doc:"When."`
+	Meta map[string]string `json:"meta" doc:"What was read of it."`
+}
+
+// Alerts are what was found.
+type Alerts struct {
+	Alerts []Alert `json:"alerts" doc:"Those that match, newest first."`
+	Error  string  `json:"error" doc:"Why CrowdSec could not be asked; empty when it could."`
+}
+
+// saidAlert is an alert in CrowdSec's words.
+type saidAlert struct {
+	ID        int64  `json:"id"`
+	CreatedAt string `json:"created_at"`
+	Scenario  string `json:"scenario"`
+	Message   string `json:"message"`
+	Count     int    `json:"events_count"`
+	StartAt   string `json:"start_at"`
+	StopAt    string `json:"stop_at"`
+	Machine   string `json:"machine_id"`
+	Source    struct {
+		Scope string `json:"scope"`
+		Value string `json:"value"`
+	} `json:"source"`
+	Events []struct {
+		Timestamp string `json:"timestamp"`
+		Meta      []struct {
+			Key   string `json:"key"`
+			Value string `json:"value"`
+		} `json:"meta"`
+	} `json:"events"`
+	Decisions []struct {
+		ID       int64  `json:"id"`
+		Duration string `json:"duration"`
+	} `json:"decisions"`
+}
+
+func (r *Room) mountAlerts() {
+	httpd.Handle(r.Router, http.MethodGet, "/ids/alerts", httpd.Read, doc("ids.alert.list", "What was found"),
+		func(c *httpd.Call, in struct {
+			Address  value.Addr `query:"address" doc:"Who did it."`
+			Scenario string     `query:"scenario" doc:"What was found: the name of the scenario."`
+			Hours    int        `query:"hours" minimum:"1" maximum:"8760" doc:"How long ago at most."`
+			Limit    int        `query:"limit" minimum:"1" maximum:"1000" doc:"How many; 100 when there is none."`
+		}) (Alerts, error) {
+			query := url.Values{"limit": {strconv.Itoa(alertsShown)}}
+			if in.Limit > 0 {
+				query.Set("limit", strconv.Itoa(in.Limit))
+			}
+			if !in.Address.IsZero() {
+				query.Set("ip", in.Address.String())
+			}
+			if in.Scenario != "" {
+				query.Set("scenario", in.Scenario)
+			}
+			if in.Hours > 0 {
+				query.Set("since", strconv.Itoa(in.Hours)+"h")
+			}
+			return r.alerts(c, query), nil
+		})
+	httpd.Handle(r.Router, http.MethodGet, "/ids/alerts/{id}", httpd.Read, doc("ids.alert.get", "One thing that was found, with what led to it"),
+		func(c *httpd.Call, in struct {
+			ID string `path:"id" doc:"Number of the alert."`
+		}) (AlertDetails, error) {
+			return r.alert(c, in.ID)
+		})
+}
+
+func (r *Room) alerts(ctx context.Context, query url.Values) Alerts {
+	ctx, cancel := host.Asking(ctx)
+	defer cancel()
+	var said []saidAlert
+	if err := r.asMachine(ctx, host.DetectionQuestion{Verb: host.DetectionAlerts, Query: query}, &said); err != nil {
+		return Alerts{Alerts: []Alert{}, Error: told(err)}
+	}
+	list := Alerts{Alerts: make([]Alert, 0, len(said))}
+	for _, s := range said {
+		list.Alerts = append(list.Alerts, s.alert())
+	}
+	return list
+}
+
+func (s saidAlert) alert() Alert {
+	a := Alert{
+		ID: s.ID, CreatedAt: moment(s.CreatedAt), Scenario: s.Scenario, Message: s.Message, Scope: s.Source.Scope, Value: s.Source.Value, Events: s.Count,
+		StartedAt: moment(s.StartAt), StoppedAt: moment(s.StopAt), Machine: s.Machine,
+	}
+	for _, d := range s.Decisions {
+		if left, err := time.ParseDuration(d.Duration); err == nil && left > 0 {
+			a.Decisions++
+		}
+	}
+	return a
+}
+
+// moment reads the two forms in which CrowdSec tells times.
+func moment(text string) time.Time {
+	for _, form := range []string{time.RFC3339Nano, "2006-01-02 15:04:05.999999999 -0700 MST"} {
+		if t, err := time.Parse(form, text); err == nil {
+			return t.UTC()
+		}
+	}
+	return time.Time{}
+}
+
+func (r *Room) alert(ctx context.Context, id string) (AlertDetails, error) {
+	none := fault.New(fault.NotFound, "there is no such alert")
+	number, err := strconv.ParseInt(id, 10, 64)
+	if err != nil || number <= 0 {
+		return AlertDetails{}, none
+	}
+	ctx, cancel := host.Asking(ctx)
+	defer cancel()
+	var said saidAlert
+	err = r.asMachine(ctx, host.DetectionQuestion{Verb: host.DetectionAlert, ID: number}, &said)
+	if refused, ok := errors.AsType[*host.DetectionRefused](err); ok && refused.Status == http.StatusNotFound {
+		return AlertDetails{}, none
+	}
+	if err != nil {
+		return AlertDetails{}, away(err)
+	}
+	details := AlertDetails{Alert: said.alert(), EventList: []AlertEvent{}, Decided: []Decision{}}
+	for _, e := range said.Events {
+		event := AlertEvent{At: moment(e.Timestamp), Meta: map[string]string{}}
+		for _, m := range e.Meta {
+			event.Meta[m.Key] = m.Value
+		}
+		details.EventList = append(details.EventList, event)
+	}
+	decided, err := r.decided(ctx, nil)
+	if err != nil {
+		return details, away(err)
+	}
+	for _, d := range decided {
+		for _, own := range said.Decisions {
+			if own.ID == d.ID {
+				details.Decided = append(details.Decided, d)
+			}
+		}
+	}
+	return details, nil
+}

@@ -1,0 +1,234 @@
+package ids
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/resource"
+	"edge.internal/gateway/internal/kit/value"
+)
+
+// Bouncer is somebody who may ask CrowdSec for its decisions.
+type Bouncer struct {
+	Name      string     `json:"name" doc:"Its name."`
+	Address   string     `json:"address" doc:"Where it last asked from; empty when it never did."`
+	Type      string     `json:"type" doc:"What it says that it is."`
+	Version   string     `json:"version" doc:"Which version of that."`
+	CreatedAt time.Time  `json:"created_at" doc:"Since when it may."`
+	LastPull  *time.Time `json:"last_pull" doc:"When it last asked; null when it never did."`
+	Own       bool       `json:"own" doc:"Whether it is the gateway's own."`
+}
+
+// Bouncers are those who may ask.
+type Bouncers struct {
+	Bouncers []Bouncer `json:"bouncers" doc:"By name."`
+	Error    string    `json:"error" doc:"Why they cannot be told; empty when they can."`
+}
+
+// NewBouncer is a bouncer to make.
+type NewBouncer struct {
+	Name host.DetectionName `json:"name" required:"true" doc:"Its name: lower-case letters, digits and hyphens."`
+}
+
+// MadeBouncer is a bouncer with its key.
+type MadeBouncer struct {
+	Name string `json:"name" doc:"Its name."`
+	Key  string `json:"key" doc:"What it asks with. It is shown this once."`
+}
+
+// Machine is somebody who reports to CrowdSec.
+type Machine struct {
+	Name          string     `json:"name" doc:"Its name."`
+	Address       string     `json:"address" doc:"Where it last reported from."`
+	Version       string     `json:"version" doc:"Version of its CrowdSec."`
+	Validated     bool       `json:"validated" doc:"Whether its reports count."`
+	LastHeartbeat *time.Time `json:"last_heartbeat" doc:"When it was last heard of."`
+	Own           bool       `json:"own" doc:"Whether it is the gateway itself, which reports what operators decide."`
+}
+
+// Machines are those who report.
+type Machines struct {
+	Machines []Machine `json:"machines" doc:"Those who report."`
+	Error    string    `json:"error" doc:"Why they cannot be told; empty when they can."`
+}
+
+// Collection is a set of parsers and scenarios that is installed.
+type Collection struct {
+	Name        string `json:"name" doc:"Its name at CrowdSec's hub."`
+	Version     string `json:"version" doc:"Which version of it."`
+	Description string `json:"description" doc:"What it is for."`
+	Status      string `json:"status" doc:"Whether it is enabled, and as it was installed."`
+}
+
+// Collections are what CrowdSec knows to look for.
+type Collections struct {
+	Collections []Collection `json:"collections" doc:"By name."`
+	Error       string       `json:"error" doc:"Why they cannot be told; empty when they can."`
+}
+
+func (r *Room) mountAccounts() {
+	httpd.Handle(r.Router, http.MethodGet, "/ids/bouncers", httpd.Read, doc("ids.bouncer.list", "Who may ask for decisions"),
+		func(c *httpd.Call, _ struct{}) (Bouncers, error) {
+			list, err := r.bouncers(c)
+			return Bouncers{Bouncers: list, Error: problem(err)}, nil
+		})
+	create := audited("ids.bouncer.create", "Let a bouncer ask for decisions; its key is shown once")
+	create.Creates = true
+	httpd.Handle(r.Router, http.MethodPost, "/ids/bouncers", httpd.Write, create,
+		func(c *httpd.Call, in struct{ Body NewBouncer }) (MadeBouncer, error) {
+			return r.addBouncer(c, in.Body.Name)
+		})
+	httpd.Handle(r.Router, http.MethodDelete, "/ids/bouncers/{name}", httpd.Write, audited("ids.bouncer.delete", "Let a bouncer ask no more"),
+		func(c *httpd.Call, in struct {
+			Name string `path:"name" doc:"Name of the bouncer."`
+		}) (resource.Deleted, error) {
+			return resource.Deleted{ID: in.Name}, r.removeBouncer(c, in.Name)
+		})
+	httpd.Handle(r.Router, http.MethodGet, "/ids/machines", httpd.Read, doc("ids.machine.list", "Who reports to CrowdSec"),
+		func(c *httpd.Call, _ struct{}) (Machines, error) {
+			list, err := r.machines(c)
+			return Machines{Machines: list, Error: problem(err)}, nil
+		})
+	httpd.Handle(r.Router, http.MethodGet, "/ids/collections", httpd.Read, doc("ids.collection.list", "What CrowdSec knows to look for"),
+		func(c *httpd.Call, _ struct{}) (Collections, error) {
+			list, err := r.collections(c)
+			return Collections{Collections: list, Error: problem(err)}, nil
+		})
+}
+
+// problem is an error in a sentence, or nothing.
+func problem(err error) string {
+	if err == nil {
+		return ""
+	}
+	return told(err)
+}
+
+// tool asks CrowdSec's own tool, which reads its database: CrowdSec need not run.
+func (r *Room) tool(ctx context.Context, command host.Command, into any) error {
+	out, err := r.Host.Run(ctx, command, host.Input{})
+	if err != nil {
+		return toolError(err)
+	}
+	if out.Stdout == "" {
+		return nil
+	}
+	if err := json.Unmarshal([]byte(out.Stdout), into); err != nil {
+		return fmt.Errorf("reading the answer of cscli: %w", err)
+	}
+	return nil
+}
+
+func (r *Room) bouncers(ctx context.Context) ([]Bouncer, error) {
+	var said []struct {
+		Name      string    `json:"name"`
+		Address   string    `json:"ip_address"`
+		Type      string    `json:"type"`
+		Version   string    `json:"version"`
+		CreatedAt time.Time `json:"created_at"`
+		LastPull  time.Time `json:"last_pull"`
+	}
+	list := []Bouncer{}
+	err := r.tool(ctx, host.DetectionBouncers, &said)
+	for _, s := range said {
+		b := Bouncer{Name: s.Name, Address: s.Address, Type: s.Type, Version: s.Version, CreatedAt: s.CreatedAt.UTC(), Own: isOwn(s.Name)}
+		if s.Address != "" { // before that, CrowdSec has the time of its making there
+			pulled := s.LastPull.UTC()
+			b.LastPull = &pulled
+		}
+		list = append(list, b)
+	}
+	return list, err
+}
+
+func (r *Room) machines(ctx context.Context) ([]Machine, error) {
+	var said []struct {
+		Name      string     `json:"machineId"`
+		Address   string     `json:"ipAddress"`
+		Version   string     `json:"version"`
+		Validated bool       `json:"isValidated"`
+		Heartbeat *time.Time `json:"last_heartbeat"`
+	}
+	list := []Machine{}
+	err := r.tool(ctx, host.DetectionMachines, &said)
+	for _, s := range said {
+		m := Machine{Name: s.Name, Address: s.Address, Version: s.Version, Validated: s.Validated, Own: s.Name == ownAccount}
+		if s.Heartbeat != nil && !s.Heartbeat.IsZero() {
+			heard := s.Heartbeat.UTC()
+			m.LastHeartbeat = &heard
+		}
+		list = append(list, m)
+	}
+	return list, err
+}
+
+func (r *Room) collections(ctx context.Context) ([]Collection, error) {
+	var said struct {
+		Collections []struct {
+			Name        string `json:"name"`
+			Version     string `json:"local_version"`
+			Description string `json:"description"`
+			Status      string `json:"status"`
+		} `json:"collections"`
+	}
+	list := []Collection{}
+	err := r.tool(ctx, host.DetectionCollections, &said)
+	for _, s := range said.Collections {
+		list = append(list, Collection(s))
+	}
+	return list, err
+}
+
+// find looks for a bouncer.
+func (r *Room) find(ctx context.Context, name string) (bool, error) {
+	list, err := r.bouncers(ctx)
+	for _, b := range list {
+		if b.Name == name {
+			return true, nil
+		}
+	}
+	return false, err
+}
+
+func (r *Room) addBouncer(c *httpd.Call, name host.DetectionName) (MadeBouncer, error) {
+	if isOwn(name.String()) {
+		return MadeBouncer{}, fault.Field("name", "is that of the gateway itself")
+	}
+	if there, err := r.find(c, name.String()); err != nil {
+		return MadeBouncer{}, away(err)
+	} else if there {
+		return MadeBouncer{}, fault.Taken(map[string]string{"name": "is that of another bouncer"})
+	}
+	made := MadeBouncer{Name: name.String()}
+	return made, r.Audit.Do(c, "ids.bouncer.create", made.Name, func() (any, error) {
+		key, err := r.makeBouncer(c, made.Name)
+		made.Key = key.String()
+		return nil, away(err)
+	})
+}
+
+func (r *Room) removeBouncer(c *httpd.Call, name string) error {
+	if isOwn(name) {
+		return fault.New(fault.Conflict, "this is the gateway's own bouncer: switch blocking off in the settings instead")
+	}
+	there, err := r.find(c, name)
+	if err != nil {
+		return away(err)
+	}
+	if !there {
+		return fault.New(fault.NotFound, "there is no such bouncer")
+	}
+	if _, err := value.Parse[host.DetectionName](name); err != nil {
+		return fault.New(fault.Conflict, "this bouncer was not made here: remove it with cscli bouncers delete")
+	}
+	return r.Audit.Do(c, "ids.bouncer.delete", name, func() (any, error) {
+		_, err := r.Host.Run(c, host.DetectionBouncerRemove, host.Input{Args: []string{name}})
+		return nil, away(toolError(err))
+	})
+}

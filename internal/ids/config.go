@@ -1,0 +1,104 @@
+package ids
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/value"
+)
+
+// Config is all that CrowdSec's files depend on.
+type Config struct {
+	Settings Settings `json:"settings"`
+	// Journal says that daemons speak to systemd's journal, and not to files.
+	Journal bool `json:"journal"`
+	// Always are the networks that are never banned, whatever the settings say.
+	Always []value.Prefix `json:"always"`
+}
+
+// BouncerConfig is all that the bouncer's file depends on. Its key is open.
+type BouncerConfig struct {
+	Settings Settings `json:"settings"`
+	// Key is what the bouncer asks CrowdSec with; empty while it has none.
+	Key Key `json:"key"`
+}
+
+// on says whether the bouncer shall run. Without a key it would end at once.
+func (c BouncerConfig) on() bool {
+	return c.Settings.Enabled && c.Settings.Blocking && !c.Key.IsZero()
+}
+
+// loopback is always allowed: CrowdSec and the gateway talk there.
+var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
+
+func (r *Room) load(ctx context.Context, q db.Querier) (Config, error) {
+	s, err := r.settings.Load(ctx, q)
+	if err != nil {
+		return Config{}, err
+	}
+	always, err := r.always(ctx, q)
+	if err != nil {
+		return Config{}, err
+	}
+	c := Config{Settings: *s, Journal: r.Host.Facts().Journal}
+	for _, n := range always {
+		c.Always = append(c.Always, value.Must[value.Prefix](n.String()))
+	}
+	return c, nil
+}
+
+func (r *Room) loadBouncer(ctx context.Context, q db.Querier) (BouncerConfig, error) {
+	s, err := r.settings.Load(ctx, q)
+	if err != nil {
+		return BouncerConfig{}, err
+	}
+	known, err := r.accounts.read()
+	return BouncerConfig{Settings: *s, Key: known.Firewall}, err
+}
+
+// always are the networks that are never banned: the machine itself, with the addresses that it has and those that it shall have, and the
+// other nodes of the cluster.
+func (r *Room) always(ctx context.Context, q db.Querier) ([]netip.Prefix, error) {
+	links, err := r.Host.Links(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var addresses []netip.Addr
+	for _, l := range links {
+		for _, a := range l.Addrs {
+			addresses = append(addresses, a.Prefix().Addr())
+		}
+	}
+	for _, more := range []func(context.Context, db.Querier) ([]netip.Addr, error){r.deps.Addresses, r.deps.Peers} {
+		list, err := more(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		addresses = append(addresses, list...)
+	}
+	list := slices.Clone(loopback)
+	for _, a := range addresses {
+		a = a.Unmap().WithZone("")
+		// Nobody who is banned has an address that is valid on one link alone.
+		if a.IsValid() && !a.IsLinkLocalUnicast() && !a.IsLoopback() && !a.IsUnspecified() {
+			list = append(list, netip.PrefixFrom(a, a.BitLen()))
+		}
+	}
+	slices.SortFunc(list, func(a, b netip.Prefix) int { return a.Addr().Compare(b.Addr()) })
+	return slices.Compact(list), nil
+}
+
+// allowed are all networks that are never banned, those of the operator included.
+func (r *Room) allowed(ctx context.Context) ([]netip.Prefix, error) {
+	s, err := r.settings.Load(ctx, r.DB)
+	if err != nil {
+		return nil, err
+	}
+	list, err := r.always(ctx, r.DB)
+	for _, a := range s.AllowList {
+		list = append(list, a.CIDR.Netip())
+	}
+	return list, err
+}

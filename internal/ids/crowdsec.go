@@ -1,0 +1,132 @@
+package ids
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/secret"
+)
+
+const (
+	// startWithin is how long CrowdSec may take until it answers, and startAgain how often it is asked. It compiles hundreds of patterns.
+	startWithin = 90 * time.Second
+	startAgain  = 50 * time.Millisecond
+)
+
+// installed is which files were on the disk from when on. CrowdSec does not tell what it has read: it has read these if it was started
+// later.
+type installed struct {
+	Digest string    `json:"digest"`
+	At     time.Time `json:"at"`
+}
+
+func (r *Room) installedPath() string { return r.Paths.State("ids-installed.json") }
+
+func digest(files []host.File) string {
+	h := sha256.New()
+	for _, f := range files {
+		fmt.Fprintf(h, "%s %d\n", f.Place, len(f.Content))
+		h.Write(f.Content)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// restart makes CrowdSec read its files. A reload would take as long, and loses as many lines.
+func (r *Room) restart(ctx context.Context, _ Config, files []host.File) error {
+	content, err := json.Marshal(installed{digest(files), time.Now()})
+	if err != nil {
+		return err
+	}
+	if err := secret.Save(r.installedPath(), content); err != nil {
+		return err
+	}
+	if err := r.Host.Restart(ctx, unit); err != nil {
+		return err
+	}
+	if err := r.awake(ctx); err != nil {
+		return err
+	}
+	return r.ensure(ctx)
+}
+
+// awake waits until CrowdSec answers: it is taken for started before its API listens.
+func (r *Room) awake(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, startWithin, fmt.Errorf("CrowdSec does not answer within %s of its start", startWithin))
+	defer cancel()
+	for {
+		_, err := r.Host.DetectionAsk(ctx, host.DetectionQuestion{Verb: host.DetectionDecisions, Query: nobody})
+		if err == nil || unknown(err) {
+			return nil
+		}
+		if !errors.Is(err, host.ErrNotRunning) {
+			return err
+		}
+		if err := r.active(ctx, unit); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(startAgain):
+		}
+	}
+}
+
+// active complains about a unit that does not run and does not start either.
+func (r *Room) active(ctx context.Context, u host.Unit) error {
+	state, err := r.Host.State(ctx, u)
+	if err != nil {
+		return err
+	}
+	if state.Active == "failed" || state.Active == "inactive" {
+		return fmt.Errorf("%s is %s: %s", u, state.Active, state.Detail)
+	}
+	return nil
+}
+
+// verify says whether CrowdSec runs, was started when these files were there, and knows the gateway.
+func (r *Room) verify(ctx context.Context, _ Config, files []host.File) error {
+	state, err := r.Host.State(ctx, unit)
+	if err != nil {
+		return err
+	}
+	if state.Active != "active" {
+		return fmt.Errorf("crowdsec is %s: %s", state.Active, state.Detail)
+	}
+	var was installed
+	content, err := os.ReadFile(r.installedPath())
+	if err == nil {
+		err = json.Unmarshal(content, &was)
+	}
+	if err != nil || was.Digest != digest(files) || state.Since.Before(was.At) {
+		return errors.New("crowdsec runs with another configuration than it should")
+	}
+	return r.ensure(ctx)
+}
+
+// restartBouncer makes the bouncer read its file. It would end if CrowdSec did not answer it.
+func (r *Room) restartBouncer(ctx context.Context, _ BouncerConfig, _ []host.File) error {
+	if err := r.awake(ctx); err != nil {
+		return err
+	}
+	return r.Host.Restart(ctx, bouncer)
+}
+
+// verifyBouncer says whether the bouncer runs. It ends when CrowdSec refuses its key.
+func (r *Room) verifyBouncer(ctx context.Context, _ BouncerConfig, _ []host.File) error {
+	state, err := r.Host.State(ctx, bouncer)
+	if err != nil {
+		return err
+	}
+	if state.Active != "active" {
+		return fmt.Errorf("crowdsec-firewall-bouncer is %s: %s", state.Active, state.Detail)
+	}
+	return nil
+}

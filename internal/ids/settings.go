@@ -1,0 +1,118 @@
+package ids
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"time"
+
+	"edge.internal/gateway/internal/kit/check"
+	"edge.internal/gateway/internal/kit/resource"
+	"edge.internal/gateway/internal/kit/value"
+	"edge.internal/gateway/internal/kit/wire"
+)
+
+// Settings say whether attacks are looked for, in which logs, and what follows.
+type Settings struct {
+	resource.Meta
+	Enabled     bool      `json:"enabled" doc:"Whether CrowdSec looks for attacks. Off, it is stopped, and so is its firewall bouncer."`
+	Blocking    bool      `json:"blocking" doc:"Whether the packets of who is banned are dropped. Off, bans are decided and listed, and do nothing."`
+	BanDuration Duration  `json:"ban_duration" required:"true" doc:"How long a ban lasts, such as 90m or 4h."`
+	Sources     Sources   `json:"sources" doc:"Which logs are read."`
+	AllowList   []Allowed `json:"allow_list" doc:"Who is never banned. The gateway's own addresses and those of its cluster need not be in it."`
+}
+
+// Sources are the logs that can be read.
+type Sources struct {
+	SSH          bool `json:"ssh" doc:"Failed logins of sshd."`
+	HAProxy      bool `json:"haproxy" doc:"What the reverse proxy logs: requests that failed."`
+	PacketFilter bool `json:"packet_filter" doc:"Packets that the packet filter dropped and logged."`
+	WAF          bool `json:"waf" doc:"Requests that the web application firewall blocked."`
+}
+
+// Allowed is an entry of the allow-list.
+type Allowed struct {
+	CIDR value.Prefix `json:"cidr" required:"true" doc:"Network, or a single address."`
+	Note value.Line   `json:"note" maxLength:"200" doc:"What it is, for people."`
+}
+
+// Label is how people know it.
+func (s *Settings) Label() string { return "intrusion detection settings" }
+
+// Validate says what the settings can say about themselves.
+func (s *Settings) Validate() error {
+	var c check.List
+	seen := map[value.Prefix]bool{}
+	for i, a := range s.AllowList {
+		switch {
+		case a.CIDR.Netip().Bits() == 0:
+			c.Add("allow_list", "item %d is everybody: switch blocking off instead", i+1)
+		case seen[a.CIDR]:
+			c.Add("allow_list", "item %d is there already", i+1)
+		}
+		seen[a.CIDR] = true
+	}
+	return c.Err()
+}
+
+// Duration is how long a ban lasts, in the form that CrowdSec reads.
+type Duration struct{ value.Text[duration] }
+
+type duration struct{}
+
+// The bounds of a ban.
+const (
+	shortestBan = time.Minute
+	longestBan  = 365 * 24 * time.Hour
+)
+
+var durations = regexp.MustCompile(`^([1-9][0-9]{0,7})([smhd])$`)
+
+func (duration) Example() string { return "4h" }
+
+// Parse also takes days, which CrowdSec does not know.
+func (duration) Parse(s string) (string, error) {
+	m := durations.FindStringSubmatch(s)
+	if m == nil {
+		return "", errors.New("must be a number and a unit, such as 90m, 4h or 7d")
+	}
+	n, err := strconv.Atoi(m[1])
+	if err != nil {
+		return "", err
+	}
+	if m[2] == "d" {
+		n, s = n*24, fmt.Sprintf("%dh", n*24)
+	}
+	if d, err := time.ParseDuration(s); err != nil || d < shortestBan || d > longestBan {
+		return "", errors.New("must be between 1m and 365d")
+	}
+	return s, nil
+}
+
+// Length is the parsed time; the zero Duration has none.
+func (d Duration) Length() time.Duration {
+	length, _ := time.ParseDuration(d.String())
+	return length
+}
+
+var settings = resource.Singleton[Settings]{
+	Name: "ids.settings", Title: "intrusion detection settings", Path: "/ids/settings", Table: "ids_settings", Feeds: feeds, Local: true,
+}
+
+// Switch switches CrowdSec on or off, as the settings do.
+func (r *Room) Switch(ctx context.Context, on bool) error { return r.set(ctx, "enabled", on) }
+
+// SwitchBouncer switches the firewall bouncer on or off, as the settings do.
+func (r *Room) SwitchBouncer(ctx context.Context, on bool) error { return r.set(ctx, "blocking", on) }
+
+// set changes a switch of the settings.
+func (r *Room) set(ctx context.Context, field string, on bool) error {
+	body, err := wire.Encode(map[string]bool{field: on})
+	if err != nil {
+		return err
+	}
+	_, _, err = r.Resources.Commit(ctx, resource.Set{Operations: []resource.Operation{{Kind: settings.Name, Verb: "update", Body: body}}})
+	return err
+}

@@ -1,0 +1,104 @@
+package ids
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/httpd"
+)
+
+// Daemon is one of the two daemons, and what it does.
+type Daemon struct {
+	State  string     `json:"state" enum:"running,starting,stopped,failed,not_installed" doc:"What it does."`
+	Since  *time.Time `json:"since" doc:"Since when."`
+	Detail string     `json:"detail" doc:"Why it failed, when it did."`
+}
+
+// Status is what intrusion detection does.
+type Status struct {
+	Agent           Daemon         `json:"agent" doc:"CrowdSec, which reads logs and decides."`
+	FirewallBouncer Daemon         `json:"firewall_bouncer" doc:"What drops the packets of who is banned."`
+	Enabled         bool           `json:"enabled" doc:"Whether the settings want CrowdSec to run."`
+	Blocking        bool           `json:"blocking" doc:"Whether the settings want packets to be dropped."`
+	Decisions       int            `json:"decisions" doc:"Decisions in force."`
+	Origins         map[string]int `json:"origins" doc:"How many of them come from where: crowdsec for a scenario, gateway for an operator, cscli for the tool of that name, CAPI for the central API."`
+	Error           string         `json:"error" doc:"Why CrowdSec could not be asked; empty when it could."`
+}
+
+func doc(id, summary string) httpd.Doc { return httpd.Doc{ID: id, Tag: "ids", Summary: summary} }
+
+// audited documents a route that writes an entry under its own id.
+func audited(id, summary string) httpd.Doc {
+	return httpd.Doc{ID: id, Tag: "ids", Summary: summary, Audit: id}
+}
+
+func (r *Room) mountStatus() {
+	httpd.Handle(r.Router, http.MethodGet, "/ids/status", httpd.Read, doc("ids.status", "What intrusion detection does"),
+		func(c *httpd.Call, _ struct{}) (Status, error) { return r.status(c) })
+}
+
+func (r *Room) status(ctx context.Context) (Status, error) {
+	settings, err := r.settings.Load(ctx, r.DB)
+	if err != nil {
+		return Status{}, err
+	}
+	ctx, cancel := host.Asking(ctx)
+	defer cancel()
+	s := Status{Agent: r.daemon(ctx, unit), FirewallBouncer: r.daemon(ctx, bouncer), Enabled: settings.Enabled, Blocking: settings.Blocking, Origins: map[string]int{}}
+	if s.Agent.State != "running" {
+		s.Error = why(s.Agent)
+		return s, nil
+	}
+	list, err := r.decided(ctx, nil)
+	if err != nil {
+		s.Error = told(err)
+	}
+	s.Decisions = len(list)
+	for _, d := range list {
+		s.Origins[d.Origin]++
+	}
+	return s, nil
+}
+
+// states are the daemons' states in the words of the API.
+var states = map[string]string{
+	"active": "running", "reloading": "running", "activating": "starting", "deactivating": "stopped", "inactive": "stopped", "failed": "failed",
+}
+
+func (r *Room) daemon(ctx context.Context, u host.Unit) Daemon {
+	state, err := r.Host.State(ctx, u)
+	switch {
+	case err != nil:
+		return Daemon{State: "failed", Detail: err.Error()}
+	case !state.Installed:
+		return Daemon{State: "not_installed"}
+	}
+	d := Daemon{State: states[state.Active], Detail: state.Detail}
+	if !state.Since.IsZero() {
+		since := state.Since.UTC()
+		d.Since = &since
+	}
+	return d
+}
+
+// why says why a daemon that does not run answers nothing.
+func why(d Daemon) string {
+	if d.State == "not_installed" {
+		return "CrowdSec is not installed."
+	}
+	return "CrowdSec does not run."
+}
+
+// told is an error about asking CrowdSec, in a sentence.
+func told(err error) string {
+	switch {
+	case errors.Is(err, host.ErrNotInstalled):
+		return "CrowdSec is not installed."
+	case errors.Is(err, host.ErrNotRunning):
+		return "CrowdSec does not run."
+	}
+	return err.Error()
+}

@@ -1,0 +1,150 @@
+package ids
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"net/url"
+	"time"
+
+	"edge.internal/gateway/internal/kit/actor"
+	"edge.internal/gateway/internal/kit/host"
+)
+
+const (
+	// watchEvery is how often the addresses of administrators are held against the decisions: as often as the bouncer asks for these, so
+	// that a ban which should not be is over in a moment.
+	watchEvery = time.Second
+	// allowEvery is how often the allow-list is, which CrowdSec itself does for what it finds in logs.
+	allowEvery = 30 * time.Second
+	// registerAgain is how long the room waits after it could not make its accounts.
+	registerAgain = 10 * time.Second
+)
+
+// watcher is who ends decisions that should not be.
+var watcher = actor.System("gateway-api")
+
+// Run keeps administrators and the allow-list from being banned, and writes the log of dropped packets, until the context ends.
+func (r *Room) Run(ctx context.Context) {
+	ctx, cancel := context.WithCancel(actor.With(ctx, watcher))
+	defer cancel()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		r.logDrops(ctx)
+	}()
+	defer func() { <-done }()
+	defer cancel()
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	var registered, allowed time.Time
+	said := ""
+	for {
+		now := time.Now()
+		if now.After(registered) {
+			registered = now.Add(registerAgain)
+			if err := r.prepare(ctx); err != nil {
+				r.Log.Warn("the gateway has no accounts at CrowdSec", "err", err)
+			}
+		}
+		everything := now.Sub(allowed) >= allowEvery
+		if everything {
+			allowed = now
+		}
+		switch err := r.watch(ctx, everything); {
+		case err == nil:
+			said = ""
+		case ctx.Err() == nil && err.Error() != said:
+			said = err.Error()
+			r.Log.Warn("bans of administrators are not looked for", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// prepare makes the gateway's accounts as soon as there is a CrowdSec, so that all is there when it is switched on.
+func (r *Room) prepare(ctx context.Context) error {
+	state, err := r.Host.State(ctx, unit)
+	if err != nil || !state.Installed {
+		return err
+	}
+	if _, err := r.Host.Read(host.DetectionConfig); err != nil {
+		return nil // the tool reads it; it comes with the first apply
+	}
+	return r.register(ctx)
+}
+
+// watch ends the decisions that are about an administrator who is logged in, and with everything those about the allow-list. Decisions
+// that an operator has made are none of its business.
+func (r *Room) watch(ctx context.Context, everything bool) error {
+	state, err := r.Host.State(ctx, unit)
+	if err != nil || state.Active != "active" {
+		return err
+	}
+	for _, a := range r.present(ctx) {
+		if err := r.undo(ctx, url.Values{"ip": {a.String()}}, "an administrator is logged in from there"); err != nil {
+			return gone(err)
+		}
+	}
+	if !everything {
+		return nil
+	}
+	list, err := r.allowed(ctx)
+	if err != nil {
+		return nil // the database is away; CrowdSec has the list
+	}
+	for _, n := range list {
+		query := url.Values{"range": {n.String()}, "contains": {"false"}}
+		if n.IsSingleIP() {
+			query = url.Values{"ip": {n.Addr().String()}}
+		}
+		if err := r.undo(ctx, query, "it is on the allow-list"); err != nil {
+			return gone(err)
+		}
+	}
+	return nil
+}
+
+// gone forgives a CrowdSec that ends or starts meanwhile, and one that has forgotten the gateway: the next apply registers it.
+func gone(err error) error {
+	if errors.Is(err, host.ErrNotRunning) || errors.Is(err, host.ErrNotInstalled) || unknown(err) {
+		return nil
+	}
+	return err
+}
+
+// present are the addresses that administrators are logged in from. While the database is away they are those of before.
+func (r *Room) present(ctx context.Context) []netip.Addr {
+	list, err := r.deps.Operators(ctx)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err == nil {
+		r.operators = list
+	}
+	return r.operators
+}
+
+// undo ends the decisions that a query finds, but for those of operators.
+func (r *Room) undo(ctx context.Context, query url.Values, why string) error {
+	list, err := r.decided(ctx, query)
+	if err != nil {
+		return err
+	}
+	for _, d := range list {
+		if d.Origin == byGateway || d.Origin == byTool {
+			continue
+		}
+		err := r.Audit.Do(ctx, "ids.decision.undo", d.Value, func() (any, error) {
+			return map[string]any{"id": d.ID, "origin": d.Origin, "reason": d.Reason, "because": why}, r.end(ctx, d)
+		})
+		if err != nil {
+			return err
+		}
+		r.Log.Warn("a ban was undone", "value", d.Value, "scenario", d.Reason, "because", why)
+	}
+	return nil
+}

@@ -1,0 +1,95 @@
+// Package crowdsec talks to the running CrowdSec.
+package crowdsec
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"syscall"
+	"time"
+
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/machine/home"
+)
+
+const (
+	// askWithin is how long CrowdSec may take for an answer: a list of bans from its makers has ten thousands of them.
+	askWithin = 10 * time.Second
+	// answerLimit bounds what is read of an answer.
+	answerLimit = 64 << 20
+)
+
+// CrowdSec is the CrowdSec of a machine.
+type CrowdSec struct {
+	home   home.Home
+	client *http.Client
+}
+
+// New returns the CrowdSec of a machine.
+func New(h home.Home) *CrowdSec {
+	// No proxy of the environment stands between the machine and itself, and nobody redirects.
+	return &CrowdSec{h, &http.Client{
+		Transport:     &http.Transport{MaxIdleConns: 2, IdleConnTimeout: 30 * time.Second},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// DetectionAsk asks CrowdSec's local API.
+func (s *CrowdSec) DetectionAsk(ctx context.Context, q host.DetectionQuestion) (json.RawMessage, error) {
+	method, path, err := q.Request()
+	if err != nil {
+		return nil, err
+	}
+	if err := s.home.Here(string(host.CrowdSec)); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, askWithin, fmt.Errorf("CrowdSec did not answer within %s: %w", askWithin, context.DeadlineExceeded))
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, fmt.Sprintf("http://127.0.0.1:%d%s", host.DetectionPort, path), bytes.NewReader(q.Body))
+	if err != nil {
+		return nil, fmt.Errorf("asking CrowdSec: %w", err)
+	}
+	req.Header.Set("User-Agent", "gateway")
+	if len(q.Body) > 0 {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if q.Token != "" {
+		req.Header.Set("Authorization", "Bearer "+q.Token)
+	}
+	if q.Key != "" {
+		req.Header.Set("X-Api-Key", q.Key)
+	}
+	res, err := s.client.Do(req)
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return nil, fmt.Errorf("CrowdSec: %w", host.ErrNotRunning)
+	case err != nil && ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case err != nil:
+		return nil, fmt.Errorf("asking CrowdSec: %w", err)
+	}
+	defer res.Body.Close()
+	said, err := io.ReadAll(io.LimitReader(res.Body, answerLimit))
+	if err != nil {
+		return nil, fmt.Errorf("reading CrowdSec's answer: %w", err)
+	}
+	if res.StatusCode >= 300 {
+		return nil, &host.DetectionRefused{Status: res.StatusCode, Text: message(said)}
+	}
+	return said, nil
+}
+
+// message is what CrowdSec says about a refusal.
+func message(said []byte) string {
+	var answer struct {
+		Message string `json:"message"`
+	}
+	if err := json.Unmarshal(said, &answer); err != nil || answer.Message == "" {
+		return string(said)
+	}
+	return answer.Message
+}
