@@ -1545,6 +1545,179 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/ids/alerts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What was found */
+        get: operations["ids.alert.list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/ids/alerts/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One thing that was found, with what led to it */
+        get: operations["ids.alert.get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/ids/bouncers": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Who may ask for decisions */
+        get: operations["ids.bouncer.list"];
+        put?: never;
+        /** Let a bouncer ask for decisions; its key is shown once */
+        post: operations["ids.bouncer.create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/ids/bouncers/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Let a bouncer ask no more */
+        delete: operations["ids.bouncer.delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/ids/collections": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What CrowdSec knows to look for */
+        get: operations["ids.collection.list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/ids/decisions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What is decided now */
+        get: operations["ids.decision.list"];
+        put?: never;
+        /** Ban an address */
+        post: operations["ids.decision.create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/ids/decisions/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** End a decision */
+        delete: operations["ids.decision.delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/ids/machines": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Who reports to CrowdSec */
+        get: operations["ids.machine.list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/ids/settings": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read one intrusion detection settings */
+        get: operations["ids.settings.get"];
+        /** Change a intrusion detection settings */
+        put: operations["ids.settings.update"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/ids/status": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What intrusion detection does */
+        get: operations["ids.status"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/ip-addresses": {
         parameters: {
             query?: never;
@@ -2962,6 +3135,195 @@ export interface paths {
         post?: never;
         /** Let a user log in without codes again, as when the phone is lost */
         delete: operations["user.totp.disable"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/waf/alerts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** WAF alerts that match, newest first */
+        get: operations["waf.alert.list"];
+        put?: never;
+        post?: never;
+        /** Delete WAF alerts and the requests that were kept for them */
+        delete: operations["waf.alert.purge"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/waf/alerts/live": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The newest WAF alerts, oldest first, and then each new one */
+        get: operations["waf.alert.live"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/waf/alerts/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One WAF alert with its request */
+        get: operations["waf.alert.get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/waf/alerts/{id}/exclude": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Leave out what took a legitimate request for an attack */
+        post: operations["waf.alert.exclude"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/waf/alerts/{id}/propose": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** The narrowest exclusion for a false alarm, and what comes of it */
+        post: operations["waf.alert.propose"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/waf/configs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List every WAF configuration */
+        get: operations["waf.config.list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/waf/configs/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read one WAF configuration */
+        get: operations["waf.config.get"];
+        /** Change a WAF configuration */
+        put: operations["waf.config.update"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/waf/configs/{id}/forecast": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What blocking mode would have refused in the last days */
+        get: operations["waf.forecast"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/waf/rules": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Rules of the core rule set */
+        get: operations["waf.rules"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/waf/status": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The program that inspects requests, as it is now */
+        get: operations["waf.status"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/waf/summary": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What the WAF found in the last hours */
+        get: operations["waf.summary"];
+        put?: never;
+        post?: never;
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -5771,6 +6133,344 @@ export interface components {
              */
             requests: number;
         };
+        IdsAlert: {
+            /**
+             * Format: date-time
+             * @description When it was reported.
+             */
+            created_at: string;
+            /**
+             * Format: int64
+             * @description How many decisions about it are in force.
+             */
+            decisions_count: number;
+            /**
+             * Format: int64
+             * @description How many lines of logs led to it.
+             */
+            events_count: number;
+            /**
+             * Format: int64
+             * @description Its number at CrowdSec.
+             */
+            id: number;
+            /** @description Which machine reported it. */
+            machine: string;
+            /** @description What happened, in CrowdSec's words. */
+            message: string;
+            /** @description What was found: the name of the scenario. */
+            scenario: string;
+            /** @description What the value is, such as Ip. */
+            scope: string;
+            /**
+             * Format: date-time
+             * @description When the first was seen.
+             */
+            started_at: string;
+            /**
+             * Format: date-time
+             * @description When the last was seen.
+             */
+            stopped_at: string;
+            /** @description Who did it. */
+            value: string;
+        };
+        IdsAlertDetails: {
+            /**
+             * Format: date-time
+             * @description When it was reported.
+             */
+            created_at: string;
+            /** @description What followed and is in force. */
+            decisions: components["schemas"]["IdsDecision"][];
+            /**
+             * Format: int64
+             * @description How many decisions about it are in force.
+             */
+            decisions_count: number;
+            /** @description The lines that led to it, as far as CrowdSec keeps them. */
+            events: components["schemas"]["IdsAlertEvent"][];
+            /**
+             * Format: int64
+             * @description How many lines of logs led to it.
+             */
+            events_count: number;
+            /**
+             * Format: int64
+             * @description Its number at CrowdSec.
+             */
+            id: number;
+            /** @description Which machine reported it. */
+            machine: string;
+            /** @description What happened, in CrowdSec's words. */
+            message: string;
+            /** @description What was found: the name of the scenario. */
+            scenario: string;
+            /** @description What the value is, such as Ip. */
+            scope: string;
+            /**
+             * Format: date-time
+             * @description When the first was seen.
+             */
+            started_at: string;
+            /**
+             * Format: date-time
+             * @description When the last was seen.
+             */
+            stopped_at: string;
+            /** @description Who did it. */
+            value: string;
+        };
+        IdsAlertEvent: {
+            /**
+             * Format: date-time
+             * @description When.
+             */
+            at: string;
+            /** @description What was read of it. */
+            meta: {
+                [key: string]: string;
+            };
+        };
+        IdsAlerts: {
+            /** @description Those that match, newest first. */
+            alerts: components["schemas"]["IdsAlert"][];
+            /** @description Why CrowdSec could not be asked; empty when it could. */
+            error: string;
+        };
+        IdsAllowed: {
+            /**
+             * @description Network, or a single address.
+             * @example 192.0.2.0/24
+             */
+            cidr: string;
+            /**
+             * @description What it is, for people.
+             * @example a note
+             */
+            note: string;
+        };
+        IdsBanInput: {
+            /** @description Ban it although an administrator is logged in from there. */
+            confirm?: boolean;
+            /**
+             * @description How long it lasts; that of the settings when there is none.
+             * @example 4h
+             */
+            duration?: string;
+            /**
+             * @description Why, for people.
+             * @example a note
+             */
+            reason?: string;
+            /**
+             * @description Address to ban. For a network, write a rule of the packet filter: the firewall bouncer drops single addresses alone.
+             * @example 192.0.2.1
+             */
+            value: string;
+        };
+        IdsBouncer: {
+            /** @description Where it last asked from; empty when it never did. */
+            address: string;
+            /**
+             * Format: date-time
+             * @description Since when it may.
+             */
+            created_at: string;
+            /**
+             * Format: date-time
+             * @description When it last asked; null when it never did.
+             */
+            last_pull: string | null;
+            /** @description Its name. */
+            name: string;
+            /** @description Whether it is the gateway's own. */
+            own: boolean;
+            /** @description What it says that it is. */
+            type: string;
+            /** @description Which version of that. */
+            version: string;
+        };
+        IdsBouncers: {
+            /** @description By name. */
+            bouncers: components["schemas"]["IdsBouncer"][];
+            /** @description Why they cannot be told; empty when they can. */
+            error: string;
+        };
+        IdsCollection: {
+            /** @description What it is for. */
+            description: string;
+            /** @description Its name at CrowdSec's hub. */
+            name: string;
+            /** @description Whether it is enabled, and as it was installed. */
+            status: string;
+            /** @description Which version of it. */
+            version: string;
+        };
+        IdsCollections: {
+            /** @description By name. */
+            collections: components["schemas"]["IdsCollection"][];
+            /** @description Why they cannot be told; empty when they can. */
+            error: string;
+        };
+        IdsDaemon: {
+            /** @description Why it failed, when it did. */
+            detail: string;
+            /**
+             * Format: date-time
+             * @description Since when.
+             */
+            since: string | null;
+            /**
+             * @description What it does.
+             * @enum {string}
+             */
+            state: "running" | "starting" | "stopped" | "failed" | "not_installed";
+        };
+        IdsDecision: {
+            /** @description Whether the firewall bouncer can drop the packets that it is about. It drops those of single addresses alone. */
+            enforced: boolean;
+            /**
+             * Format: date-time
+             * @description When it ends.
+             */
+            expires_at: string;
+            /**
+             * Format: int64
+             * @description Its number at CrowdSec.
+             */
+            id: number;
+            /** @description Where it comes from: crowdsec for a scenario, gateway for an operator, cscli for the tool of that name, CAPI for the central API. */
+            origin: string;
+            /** @description The scenario, or what the operator wrote. */
+            reason: string;
+            /** @description What the value is: Ip, Range, or a scope of a scenario. */
+            scope: string;
+            /** @description What is decided, such as ban. */
+            type: string;
+            /** @description Whom it is about: an address, a network, or what else its scope says. */
+            value: string;
+        };
+        IdsDecisions: {
+            /** @description Those that match, newest first. */
+            decisions: components["schemas"]["IdsDecision"][];
+            /** @description Why CrowdSec could not be asked; empty when it could. */
+            error: string;
+            /**
+             * Format: int64
+             * @description How many match, also those that are not shown.
+             */
+            total: number;
+        };
+        IdsMachine: {
+            /** @description Where it last reported from. */
+            address: string;
+            /**
+             * Format: date-time
+             * @description When it was last heard of.
+             */
+            last_heartbeat: string | null;
+            /** @description Its name. */
+            name: string;
+            /** @description Whether it is the gateway itself, which reports what operators decide. */
+            own: boolean;
+            /** @description Whether its reports count. */
+            validated: boolean;
+            /** @description Version of its CrowdSec. */
+            version: string;
+        };
+        IdsMachines: {
+            /** @description Why they cannot be told; empty when they can. */
+            error: string;
+            /** @description Those who report. */
+            machines: components["schemas"]["IdsMachine"][];
+        };
+        IdsMadeBouncer: {
+            /** @description What it asks with. It is shown this once. */
+            key: string;
+            /** @description Its name. */
+            name: string;
+        };
+        IdsNewBouncerInput: {
+            /**
+             * @description Its name: lower-case letters, digits and hyphens.
+             * @example edge-proxy
+             */
+            name: string;
+        };
+        IdsSettings: {
+            /** @description Who is never banned. The gateway's own addresses and those of its cluster need not be in it. */
+            allow_list: components["schemas"]["IdsAllowed"][];
+            /**
+             * @description How long a ban lasts, such as 90m or 4h.
+             * @example 4h
+             */
+            ban_duration: string;
+            /** @description Whether the packets of who is banned are dropped. Off, bans are decided and listed, and do nothing. */
+            blocking: boolean;
+            /**
+             * Format: date-time
+             * @description When it was created.
+             */
+            readonly created_at: string;
+            /** @description Whether CrowdSec looks for attacks. Off, it is stopped, and so is its firewall bouncer. */
+            enabled: boolean;
+            /** @description Id, made by the service. */
+            readonly id: string;
+            /** @description Which logs are read. */
+            sources: components["schemas"]["IdsSources"];
+            /**
+             * Format: date-time
+             * @description When it was last changed.
+             */
+            readonly updated_at: string;
+        };
+        IdsSettingsUpdate: {
+            /** @description Who is never banned. The gateway's own addresses and those of its cluster need not be in it. */
+            allow_list?: components["schemas"]["IdsAllowed"][];
+            /**
+             * @description How long a ban lasts, such as 90m or 4h.
+             * @example 4h
+             */
+            ban_duration?: string;
+            /** @description Whether the packets of who is banned are dropped. Off, bans are decided and listed, and do nothing. */
+            blocking?: boolean;
+            /** @description Whether CrowdSec looks for attacks. Off, it is stopped, and so is its firewall bouncer. */
+            enabled?: boolean;
+            /** @description Which logs are read. */
+            sources?: components["schemas"]["IdsSources"];
+        };
+        IdsSources: {
+            /** @description What the reverse proxy logs: requests that failed. */
+            haproxy: boolean;
+            /** @description Packets that the packet filter dropped and logged. */
+            packet_filter: boolean;
+            /** @description Failed logins of sshd. */
+            ssh: boolean;
+            /** @description Requests that the web application firewall blocked. */
+            waf: boolean;
+        };
+        IdsStatus: {
+            /** @description CrowdSec, which reads logs and decides. */
+            agent: components["schemas"]["IdsDaemon"];
+            /** @description Whether the settings want packets to be dropped. */
+            blocking: boolean;
+            /**
+             * Format: int64
+             * @description Decisions in force.
+             */
+            decisions: number;
+            /** @description Whether the settings want CrowdSec to run. */
+            enabled: boolean;
+            /** @description Why CrowdSec could not be asked; empty when it could. */
+            error: string;
+            /** @description What drops the packets of who is banned. */
+            firewall_bouncer: components["schemas"]["IdsDaemon"];
+            /** @description How many of them come from where: crowdsec for a scenario, gateway for an operator, cscli for the tool of that name, CAPI for the central API. */
+            origins: {
+                [key: string]: number;
+            };
+        };
         LicenseKeyInput: {
             /** @description The license as it was issued, from its BEGIN line to its END line. White space does not matter. */
             key: string;
@@ -8422,6 +9122,505 @@ export interface components {
         UpgradeWishInput: {
             /** @description Version to install: one that is newer than the installed one. Without it, it is the available one. */
             version?: string;
+        };
+        WafAgent: {
+            /**
+             * Format: int64
+             * @description How many engines it has built since it started.
+             */
+            builds: number;
+            /**
+             * Format: int64
+             * @description How many of these it has refused.
+             */
+            denied: number;
+            /**
+             * Format: int64
+             * @description How many domains it inspects.
+             */
+            domains: number;
+            /**
+             * Format: int64
+             * @description How many records it could not keep until the database took them.
+             */
+            dropped: number;
+            /**
+             * Format: int64
+             * @description How many engines it has: one for all, and one for each distinct text of custom rules.
+             */
+            engines: number;
+            /** @description How many requests it had no verdict on, by reason. */
+            failed: {
+                [key: string]: number;
+            };
+            /**
+             * Format: int64
+             * @description How many requests it has inspected.
+             */
+            inspected: number;
+            /** @description Why it is down; empty when it is up. */
+            reason: string;
+            /**
+             * Format: date-time
+             * @description When it started.
+             */
+            since: string | null;
+            /** @description Where it has its configuration from: the database, or the file it keeps while that is away. */
+            source: string;
+            /**
+             * @description Whether it answers. While it is down, requests pass or are refused as fail_open of their domain says.
+             * @enum {string}
+             */
+            state: "up" | "down";
+            /** @description Its version. */
+            version: string;
+        };
+        WafAlert: {
+            /**
+             * @description Whether the request was let through, refused, or could not be inspected.
+             * @enum {string}
+             */
+            action: "detected" | "blocked" | "unavailable";
+            /** @description Address of the client, behind trusted proxies. */
+            client_ip: string;
+            /**
+             * Format: date-time
+             * @description When it was written.
+             */
+            created_at: string;
+            /** @description Parts of the request that the rule matched, without secrets. */
+            data: components["schemas"]["WafDatum"][];
+            /** @description The rule decided about the request. */
+            deciding: boolean;
+            /** @description Host name that was asked for. */
+            domain: string;
+            /** @description Domain that was asked; it may be gone. */
+            domain_id: string;
+            /** @description Id of the record; later ones have greater ids. */
+            id: string;
+            /** @description What the rule says. */
+            message: string;
+            /** @description Method of the request. */
+            method: string;
+            /**
+             * Format: int64
+             * @description Paranoia level from which on the rule is used; 0 if it has none.
+             */
+            paranoia: number;
+            /** @description Not all of the body was inspected. */
+            partial: boolean;
+            /** @description Reference number of the request, as the block page shows it. */
+            request_id: string;
+            /**
+             * Format: int64
+             * @description Rule that matched; 0 for a request that could not be inspected.
+             */
+            rule_id: number;
+            /**
+             * Format: int64
+             * @description What the rules that the request matched add up to.
+             */
+            score: number;
+            /** @description How grave the rule takes it to be. */
+            severity: string;
+            /** @description What the rule is about. */
+            tags: string[];
+            /** @description What was asked for. */
+            uri: string;
+        };
+        WafAlertDetail: {
+            /**
+             * @description Whether the request was let through, refused, or could not be inspected.
+             * @enum {string}
+             */
+            action: "detected" | "blocked" | "unavailable";
+            /** @description Address of the client, behind trusted proxies. */
+            client_ip: string;
+            /**
+             * Format: date-time
+             * @description When it was written.
+             */
+            created_at: string;
+            /** @description Parts of the request that the rule matched, without secrets. */
+            data: components["schemas"]["WafDatum"][];
+            /** @description The rule decided about the request. */
+            deciding: boolean;
+            /** @description Host name that was asked for. */
+            domain: string;
+            /** @description Domain that was asked; it may be gone. */
+            domain_id: string;
+            /** @description Id of the record; later ones have greater ids. */
+            id: string;
+            /** @description What the rule says. */
+            message: string;
+            /** @description Method of the request. */
+            method: string;
+            /**
+             * Format: int64
+             * @description Paranoia level from which on the rule is used; 0 if it has none.
+             */
+            paranoia: number;
+            /** @description Not all of the body was inspected. */
+            partial: boolean;
+            /** @description All records of the request, this one included. */
+            records: components["schemas"]["WafAlert"][];
+            /** @description The request; null if it was not kept. */
+            request: components["schemas"]["WafKeptRequest"];
+            /** @description Reference number of the request, as the block page shows it. */
+            request_id: string;
+            /**
+             * Format: int64
+             * @description Rule that matched; 0 for a request that could not be inspected.
+             */
+            rule_id: number;
+            /**
+             * Format: int64
+             * @description What the rules that the request matched add up to.
+             */
+            score: number;
+            /** @description How grave the rule takes it to be. */
+            severity: string;
+            /** @description What the rule is about. */
+            tags: string[];
+            /** @description What was asked for. */
+            uri: string;
+        };
+        WafAttacks: {
+            /** @description Names of those that are not. */
+            passing: string[];
+            /**
+             * Format: int64
+             * @description How many of these are still refused with them.
+             */
+            refused: number;
+            /**
+             * Format: int64
+             * @description How many of them are refused without the exclusions.
+             */
+            total: number;
+        };
+        WafConfig: {
+            /**
+             * Format: date-time
+             * @description When it was created.
+             */
+            readonly created_at: string;
+            /** @description Rules of your own in SecLang, with ids from 1 to 99999. */
+            custom_rules: string;
+            /** @description Name of that domain. */
+            readonly domain: string;
+            /** @description Domain that the configuration is for. */
+            readonly domain_id: string;
+            /** @description Inspect the requests of the domain. */
+            enabled: boolean;
+            /** @description Why each of these rules is left out, by its id. */
+            exclusion_notes: {
+                [key: string]: string;
+            };
+            /** @description Rules that are left out below a path, or for one parameter. */
+            exclusions: components["schemas"]["WafExclusion"][];
+            /** @description Let requests pass that could not be inspected. Null lets them pass in detection mode and refuses them in blocking mode. */
+            fail_open: boolean | null;
+            /** @description Id, made by the service. */
+            readonly id: string;
+            /**
+             * Format: int64
+             * @description How much of a body is inspected. The proxy holds about 118 KiB of a request's headers and body together; what is beyond that counts as larger, too.
+             */
+            max_body_bytes: number;
+            /**
+             * @description Whether requests that rules match are only recorded, or refused.
+             * @enum {string}
+             */
+            mode: "detection" | "blocking";
+            /**
+             * @description Whether larger bodies are refused with 413, or inspected up to there and let through. In detection mode they always pass.
+             * @enum {string}
+             */
+            oversized: "refuse" | "inspect";
+            /**
+             * Format: int64
+             * @description How strict the rules are. Each level adds rules that find more attacks, and take more legitimate requests for one.
+             */
+            paranoia_level: number;
+            /** @description Ids of rules that are left out everywhere. */
+            rule_exclusions: number[];
+            /** @description Proxies in front of the gateway. Their word in X-Forwarded-For about who the client is counts. */
+            trusted_proxies: string[];
+            /**
+             * Format: date-time
+             * @description When it was last changed.
+             */
+            readonly updated_at: string;
+        };
+        WafConfigUpdate: {
+            /** @description Rules of your own in SecLang, with ids from 1 to 99999. */
+            custom_rules?: string;
+            /** @description Inspect the requests of the domain. */
+            enabled?: boolean;
+            /** @description Why each of these rules is left out, by its id. */
+            exclusion_notes?: {
+                [key: string]: string;
+            };
+            /** @description Rules that are left out below a path, or for one parameter. */
+            exclusions?: components["schemas"]["WafExclusion"][];
+            /** @description Let requests pass that could not be inspected. Null lets them pass in detection mode and refuses them in blocking mode. */
+            fail_open?: boolean | null;
+            /**
+             * Format: int64
+             * @description How much of a body is inspected. The proxy holds about 118 KiB of a request's headers and body together; what is beyond that counts as larger, too.
+             */
+            max_body_bytes?: number;
+            /**
+             * @description Whether requests that rules match are only recorded, or refused.
+             * @enum {string}
+             */
+            mode?: "detection" | "blocking";
+            /**
+             * @description Whether larger bodies are refused with 413, or inspected up to there and let through. In detection mode they always pass.
+             * @enum {string}
+             */
+            oversized?: "refuse" | "inspect";
+            /**
+             * Format: int64
+             * @description How strict the rules are. Each level adds rules that find more attacks, and take more legitimate requests for one.
+             */
+            paranoia_level?: number;
+            /** @description Ids of rules that are left out everywhere. */
+            rule_exclusions?: number[];
+            /** @description Proxies in front of the gateway. Their word in X-Forwarded-For about who the client is counts. */
+            trusted_proxies?: string[];
+        };
+        WafCounted: {
+            /** @description Id of a domain; null for everything else. */
+            domain_id: string;
+            /** @description What was counted. */
+            name: string;
+            /**
+             * Format: int64
+             * @description How many records there are.
+             */
+            records: number;
+            /**
+             * Format: int64
+             * @description How many requests they are about.
+             */
+            requests: number;
+        };
+        WafDatum: {
+            /** @description Its name, such as that of a parameter. */
+            key: string;
+            /** @description Secrets in it were replaced. */
+            masked: boolean;
+            /** @description Its beginning. */
+            value: string;
+            /** @description Kind of the part, such as ARGS. */
+            variable: string;
+        };
+        WafExcludeInput: {
+            /** @description As they were proposed, or narrower or wider. All are for the rule of the record. */
+            exclusions: components["schemas"]["WafExclusion"][];
+            /** @description Why; it is kept with each of them that has no note of its own. */
+            note?: string;
+        };
+        WafExclusion: {
+            /** @description Why. */
+            note: string;
+            /** @description Name of that parameter. */
+            parameter: string;
+            /** @description Path at and below which it is left out; empty for every path. */
+            path: string;
+            /**
+             * Format: int64
+             * @description The rule.
+             */
+            rule_id: number;
+            /** @description Part of a request, such as ARGS, whose parameter it does not look at; empty leaves out the whole rule. */
+            variable: string;
+        };
+        WafForecast: {
+            /**
+             * Format: int64
+             * @description Clients that they came from.
+             */
+            clients: number;
+            /**
+             * Format: int64
+             * @description How far it looks back.
+             */
+            days: number;
+            /** @description There were none in the last 7 days. */
+            quiet: boolean;
+            /**
+             * Format: int64
+             * @description Requests that would have been refused.
+             */
+            requests: number;
+            /** @description The rules that they matched. */
+            rules: components["schemas"]["WafForecastRule"][];
+            /**
+             * Format: date-time
+             * @description When the domain got its configuration; null if it has none. Before that there was nothing to find.
+             */
+            since: string | null;
+        };
+        WafForecastRule: {
+            /**
+             * Format: int64
+             * @description Clients that they came from.
+             */
+            clients: number;
+            /** @description What it says. */
+            message: string;
+            /**
+             * Format: int64
+             * @description Requests that it matched.
+             */
+            requests: number;
+            /**
+             * Format: int64
+             * @description The rule.
+             */
+            rule_id: number;
+        };
+        WafHeaderField: {
+            /** @description Its name. */
+            name: string;
+            /** @description Its value. */
+            value: string;
+        };
+        WafHourCount: {
+            /**
+             * Format: date-time
+             * @description When the hour began.
+             */
+            at: string;
+            /**
+             * Format: int64
+             * @description Requests that were refused.
+             */
+            blocked: number;
+            /**
+             * Format: int64
+             * @description Requests that were let through although rules matched.
+             */
+            detected: number;
+            /**
+             * Format: int64
+             * @description Records of requests that could not be inspected.
+             */
+            unavailable: number;
+        };
+        WafKeptRequest: {
+            /** @description Beginning of its body. What is not text is shown as the replacement character. */
+            body: string;
+            /** @description The body went on. */
+            body_truncated: boolean;
+            /** @description Its headers, in their order. */
+            headers: components["schemas"]["WafHeaderField"][];
+            /** @description Secrets in it were replaced by [masked]. */
+            masked: boolean;
+            /** @description Its method. */
+            method: string;
+            /** @description What was asked for. */
+            uri: string;
+            /** @description Version of HTTP. */
+            version: string;
+        };
+        WafOutcome: {
+            /** @description The request is refused in blocking mode. */
+            refused: boolean;
+            /** @description The rules that match. */
+            rules: number[];
+            /**
+             * Format: int64
+             * @description What the rules add up to.
+             */
+            score: number;
+        };
+        WafProposal: {
+            /** @description The built-in attacks, sent to the same path and the same parameter. */
+            attacks: components["schemas"]["WafAttacks"];
+            /** @description What to leave out: the rule, at and below the request's path, for the parameters that it matched; the whole rule where it matched something that is no parameter. */
+            exclusions: components["schemas"]["WafExclusion"][];
+            /** @description What to know before it is saved. */
+            notes: string[];
+            /** @description The kept request, inspected again; null if it was not kept. */
+            replay: components["schemas"]["WafReplay"];
+        };
+        WafPurged: {
+            /**
+             * Format: int64
+             * @description How many records are gone.
+             */
+            deleted: number;
+        };
+        WafReplay: {
+            /** @description With them. */
+            after: components["schemas"]["WafOutcome"];
+            /** @description Without the exclusions. */
+            before: components["schemas"]["WafOutcome"];
+        };
+        WafRule: {
+            /**
+             * Format: int64
+             * @description Its id.
+             */
+            id: number;
+            /** @description What it says when it matches. */
+            message: string;
+            /**
+             * Format: int64
+             * @description Paranoia level from which on it is used.
+             */
+            paranoia_level: number;
+            /** @description How grave that is. */
+            severity: string;
+            /** @description What it is about. */
+            tags: string[];
+        };
+        WafRuleCount: {
+            /** @description What it says. */
+            message: string;
+            /**
+             * Format: int64
+             * @description How many records there are.
+             */
+            records: number;
+            /**
+             * Format: int64
+             * @description How many requests they are about.
+             */
+            requests: number;
+            /**
+             * Format: int64
+             * @description The rule.
+             */
+            rule_id: number;
+        };
+        WafSummary: {
+            /** @description Records and requests by action. */
+            actions: components["schemas"]["WafCounted"][];
+            /** @description The program that inspects requests, as it is now. */
+            agent: components["schemas"]["WafAgent"];
+            /** @description The clients with the most requests that matched. */
+            clients: components["schemas"]["WafCounted"][];
+            /** @description The domains with the most requests that matched. */
+            domains: components["schemas"]["WafCounted"][];
+            /**
+             * Format: int64
+             * @description How many domains have the WAF on.
+             */
+            enabled: number;
+            /**
+             * Format: int64
+             * @description How far it looks back.
+             */
+            hours: number;
+            /** @description The rules that matched most requests. */
+            rules: components["schemas"]["WafRuleCount"][];
+            /** @description Requests by hour, oldest first; hours without any are there, too. */
+            series: components["schemas"]["WafHourCount"][];
         };
     };
     responses: never;
@@ -14153,6 +15352,498 @@ export interface operations {
             };
         };
     };
+    "ids.alert.list": {
+        parameters: {
+            query?: {
+                /** @description Who did it. */
+                address?: string;
+                /** @description What was found: the name of the scenario. */
+                scenario?: string;
+                /** @description How long ago at most. */
+                hours?: number;
+                /** @description How many; 100 when there is none. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["IdsAlerts"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "ids.alert.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Number of the alert. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["IdsAlertDetails"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "ids.bouncer.list": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["IdsBouncers"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "ids.bouncer.create": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["IdsNewBouncerInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["IdsMadeBouncer"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "ids.bouncer.delete": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Name of the bouncer. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ResourceDeleted"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "ids.collection.list": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["IdsCollections"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "ids.decision.list": {
+        parameters: {
+            query?: {
+                /** @description Part of the value or the reason; case does not matter. With an address, also the networks that it is in. */
+                search?: string;
+                /** @description Where they come from. */
+                origin?: string;
+                /** @description How many; 500 when there is none. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["IdsDecisions"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "ids.decision.create": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["IdsBanInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["IdsDecision"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "ids.decision.delete": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Number of the decision. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ResourceDeleted"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "ids.machine.list": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["IdsMachines"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "ids.settings.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["IdsSettings"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "ids.settings.update": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["IdsSettingsUpdate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["IdsSettings"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "ids.status": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["IdsStatus"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
     "network.ip-address.list": {
         parameters: {
             query?: never;
@@ -18876,6 +20567,518 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["ResourceDeleted"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "waf.alert.list": {
+        parameters: {
+            query?: {
+                /** @description Only of this domain. */
+                domain_id?: string;
+                /** @description Only of this rule. */
+                rule_id?: number;
+                /** @description Only of this address or network. */
+                client?: string;
+                /** @description Only detected, blocked or unavailable. */
+                action?: string;
+                /** @description Not before this time. */
+                since?: string;
+                /** @description Not after this time. */
+                until?: string;
+                /** @description Text in the URI, the message, the host name or the reference number; case does not matter. */
+                q?: string;
+                /** @description How many, at most 1000. */
+                limit?: number;
+                /** @description Only records older than the one with this id, to read on. */
+                before?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["WafAlert"][];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "waf.alert.purge": {
+        parameters: {
+            query?: {
+                /** @description Only those that are older; without it, all of them. */
+                before?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["WafPurged"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "waf.alert.live": {
+        parameters: {
+            query?: {
+                /** @description Send a frame {"heartbeat": time} every so many seconds (1 to 60), beside the events. Without it there are no such frames. */
+                heartbeat?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A WebSocket; each text frame is one of these, or the heartbeat that was asked for. */
+            101: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WafAlert"];
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "waf.alert.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the record. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["WafAlertDetail"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "waf.alert.exclude": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the record. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["WafExcludeInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["WafConfig"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "waf.alert.propose": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the record. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["WafProposal"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "waf.config.list": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["WafConfig"][];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "waf.config.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["WafConfig"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "waf.config.update": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["WafConfigUpdate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["WafConfig"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "waf.forecast": {
+        parameters: {
+            query?: {
+                /** @description How far to look back: 1 to 30, 7 without it. */
+                days?: number;
+            };
+            header?: never;
+            path: {
+                /** @description Id of the domain. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["WafForecast"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "waf.rules": {
+        parameters: {
+            query?: {
+                /** @description Words that the id, message, severity or tags have, all of them; at most 200 rules are found. */
+                q?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["WafRule"][];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "waf.status": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["WafAgent"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "waf.summary": {
+        parameters: {
+            query?: {
+                /** @description How far to look back: 1 to 720, 24 without it. */
+                hours?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["WafSummary"];
                         error: null;
                     };
                 };
