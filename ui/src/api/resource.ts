@@ -68,6 +68,14 @@ export function resource<P extends CollectionPath>(kind: string, path: P, parent
   }
 }
 
+/** What rows of another resource have besides, under the same id: it is neither made nor deleted. */
+export type Extension<T> = Pick<Resource<T>, 'kind' | 'list' | 'read' | 'update'>
+
+export function extension<P extends CollectionPath>(kind: string, path: P): Extension<Item<P>> {
+  const { list, read, update } = resource(kind, path)
+  return { kind, list, read, update }
+}
+
 export function orderedResource<P extends OrderedPath>(kind: string, path: P): OrderedResource<Item<P>> {
   const plain = resource(kind, path)
   return {

@@ -9323,6 +9323,8 @@ export interface components {
             fail_open: boolean | null;
             /** @description Id, made by the service. */
             readonly id: string;
+            /** @description Inspect the beginning of responses, too, for what servers should not let out: error messages of databases, source code, web shells. Responses are not compressed then, and wait until the beginning has come. */
+            inspect_responses: boolean;
             /**
              * Format: int64
              * @description How much of a body is inspected. The proxy holds about 118 KiB of a request's headers and body together; what is beyond that counts as larger, too.
@@ -9366,6 +9368,8 @@ export interface components {
             exclusions?: components["schemas"]["WafExclusion"][];
             /** @description Let requests pass that could not be inspected. Null lets them pass in detection mode and refuses them in blocking mode. */
             fail_open?: boolean | null;
+            /** @description Inspect the beginning of responses, too, for what servers should not let out: error messages of databases, source code, web shells. Responses are not compressed then, and wait until the beginning has come. */
+            inspect_responses?: boolean;
             /**
              * Format: int64
              * @description How much of a body is inspected. The proxy holds about 118 KiB of a request's headers and body together; what is beyond that counts as larger, too.

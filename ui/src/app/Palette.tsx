@@ -14,11 +14,13 @@ import {
   IconKey,
   IconNetwork,
   IconPlugConnected,
+  IconRadar2,
   IconSearch,
   IconServer2,
   IconShieldCheck,
   IconSignRight,
   IconUsers,
+  IconWall,
   IconWorld,
   IconWorldUpload,
 } from '@tabler/icons-react'
@@ -116,6 +118,9 @@ export default function Palette() {
       group: t('palette.goTo'),
       actions: [
         ...navigation.flatMap(({ items }) => items).filter(({ adminOnly }) => canEdit || !adminOnly),
+        { name: 'wafAlerts', to: paths.wafAlerts, icon: IconWall },
+        { name: 'wafRules', to: paths.wafRules, icon: IconWall },
+        { name: 'idsAlerts', to: paths.idsAlerts, icon: IconRadar2 },
         { name: 'profile', to: paths.profile, icon: IconUsers },
       ].map(({ name, to, icon: Icon }) => ({
         id: to,
@@ -190,7 +195,12 @@ export default function Palette() {
     {
       group: t('palette.actions'),
       actions: [
-        ...(canEdit ? [{ id: 'reapply', label: t('bar.reapply'), onClick: () => void reapply() }] : []),
+        ...(canEdit
+          ? [
+              { id: 'reapply', label: t('bar.reapply'), onClick: () => void reapply() },
+              { id: 'ban', label: t('palette.ban'), onClick: go(paths.idsBan) },
+            ]
+          : []),
         {
           id: 'light',
           label: `${t('top.scheme.label')}: ${t('top.scheme.light')}`,

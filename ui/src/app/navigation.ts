@@ -20,6 +20,7 @@ import {
   IconNetwork,
   IconPlugConnected,
   type IconProps,
+  IconRadar2,
   IconRefreshDot,
   IconRoute,
   IconServer2,
@@ -27,6 +28,7 @@ import {
   IconShieldCheck,
   IconSignRight,
   IconUsers,
+  IconWall,
   IconWorld,
   IconWorldUpload,
 } from '@tabler/icons-react'
@@ -84,6 +86,13 @@ export const navigation: { area: string | null; items: NavItem[] }[] = [
       { name: 'ntp', to: paths.ntp, icon: IconClock },
       { name: 'forwardProxy', to: paths.forwardProxy, icon: IconWorldUpload },
       { name: 'radius', to: paths.radius, icon: IconKey },
+    ],
+  },
+  {
+    area: 'security',
+    items: [
+      { name: 'waf', to: paths.waf, icon: IconWall },
+      { name: 'ids', to: paths.ids, icon: IconRadar2 },
     ],
   },
   { area: 'operations', items: [{ name: 'audit', to: paths.audit, icon: IconHistory }] },

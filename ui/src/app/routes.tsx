@@ -127,6 +127,19 @@ const routes = page(paths.routes, () => import('../areas/network/RoutesPage'))
 const managedRoutes = () => import('../areas/network/ManagedRoutes')
 const managed = front(routes, managedRoutes)
 
+const waf = page(paths.waf, () => import('../areas/waf/WafPage'))
+const wafOverview = front(waf, () => import('../areas/waf/Overview'))
+const alertsOfWaf = () => import('../areas/waf/Alerts')
+const wafAlerts = part(waf, 'alerts', alertsOfWaf)
+
+const ids = page(paths.ids, () => import('../areas/ids/IdsPage'))
+const decisionsOfIds = () => import('../areas/ids/Decisions')
+const idsDecisions = front(ids, decisionsOfIds)
+const alertsOfIds = () => import('../areas/ids/Alerts')
+const idsAlerts = part(ids, 'alerts', alertsOfIds)
+const bouncersOfIds = () => import('../areas/ids/Bouncers')
+const idsBouncers = part(ids, 'bouncers', bouncersOfIds)
+
 const audit = page(paths.audit, () => import('../areas/audit/AuditPage'))
 
 const components = page(paths.components, () => import('../areas/components/ComponentsPage'))
@@ -219,6 +232,21 @@ const tree = root.addChildren([
   routes.addChildren([
     managed.addChildren([at(managed, '/'), ...drawers(managed, managedRoutes)]),
     part(routes, 'live', () => import('../areas/network/LiveRoutes')),
+  ]),
+  waf.addChildren([
+    wafOverview.addChildren([
+      at(wafOverview, '/'),
+      part(wafOverview, 'domains/$id', () => import('../areas/waf/DomainForm')),
+    ]),
+    wafAlerts.addChildren([part(wafAlerts, '$id', () => import('../areas/waf/AlertDrawer'))]),
+    part(waf, 'rules', () => import('../areas/waf/Rules')),
+  ]),
+  ids.addChildren([
+    idsDecisions.addChildren([at(idsDecisions, '/'), part(idsDecisions, 'ban', decisionsOfIds, 'Create')]),
+    idsAlerts.addChildren([part(idsAlerts, '$id', alertsOfIds, 'Detail')]),
+    idsBouncers.addChildren([part(idsBouncers, 'new', bouncersOfIds, 'Create')]),
+    part(ids, 'collections', () => import('../areas/ids/Collections')),
+    part(ids, 'settings', () => import('../areas/ids/Settings')),
   ]),
   // An entry is shown by the page itself, which often has it already.
   audit.addChildren([at(audit, '$id')]),

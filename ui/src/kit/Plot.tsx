@@ -7,7 +7,8 @@ export interface PlotProps {
   /** Seconds since the epoch, and a value for each. */
   times: number[]
   values: (number | null)[]
-  /** A part of the values that is bad news. */
+  /** Parts of the values, or values beside them, that are a warning or bad news. */
+  warn?: (number | null)[]
   bad?: (number | null)[]
   /** How many seconds the chart shows. */
   window: number
@@ -31,8 +32,8 @@ const powersOfTwo = Array.from({ length: 50 }, (_, power) => 2 ** power)
 const color = (name: string) => getComputedStyle(document.documentElement).getPropertyValue(name)
 
 export default function Plot(props: PlotProps) {
-  const { times, values, bad, window, max, floor = 1, height, label, clock = false, binary, format } = props
-  const two = bad !== undefined
+  const { times, values, warn, bad, window, max, floor = 1, height, label, clock = false, binary, format } = props
+  const more = [warn && '--gw-warn', bad && '--gw-bad'].filter(Boolean).join(' ')
   const host = useRef<HTMLDivElement>(null)
   const plot = useRef<UPlot>(null)
   const scheme = useComputedColorScheme()
@@ -41,6 +42,7 @@ export default function Plot(props: PlotProps) {
   useEffect(() => {
     const element = host.current
     if (!element) return
+    const colours = more.split(' ').filter(Boolean)
     const axis = {
       stroke: color('--gw-ink-soft'),
       grid: { stroke: color('--gw-line'), width: 1 },
@@ -69,10 +71,10 @@ export default function Plot(props: PlotProps) {
         series: [
           {},
           { stroke: color('--gw-accent'), width: 1.5, fill: color('--gw-accent-tint'), points: { show: false } },
-          ...(two ? [{ stroke: color('--gw-bad'), width: 1.5, points: { show: false } }] : []),
+          ...colours.map((name) => ({ stroke: color(name), width: 1.5, points: { show: false } })),
         ],
       },
-      two ? [[], [], []] : [[], []],
+      [[], [], ...colours.map(() => [])],
       element,
     )
     const observer = new ResizeObserver(() => plot.current?.setSize({ width: element.clientWidth, height }))
@@ -81,14 +83,14 @@ export default function Plot(props: PlotProps) {
       observer.disconnect()
       plot.current?.destroy()
     }
-  }, [height, max, floor, scheme, clock, binary, two])
+  }, [height, max, floor, scheme, clock, binary, more])
 
   // biome-ignore lint/correctness/useExhaustiveDependencies: a chart that was drawn anew needs its values again.
   useEffect(() => {
     const now = times.at(-1) ?? Date.now() / 1000
-    plot.current?.setData(bad ? [times, values, bad] : [times, values], true)
+    plot.current?.setData([times, values, ...(warn ? [warn] : []), ...(bad ? [bad] : [])], true)
     plot.current?.setScale('x', { min: now - window, max: now })
-  }, [times, values, bad, window, height, max, floor, scheme, clock, binary])
+  }, [times, values, warn, bad, window, height, max, floor, scheme, clock, binary])
 
   return <div ref={host} role="img" aria-label={label} />
 }

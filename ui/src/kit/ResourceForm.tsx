@@ -6,7 +6,7 @@ import { type UseFormReturn, useForm } from 'react-hook-form'
 import { useTranslation } from 'react-i18next'
 import type { Answer } from '../api/client'
 import { toFault } from '../api/fault'
-import type { Operation, Resource, Singleton } from '../api/resource'
+import type { Extension, Operation, Resource, Singleton } from '../api/resource'
 import { useCanEdit } from '../app/session'
 import { confirm } from './confirm'
 import { Field, type FieldSpec, isSecret, type Values } from './fields'
@@ -63,10 +63,10 @@ export function CreateForm<T>(
   )
 }
 
-/** An existing resource, with its deletion. `name` says in words what would be deleted. */
+/** An existing resource, with its deletion if it has one. `name` says in words what would be deleted. */
 export function EditForm<T extends object>(
   props: FormProps & {
-    resource: Resource<T>
+    resource: Resource<T> | Extension<T>
     id: string
     name: (value: T) => string
     /** After a deletion; as after a save where it is not said. */
@@ -87,7 +87,7 @@ export function EditForm<T extends object>(
   const [deleting, setDeleting] = useState(false)
   const query = useQuery({ queryKey: [resource.kind, id], queryFn: () => resource.read(id), enabled: !deleting })
 
-  const remove = (loaded: Answer<T>) =>
+  const remove = (resource: Resource<T>, loaded: Answer<T>) =>
     askToRemove({
       resource,
       id,
@@ -112,7 +112,7 @@ export function EditForm<T extends object>(
                 {...form}
                 kind={resource.kind}
                 operations={(body) => [{ kind: resource.kind, verb: 'update', id, body }]}
-                remove={() => remove(base)}
+                remove={'remove' in resource ? () => remove(resource, base) : undefined}
                 keep={props.keep?.(base.value)}
                 fixed={props.fixed?.(base.value)}
               />

@@ -25,8 +25,8 @@ interface RowListProps<Q, R> {
   text: string
   columns: Column<R>[]
   filters?: Filter<R>[]
-  /** What the search looks through. */
-  searchText: (row: R) => string
+  /** What the search looks through; nothing where the gateway itself has searched. */
+  searchText?: (row: R) => string
   /** Rows without an address are there to be read. */
   rowLink?: (row: R) => string | undefined
   /** The rows lead to another page, not to a drawer beside this list. */
@@ -107,7 +107,7 @@ export function RowList<Q, R extends { id: string }>(props: RowListProps<Q, R>) 
         if (all.length === 0 && !search.q) {
           return <Empty title={t(`${text}.emptyTitle`)} text={t(`${text}.emptyText`)} action={createButton} />
         }
-        const rows = selectRows(all, { columns, filters, text: searchText, search })
+        const rows = selectRows(all, { columns, filters, text: searchText ?? (() => search.q ?? ''), search })
         const off = narrowed(filters, search)
         const ids = all.map(({ id }) => id)
         const title = t(`${text}.title`)

@@ -15,9 +15,11 @@ import { type Control, Controller } from 'react-hook-form'
 import { useTranslation } from 'react-i18next'
 import { optionalText } from '../i18n/i18n'
 import { Choice, Choices } from './Choice'
+import { CodeText } from './CodeText'
 import { Password, SecretToMake } from './Password'
 import { PemText } from './PemText'
 import { Quantity } from './Quantity'
+import { type RowColumn, Rows } from './Rows'
 
 export type Values = Record<string, unknown>
 
@@ -42,6 +44,8 @@ export interface FieldSpec {
     | 'span'
     | 'pem'
     | 'pem-key'
+    | 'code'
+    | 'rows'
   /** For a choice or segments: the values; their texts stand at `<field>.options.<value>`. */
   options?: readonly string[]
   /** For a select, members, labels or a suggestion: what can be chosen, with its texts. */
@@ -50,6 +54,8 @@ export interface FieldSpec {
   section?: string
   /** The fields of the API whose complaints belong here, where the form has one field for several. */
   covers?: readonly string[]
+  /** For rows: what each of them has. */
+  columns?: readonly RowColumn[]
   required?: boolean
   /** For a secret: the field that tells whether there is one. */
   configured?: string
@@ -223,6 +229,12 @@ export function Field({ spec, text, control, values, autoFocus, disabled, kept }
           case 'pem':
           case 'pem-key':
             return <PemText {...common} value={String(value ?? '')} secret={spec.type === 'pem-key'} />
+          case 'code':
+            return <CodeText {...common} value={String(value ?? '')} />
+          case 'rows':
+            return (
+              <Rows {...common} text={key} columns={spec.columns ?? []} value={(value as Values[] | undefined) ?? []} />
+            )
           case 'password':
             return spec.generate ? (
               <SecretToMake {...common} value={String(value ?? '')} make={spec.generate} />

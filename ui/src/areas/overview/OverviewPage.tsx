@@ -32,6 +32,7 @@ addTexts('overview', en)
 const AdoptOffer = lazy(() => import('../network/AdoptOffer'))
 const LicenseNotice = lazy(() => import('../license/LicenseNotice'))
 const ProxyMeters = lazy(() => import('./ProxyMeters'))
+const SecurityMeters = lazy(() => import('./SecurityMeters'))
 
 /** Is it well, what changed, what is not live: without a click. */
 export default function OverviewPage() {
@@ -68,6 +69,9 @@ export default function OverviewPage() {
           <ProxyMeters />
         </Suspense>
       )}
+      <Suspense>
+        <SecurityMeters />
+      </Suspense>
       <div className={classes.columns}>
         <LiveTable
           title={t('components.title')}

@@ -1,0 +1,81 @@
+import type { Page } from '@playwright/test'
+import { byAPI, expect, expectAccessible, settled, test } from './gateway'
+
+test.describe.configure({ mode: 'serial' })
+
+const form = (page: Page) => page.getByRole('dialog')
+const stored = (path: string) =>
+  byAPI(async (api) => (await (await api.get(`/api/v1${path}`)).json()).data as Record<string, unknown>)
+
+// The other tests are not about a gateway that bans.
+test.afterAll(() =>
+  byAPI((api) => api.put('/api/v1/ids/settings', { data: { enabled: false, ban_duration: '4h', allow_list: [] } })),
+)
+
+test('says that it is off, and what its daemons do', async ({ page }) => {
+  await page.goto('/')
+  await page.getByRole('link', { name: 'Intrusion detection' }).click()
+  await expect(page.getByText('Intrusion detection is off')).toBeVisible()
+  const words: Record<string, string> = { not_installed: 'not installed', stopped: 'stopped', running: 'running' }
+  const { state } = (await stored('/ids/status')).agent as { state: string }
+  await expect(
+    page
+      .getByRole('main')
+      .getByText(words[state] ?? state, { exact: true })
+      .first(),
+  ).toBeVisible()
+  await settled(page)
+  await expectAccessible(page)
+})
+
+test.describe('the settings', () => {
+  test.use({ expected: [400] })
+
+  test('are saved, and refused where they are wrong', async ({ page }) => {
+    await page.goto('/security/ids/settings')
+    await page.getByRole('textbox', { name: 'Ban for' }).fill('2')
+    await page.getByLabel('Reverse proxy').uncheck({ force: true })
+    await page.getByRole('button', { name: 'Add a network' }).click()
+    await page.getByLabel('Address or network, row 1').fill('0.0.0.0/0')
+    await page.getByLabel('Description, row 1').fill('Office')
+    await page.getByRole('button', { name: 'Save', exact: true }).click()
+    await expect(page.getByText(/item 1 is everybody/)).toBeVisible()
+    await page.getByLabel('Address or network, row 1').fill('203.0.113.0/24')
+    await expectAccessible(page)
+    await page.getByRole('button', { name: 'Save', exact: true }).click()
+    await expect(page.getByRole('button', { name: 'Save', exact: true })).toBeDisabled()
+    expect(await stored('/ids/settings')).toMatchObject({
+      ban_duration: '2h',
+      sources: { ssh: true, haproxy: false, packet_filter: true, waf: true },
+      allow_list: [{ cidr: '203.0.113.0/24', note: 'Office' }],
+    })
+  })
+})
+
+test.describe('a ban', () => {
+  test.use({ expected: [400, 409, 503] })
+
+  test('of what is allowed is refused, and of an administrator asks first', async ({ page }) => {
+    await page.goto('/')
+    await page.getByRole('heading', { level: 1 }).waitFor()
+    await page.keyboard.press('Control+K')
+    await page.getByPlaceholder('Go to, find, do…').fill('Ban an address')
+    await page.getByRole('button', { name: 'Ban an address' }).click()
+    const address = form(page).getByLabel('Address')
+    const ban = form(page).getByRole('button', { name: 'Ban', exact: true })
+    await address.fill('203.0.113.9')
+    await ban.click()
+    await expect(address).toHaveAttribute('aria-invalid', 'true')
+    await expect(form(page)).toContainText('is never banned')
+
+    // The browser is a machine on the inside.
+    await address.fill('10.10.0.2')
+    await ban.click()
+    const question = page.getByRole('dialog', { name: 'Ban 10.10.0.2?' })
+    await expect(question).toContainText('your own address')
+    await expectAccessible(page)
+    await question.getByRole('button', { name: 'Cancel' }).click()
+    await expect(form(page)).toContainText('It was not banned.')
+    await expect(address).toHaveValue('10.10.0.2')
+  })
+})

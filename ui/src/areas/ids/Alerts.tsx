@@ -1,0 +1,169 @@
+import { useQuery } from '@tanstack/react-query'
+import { Outlet, useParams } from '@tanstack/react-router'
+import { useTranslation } from 'react-i18next'
+import type { IdsAlert, IdsAlertDetail } from '../../api/types'
+import { paths } from '../../app/paths'
+import type { Column } from '../../kit/DataTable'
+import { DetailDrawer } from '../../kit/DetailDrawer'
+import { count, exactTime } from '../../kit/format'
+import { Loaded } from '../../kit/Loaded'
+import { Facts } from '../../kit/Page'
+import { RowList } from '../../kit/ResourceList'
+import { Badge } from '../../kit/StateBadge'
+import { Time } from '../../kit/Time'
+import classes from './Ids.module.css'
+import { Untold } from './marks'
+import { alertQuery, alertsQuery } from './resources'
+
+type Row = Omit<IdsAlert, 'id'> & { id: string }
+
+/** Hours that a list can be narrowed to. */
+const periods = ['24', '168']
+const within = (at: string) => periods.filter((hours) => Date.now() - Date.parse(at) <= Number(hours) * 3_600_000)
+
+/** What CrowdSec found. */
+export default function Alerts() {
+  const { t } = useTranslation('ids')
+  const query = useQuery(alertsQuery)
+  const columns: Column<Row>[] = [
+    {
+      key: 'who',
+      header: t('alert.who'),
+      cell: ({ value }) => <span className="mono">{value || '–'}</span>,
+      sortBy: ({ value }) => value,
+    },
+    {
+      key: 'scenario',
+      header: t('alert.scenario'),
+      width: 'minmax(0, 1.4fr)',
+      cell: ({ scenario }) => <span className="mono">{scenario}</span>,
+      sortBy: ({ scenario }) => scenario,
+    },
+    {
+      key: 'events',
+      header: t('alert.events'),
+      width: '80px',
+      align: 'right',
+      cell: ({ events_count: events }) => count(events),
+      sortBy: ({ events_count: events }) => events,
+    },
+    {
+      key: 'bans',
+      header: t('alert.bans'),
+      width: '70px',
+      align: 'right',
+      cell: ({ decisions_count: bans }) => (bans ? count(bans) : <span className="soft">0</span>),
+      sortBy: ({ decisions_count: bans }) => bans,
+    },
+    {
+      key: 'at',
+      header: t('alert.at'),
+      width: '110px',
+      align: 'right',
+      cell: ({ created_at: at }) => <Time at={at} />,
+      sortBy: ({ created_at: at }) => at,
+    },
+  ]
+  return (
+    <>
+      <Untold error={query.data?.error} text="alert" />
+      {!query.data?.error && (
+        <RowList
+          query={query}
+          rowsOf={({ alerts }) => alerts.map((row): Row => ({ ...row, id: String(row.id) }))}
+          text="ids:alert"
+          columns={columns}
+          filters={[
+            {
+              key: 'hours',
+              label: t('alert.period'),
+              options: periods.map((value) => ({ value, label: t(`alert.periods.${value}`) })),
+              of: ({ created_at }) => within(created_at),
+            },
+          ]}
+          searchText={({ value, scenario, message, machine }) => [value, scenario, message, machine].join(' ')}
+          rowLink={({ id }) => paths.idsAlert(id)}
+        />
+      )}
+      <Outlet />
+    </>
+  )
+}
+
+/** One thing that was found, with the lines that led to it and what followed. */
+export function Detail() {
+  const { t } = useTranslation('ids')
+  const { id } = useParams({ strict: false }) as { id: string }
+  const query = useQuery(alertQuery(id))
+  return (
+    <DetailDrawer title={query.data?.scenario ?? t('alert.detail')} back={paths.idsAlerts}>
+      <Loaded query={query} height={240}>
+        {(alert) => (
+          <div className={classes.detail}>
+            <p>{alert.message}</p>
+            <Facts
+              facts={[
+                [t('alert.who'), <Mono key="who" text={alert.value} />],
+                [t('alert.events'), count(alert.events_count)],
+                [t('alert.first'), exactTime(alert.started_at)],
+                [t('alert.last'), exactTime(alert.stopped_at)],
+                [t('alert.machine'), <Mono key="machine" text={alert.machine} />],
+              ]}
+            />
+            <Consequences decisions={alert.decisions} />
+            <Events events={alert.events} />
+          </div>
+        )}
+      </Loaded>
+    </DetailDrawer>
+  )
+}
+
+const Mono = ({ text }: { text: string }) => <span className="mono">{text || '–'}</span>
+
+function Consequences({ decisions }: Pick<IdsAlertDetail, 'decisions'>) {
+  const { t } = useTranslation('ids')
+  return (
+    <section aria-label={t('alert.decisions')}>
+      <h3>{t('alert.decisions')}</h3>
+      {decisions.length === 0 && <p className="soft">{t('alert.noDecisions')}</p>}
+      <ul className={classes.list}>
+        {decisions.map((one) => (
+          <li key={one.id} className={classes.ban}>
+            <Mono text={one.value} />
+            <Badge tone={one.enforced ? 'live' : 'warn'}>
+              {t(one.enforced ? 'decision.dropped' : 'decision.listed')}
+            </Badge>
+            <span className="soft">{t('alert.until', { time: exactTime(one.expires_at) })}</span>
+          </li>
+        ))}
+      </ul>
+    </section>
+  )
+}
+
+function Events({ events }: Pick<IdsAlertDetail, 'events'>) {
+  const { t } = useTranslation('ids')
+  return (
+    <section aria-label={t('alert.lines')}>
+      <h3>{t('alert.lines')}</h3>
+      {events.length === 0 && <p className="soft">{t('alert.noLines')}</p>}
+      <ul className={classes.list}>
+        {events.map(({ at, meta }, index) => (
+          // biome-ignore lint/suspicious/noArrayIndexKey: two lines of a log may be the same.
+          <li key={index} className={classes.event}>
+            {exactTime(at)}
+            <dl>
+              {Object.entries(meta).map(([name, value]) => (
+                <div key={name} style={{ display: 'contents' }}>
+                  <dt>{name}</dt>
+                  <dd className="mono">{value}</dd>
+                </div>
+              ))}
+            </dl>
+          </li>
+        ))}
+      </ul>
+    </section>
+  )
+}

@@ -1,0 +1,23 @@
+import './texts'
+import { useTranslation } from 'react-i18next'
+import { paths } from '../../app/paths'
+import { ServicePage } from '../../kit/ServicePage'
+import { idsSettings } from './resources'
+
+export default function IdsPage() {
+  const { t } = useTranslation('ids')
+  return (
+    <ServicePage
+      text="ids"
+      component="ids"
+      power={{ settings: idsSettings, at: paths.idsSettings }}
+      tabs={[
+        { to: paths.ids, label: t('tabs.decisions') },
+        { to: paths.idsAlerts, label: t('tabs.alerts'), live: true },
+        { to: paths.idsBouncers, label: t('tabs.bouncers'), live: true },
+        { to: paths.idsCollections, label: t('tabs.collections'), live: true },
+        { to: paths.idsSettings, label: t('tabs.settings') },
+      ]}
+    />
+  )
+}

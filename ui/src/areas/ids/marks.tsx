@@ -1,0 +1,39 @@
+import './texts'
+import { useTranslation } from 'react-i18next'
+import type { IdsStatus } from '../../api/types'
+import { optionalText } from '../../i18n/i18n'
+import { Notice, type Tone } from '../../kit/Notice'
+import { Badge } from '../../kit/StateBadge'
+
+type Daemon = IdsStatus['agent']
+
+/** What a daemon does. One that is not wanted may well be stopped. */
+export function DaemonBadge({ daemon: { state }, wanted }: { daemon: Daemon; wanted: boolean }) {
+  const { t } = useTranslation('ids')
+  const tones: Record<Daemon['state'], Tone> = {
+    running: 'live',
+    starting: 'warn',
+    stopped: wanted ? 'bad' : 'off',
+    failed: 'bad',
+    not_installed: 'off',
+  }
+  return (
+    <Badge tone={tones[state]} filled={wanted && tones[state] === 'bad'}>
+      {t(`status.states.${state}`)}
+    </Badge>
+  )
+}
+
+/** Where a ban comes from. */
+export const originName = (origin: string) => optionalText(`ids:origins.${origin}`) ?? origin
+
+/** CrowdSec could not be asked; in its own words, why. */
+export function Untold({ error, text }: { error: string | undefined; text: string }) {
+  const { t } = useTranslation('ids')
+  if (!error) return null
+  return (
+    <Notice tone="warn" title={t(`${text}.unknown`)}>
+      {error}
+    </Notice>
+  )
+}

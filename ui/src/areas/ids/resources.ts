@@ -1,0 +1,49 @@
+import { queryOptions } from '@tanstack/react-query'
+import { http, unwrap } from '../../api/client'
+import { singleton } from '../../api/resource'
+
+export const idsSettings = singleton('ids.settings', '/ids/settings', 'put')
+
+/** CrowdSec decides without asking anyone: what it says is read again now and then. */
+const often = 5000
+
+export const statusQuery = queryOptions({
+  queryKey: ['ids', 'status'],
+  queryFn: () => unwrap(http.GET('/ids/status')),
+  refetchInterval: often,
+})
+
+export const decisionsQuery = (search: string | undefined) =>
+  queryOptions({
+    queryKey: ['ids', 'decisions', search],
+    queryFn: () => unwrap(http.GET('/ids/decisions', { params: { query: { search } } })),
+    refetchInterval: often,
+  })
+
+export const alertsQuery = queryOptions({
+  queryKey: ['ids', 'alerts'],
+  queryFn: () => unwrap(http.GET('/ids/alerts', { params: { query: { limit: 500 } } })),
+  refetchInterval: often,
+})
+
+export const alertQuery = (id: string) =>
+  queryOptions({
+    queryKey: ['ids', 'alert', id],
+    queryFn: () => unwrap(http.GET('/ids/alerts/{id}', { params: { path: { id } } })),
+  })
+
+// Each of these asks cscli, which takes its time.
+export const bouncersQuery = queryOptions({
+  queryKey: ['ids', 'bouncers'],
+  queryFn: () => unwrap(http.GET('/ids/bouncers')),
+})
+
+export const machinesQuery = queryOptions({
+  queryKey: ['ids', 'machines'],
+  queryFn: () => unwrap(http.GET('/ids/machines')),
+})
+
+export const collectionsQuery = queryOptions({
+  queryKey: ['ids', 'collections'],
+  queryFn: () => unwrap(http.GET('/ids/collections')),
+})

@@ -1,0 +1,52 @@
+import { useMemo } from 'react'
+import { useTranslation } from 'react-i18next'
+import type { WafAlert, WafSummary } from '../../api/types'
+import { Chart } from '../../kit/Chart'
+import { count } from '../../kit/format'
+import { Panel } from '../../kit/Page'
+import { alertActions } from './alert-logic'
+import { AlertsLink } from './marks'
+import classes from './Waf.module.css'
+
+const hour = 3600
+
+/** The lines of a chart: what was refused, what was let through, and what nobody has seen. */
+export function useSeries(series: WafSummary['series']) {
+  return useMemo(() => {
+    const of = (name: WafAlert['action']) => series.map((one) => one[name])
+    return {
+      times: series.map(({ at }) => Date.parse(at) / 1000),
+      values: of('blocked'),
+      warn: of('detected'),
+      bad: of('unavailable'),
+      window: (series.length - 1) * hour,
+    }
+  }, [series])
+}
+
+/** How many requests of the last day had this end. A request that was not inspected is only counted as reports. */
+export function totalOf({ actions }: WafSummary, action: WafAlert['action']): number {
+  const found = actions.find(({ name }) => name === action)
+  return (action === 'unavailable' ? found?.records : found?.requests) ?? 0
+}
+
+/** What the WAF found in the last day, hour by hour. */
+export function Day({ summary }: { summary: WafSummary }) {
+  const { t } = useTranslation('waf')
+  const lines = useSeries(summary.series)
+  return (
+    <Panel title={t('day.title')}>
+      <ul className={classes.legend}>
+        {alertActions.map((action) => {
+          const number = totalOf(summary, action)
+          return (
+            <li key={action} data-action={action}>
+              <AlertsLink of={{ action }}>{t(`day.${action}`, { count: number, number: count(number) })}</AlertsLink>
+            </li>
+          )
+        })}
+      </ul>
+      <Chart {...lines} label={t('day.chart')} height={150} floor={5} clock format={count} />
+    </Panel>
+  )
+}

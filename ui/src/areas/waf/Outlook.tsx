@@ -1,0 +1,170 @@
+import { Button } from '@mantine/core'
+import { type QueryClient, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useTranslation } from 'react-i18next'
+import type { WafConfig, WafForecast } from '../../api/types'
+import { useCanEdit } from '../../app/session'
+import i18n from '../../i18n/i18n'
+import { confirm } from '../../kit/confirm'
+import { DataTable } from '../../kit/DataTable'
+import { count } from '../../kit/format'
+import { Loaded } from '../../kit/Loaded'
+import { Notice } from '../../kit/Notice'
+import { renew } from '../../kit/renew'
+import { Badge } from '../../kit/StateBadge'
+import { toastApplied } from '../../kit/toast'
+import { failsOpen } from './config-form'
+import { AlertsLink } from './marks'
+import { daysSince, readinessOf } from './readiness'
+import { agentQuery, forecastQuery, wafConfigs } from './resources'
+import classes from './Waf.module.css'
+
+type Watched = Pick<WafConfig, 'id' | 'domain' | 'fail_open'>
+
+/** Asks, and switches a domain to blocking. */
+async function block({ id, domain: name, fail_open }: Watched, queries: QueryClient) {
+  const open = failsOpen({ fail_open, mode: 'blocking' })
+  await confirm({
+    title: i18n.t('waf:outlook.ask', { name }),
+    text: `${i18n.t('waf:outlook.askText')} ${i18n.t(open ? 'waf:outlook.askPass' : 'waf:outlook.askRefuse')}`,
+    verb: i18n.t('waf:outlook.switch'),
+    act: async () => {
+      const { applied } = await wafConfigs.update(id, { mode: 'blocking' }, null)
+      toastApplied(i18n.t('waf:outlook.done', { name }), applied)
+      await renew(queries, wafConfigs.kind)
+    },
+  })
+}
+
+function BlockButton({ config, named }: { config: Watched; named?: boolean }) {
+  const { t } = useTranslation('waf')
+  const queries = useQueryClient()
+  if (!useCanEdit()) return null
+  return (
+    <Button
+      size="compact-sm"
+      variant="default"
+      aria-label={named ? t('outlook.switchOf', { name: config.domain }) : undefined}
+      onClick={() => block(config, queries)}
+    >
+      {t('outlook.switch')}
+    </Button>
+  )
+}
+
+function useReadiness(id: string) {
+  const forecast = useQuery(forecastQuery(id))
+  const agent = useQuery(agentQuery)
+  const up = agent.data?.state === 'up'
+  return { forecast, of: (data: WafForecast) => readinessOf(data, up, Date.now()) }
+}
+
+/** What blocking would mean for a domain, in a row. */
+export function Outlook({ config }: { config: Watched }) {
+  const { t } = useTranslation('waf')
+  const { forecast, of } = useReadiness(config.id)
+  const { data } = forecast
+  if (!data) return <span className="soft">–</span>
+  switch (of(data)) {
+    case 'ready':
+      return (
+        <span className={classes.outlook}>
+          <Badge tone="live">{t('outlook.ready')}</Badge>
+          <BlockButton config={config} named />
+        </span>
+      )
+    case 'noisy':
+      return <span>{t('outlook.noisy', { count: data.requests, number: count(data.requests) })}</span>
+    case 'young':
+      return <span className="soft">{young(data)}</span>
+    default:
+      return <span className="soft">{t('outlook.unknown')}</span>
+  }
+}
+
+/** Since when the domain has its settings, in whole days. */
+const young = ({ since }: WafForecast) => i18n.t('waf:outlook.young', { count: daysSince(since, Date.now()) })
+
+/** What blocking would have refused, by rule, and the offer to switch when it is quiet. */
+export function OutlookCard({ config }: { config: WafConfig }) {
+  const { t } = useTranslation('waf')
+  const { forecast, of } = useReadiness(config.id)
+  return (
+    <div className={classes.card}>
+      <Loaded query={forecast} height={70}>
+        {(data) => {
+          const amounts = { count: data.requests, number: count(data.requests) }
+          switch (of(data)) {
+            case 'ready':
+              return (
+                <Notice tone="live" title={t('outlook.readyTitle')} action={<BlockButton config={config} />}>
+                  {t('outlook.readyText')}
+                </Notice>
+              )
+            case 'young':
+              return (
+                <Notice tone="off" title={t('outlook.youngTitle')}>
+                  {young(data)}. {t('outlook.youngText')}
+                </Notice>
+              )
+            case 'noisy':
+              return (
+                <>
+                  <Notice tone="warn" title={t('outlook.noisyTitle', amounts)}>
+                    {t('outlook.noisyText', { count: data.clients, number: count(data.clients) })}
+                  </Notice>
+                  <ForecastRules rules={data.rules} domain={config.id} />
+                </>
+              )
+            default:
+              return (
+                <Notice tone="warn" title={t('outlook.unknownTitle')}>
+                  {t('outlook.unknownText')}
+                </Notice>
+              )
+          }
+        }}
+      </Loaded>
+    </div>
+  )
+}
+
+function ForecastRules({ rules, domain }: { rules: WafForecast['rules']; domain: string }) {
+  const { t } = useTranslation('waf')
+  return (
+    <div className={classes.framed}>
+      <DataTable
+        label={t('outlook.rules')}
+        rows={rules}
+        rowKey={(row) => String(row.rule_id)}
+        columns={[
+          {
+            key: 'rule',
+            header: t('outlook.rule'),
+            cell: (row) => (
+              <>
+                <AlertsLink of={{ domain_id: domain, rule_id: String(row.rule_id) }}>
+                  <span className="mono">{row.rule_id}</span>
+                </AlertsLink>
+                <span className={classes.soft}>{row.message}</span>
+              </>
+            ),
+          },
+          {
+            key: 'requests',
+            header: t('outlook.requests'),
+            width: '80px',
+            align: 'right',
+            cell: (row) => count(row.requests),
+          },
+          {
+            key: 'clients',
+            header: t('outlook.clients'),
+            width: '70px',
+            align: 'right',
+            cell: (row) => count(row.clients),
+          },
+        ]}
+      />
+    </div>
+  )
+}

@@ -1,0 +1,163 @@
+import { Button, Textarea } from '@mantine/core'
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useState } from 'react'
+import { useTranslation } from 'react-i18next'
+import { answer, http, unwrap } from '../../api/client'
+import type { WafAlert, WafExclusion, WafProposal } from '../../api/types'
+import i18n from '../../i18n/i18n'
+import { FaultNotice, Loaded } from '../../kit/Loaded'
+import { Notice } from '../../kit/Notice'
+import { renew } from '../../kit/renew'
+import { Badge } from '../../kit/StateBadge'
+import { toastApplied } from '../../kit/toast'
+import { partName } from './marks'
+import { wafConfigs } from './resources'
+import classes from './Waf.module.css'
+
+/** What an exclusion leaves out, in a sentence. */
+function inWords({ rule_id: id, path, variable, parameter }: WafExclusion): string {
+  const words = { id, path, part: partName(variable), parameter }
+  if (variable) return i18n.t(path ? 'waf:tune.parameter' : 'waf:tune.parameterEverywhere', words)
+  return i18n.t(path ? 'waf:tune.path' : 'waf:tune.everywhere', words)
+}
+
+/** From "this was legitimate" to an exclusion: what it would leave out, what comes of it, why, and then saved. */
+export function Tune({ record: { id, rule_id }, onClose }: { record: WafAlert; onClose: () => void }) {
+  const { t } = useTranslation('waf')
+  const query = useQuery({
+    queryKey: ['waf', 'propose', id],
+    queryFn: () => unwrap(http.POST('/waf/alerts/{id}/propose', { params: { path: { id } } })),
+    // What it says depends on the settings of the domain, which may be others the next time.
+    gcTime: 0,
+    staleTime: Number.POSITIVE_INFINITY,
+    retry: false,
+  })
+  return (
+    <section className={classes.proposal} aria-label={t('tune.title', { id: rule_id })}>
+      <h3>{t('tune.title', { id: rule_id })}</h3>
+      {query.isPending && <p className="soft">{t('tune.asking')}</p>}
+      <Loaded query={query} height={160}>
+        {(proposal) => (
+          <>
+            <Outcome proposal={proposal} />
+            <Save id={id} proposal={proposal} onClose={onClose} />
+          </>
+        )}
+      </Loaded>
+      {query.isError && (
+        <Button variant="default" size="compact-sm" onClick={onClose}>
+          {t('common:cancel')}
+        </Button>
+      )}
+    </section>
+  )
+}
+
+function Outcome({ proposal: { exclusions, replay, attacks, notes } }: { proposal: WafProposal }) {
+  const { t } = useTranslation('waf')
+  return (
+    <>
+      <div>
+        <h4>{t('tune.proposed')}</h4>
+        <ul>
+          {exclusions.map((exclusion) => (
+            <li key={`${exclusion.path} ${exclusion.variable} ${exclusion.parameter}`}>{inWords(exclusion)}</li>
+          ))}
+        </ul>
+      </div>
+      {notes.map((note) => (
+        <Notice key={note} tone="warn">
+          {note}
+        </Notice>
+      ))}
+      {replay && (
+        <div>
+          <h4>{t('tune.replay')}</h4>
+          <div className={classes.replay}>
+            <Verdict title={t('tune.before')} outcome={replay.before} />
+            <Verdict title={t('tune.after')} outcome={replay.after} />
+          </div>
+        </div>
+      )}
+      <div>
+        <h4>{t('tune.attacks')}</h4>
+        <Attacks attacks={attacks} />
+      </div>
+    </>
+  )
+}
+
+function Verdict({ title, outcome }: { title: string; outcome: WafProposal['replay']['before'] }) {
+  const { t } = useTranslation('waf')
+  return (
+    <section aria-label={title}>
+      <div className={classes.action}>
+        <span>{title}</span>
+        <Badge tone={outcome.refused ? 'bad' : 'live'}>{t(outcome.refused ? 'tune.refused' : 'tune.passes')}</Badge>
+      </div>
+      <dl>
+        <dt>{t('tune.score')}</dt>
+        <dd>{outcome.score}</dd>
+        <dt>{t('tune.matching')}</dt>
+        <dd className="mono">{outcome.rules.join(', ') || t('tune.noRules')}</dd>
+      </dl>
+    </section>
+  )
+}
+
+function Attacks({ attacks: { total, refused, passing } }: Pick<WafProposal, 'attacks'>) {
+  const { t } = useTranslation('waf')
+  if (total === 0) return <Notice tone="warn">{t('tune.noAttacks')}</Notice>
+  if (passing.length === 0) return <Notice tone="live">{t('tune.allRefused', { count: total })}</Notice>
+  return (
+    <Notice tone="warn" title={t('tune.someRefused', { refused, total })}>
+      <ul>
+        {passing.map((name) => (
+          <li key={name}>{name}</li>
+        ))}
+      </ul>
+    </Notice>
+  )
+}
+
+function Save({ id, proposal, onClose }: { id: string; proposal: WafProposal; onClose: () => void }) {
+  const { t } = useTranslation('waf')
+  const queries = useQueryClient()
+  const [note, setNote] = useState('')
+  const save = useMutation({
+    mutationFn: () =>
+      answer(
+        http.POST('/waf/alerts/{id}/exclude', {
+          params: { path: { id } },
+          body: { exclusions: proposal.exclusions, note },
+        }),
+      ),
+    onSuccess: async ({ applied }) => {
+      toastApplied(t('tune.saved'), applied)
+      onClose()
+      await renew(queries, wafConfigs.kind)
+    },
+  })
+  return (
+    <>
+      <Textarea
+        label={t('tune.note')}
+        placeholder={t('tune.noteHint')}
+        value={note}
+        onChange={(event) => setNote(event.currentTarget.value)}
+        maxLength={1000}
+        autosize
+        minRows={2}
+      />
+      {save.isError && <FaultNotice fault={save.error} />}
+      <div className={classes.buttons}>
+        <Button loading={save.isPending} disabled={!note.trim()} onClick={() => save.mutate()}>
+          {t('tune.save')}
+        </Button>
+        <Button variant="default" onClick={onClose}>
+          {t('common:cancel')}
+        </Button>
+      </div>
+    </>
+  )
+}

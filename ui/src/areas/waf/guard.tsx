@@ -1,0 +1,40 @@
+import { useQueryClient } from '@tanstack/react-query'
+import type { Answer } from '../../api/client'
+import type { WafConfig } from '../../api/types'
+import i18n from '../../i18n/i18n'
+import { count } from '../../kit/format'
+import { Notice } from '../../kit/Notice'
+import type { Guard } from '../../kit/remove'
+import { failsOpen, stateOf } from './config-form'
+import { agentQuery, forecastQuery, wafConfigs } from './resources'
+
+type Wanted = Pick<WafConfig, 'enabled' | 'mode' | 'fail_open'>
+
+/** Whether a domain is closed while the agent is away. */
+const needsAgent = (config: Wanted) => config.enabled && !failsOpen(config)
+
+/** Objects to what would refuse visitors who were let in until now. */
+export function useGuard(id: string): Guard {
+  const queries = useQueryClient()
+  return async ([operation]) => {
+    const wanted = operation?.body as unknown as Wanted
+    const was = queries.getQueryData<Answer<WafConfig>>([wafConfigs.kind, id])?.value
+    const objections: string[] = []
+    if (stateOf(wanted) === 'blocking' && stateOf(was) === 'detection') {
+      const { requests } = await queries.fetchQuery({ ...forecastQuery(id), staleTime: 0 })
+      if (requests > 0) objections.push(i18n.t('waf:guard.noisy', { count: requests, number: count(requests) }))
+    }
+    if (needsAgent(wanted) && !(was && needsAgent(was))) {
+      const { state } = await queries.fetchQuery({ ...agentQuery, staleTime: 0 })
+      if (state === 'down') objections.push(i18n.t('waf:guard.down'))
+    }
+    if (objections.length === 0) return null
+    return (
+      <Notice tone="warn" title={i18n.t('waf:guard.title')}>
+        {objections.map((text) => (
+          <div key={text}>{text}</div>
+        ))}
+      </Notice>
+    )
+  }
+}
