@@ -31,27 +31,33 @@ const (
 // running is what is being ordered now.
 type running struct {
 	mu   sync.Mutex
-	rows map[uuid.UUID]bool
+	rows map[uuid.UUID]bool // whether it was wanted again since it began
 	all  sync.WaitGroup
 }
 
-// start runs f for a row, unless something runs for it, or enough runs already. When there is room again, then is called.
-func (n *running) start(id uuid.UUID, f, then func()) {
+// start runs f for a row, unless something runs for it, or enough runs already. Then is told when there is room again, and whether
+// something was wanted for the row in the meantime: f may have begun before the reason for it.
+func (n *running) start(id uuid.UUID, f func(), then func(again bool)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.rows[id] || len(n.rows) >= atOnce {
+	if _, runs := n.rows[id]; runs {
+		n.rows[id] = true
+		return
+	}
+	if len(n.rows) >= atOnce {
 		return
 	}
 	if n.rows == nil {
 		n.rows = map[uuid.UUID]bool{}
 	}
-	n.rows[id] = true
+	n.rows[id] = false
 	n.all.Go(func() {
 		f()
 		n.mu.Lock()
+		again := n.rows[id]
 		delete(n.rows, id)
 		n.mu.Unlock()
-		then()
+		then(again)
 	})
 }
 
@@ -255,10 +261,14 @@ func (r *Room) orderDue(ctx context.Context, rows []Certificate) {
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), when(a).Compare(when(b)))
 	})
 	for _, row := range due {
-		r.running.start(row.ID, r.rescued(ctx, func(ctx context.Context) { r.renew(ctx, row.ID) }), r.Wake)
+		r.running.start(row.ID, r.rescued(ctx, func(ctx context.Context) { r.renew(ctx, row.ID) }), func(bool) { r.Wake() })
 	}
 	for _, row := range hidden {
-		r.running.start(row.ID, r.rescued(ctx, func(ctx context.Context) { r.confirm(ctx, row, 0) }), func() {}) // it has time until the next look
+		r.running.start(row.ID, r.rescued(ctx, func(ctx context.Context) { r.confirm(ctx, row, 0) }), func(again bool) {
+			if again {
+				r.Wake()
+			} // otherwise it has time until the next look
+		})
 	}
 }
 

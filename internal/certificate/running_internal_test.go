@@ -1,0 +1,28 @@
+package certificate
+
+import (
+	"testing"
+
+	"github.com/google/uuid"
+)
+
+// What is wanted while something runs for a row already is not forgotten.
+func TestWantedAgainWhileItRuns(t *testing.T) {
+	var n running
+	id := uuid.New()
+	begun, end, told := make(chan struct{}), make(chan struct{}), make(chan bool, 1)
+	run := func() { begun <- struct{}{}; <-end }
+	then := func(again bool) { told <- again }
+	for _, again := range []bool{false, true, false} {
+		n.start(id, run, then)
+		<-begun
+		if again {
+			n.start(id, run, then)
+		}
+		end <- struct{}{}
+		if got := <-told; got != again {
+			t.Errorf("wanted again: %v, told: %v", again, got)
+		}
+	}
+	n.all.Wait()
+}
