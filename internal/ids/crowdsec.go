@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"edge.internal/gateway/internal/kit/host"
@@ -50,14 +51,14 @@ func (r *Room) restart(ctx context.Context, _ Config, files []host.File) error {
 	if err := r.Host.Restart(ctx, unit); err != nil {
 		return err
 	}
-	if err := r.awake(ctx); err != nil {
+	if err := r.awake(ctx, "failed", "inactive"); err != nil {
 		return err
 	}
 	return r.ensure(ctx)
 }
 
-// awake waits until CrowdSec answers: it is taken for started before its API listens.
-func (r *Room) awake(ctx context.Context) error {
+// awake waits until CrowdSec answers: it is taken for started before its API listens. It gives up when CrowdSec is in one of the states.
+func (r *Room) awake(ctx context.Context, ended ...string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, startWithin, fmt.Errorf("CrowdSec does not answer within %s of its start", startWithin))
 	defer cancel()
 	for {
@@ -68,8 +69,11 @@ func (r *Room) awake(ctx context.Context) error {
 		if !errors.Is(err, host.ErrNotRunning) {
 			return err
 		}
-		if err := r.active(ctx, unit); err != nil {
+		switch state, err := r.Host.State(ctx, unit); {
+		case err != nil:
 			return err
+		case slices.Contains(ended, state.Active):
+			return fmt.Errorf("%s is %s: %s", unit, state.Active, state.Detail)
 		}
 		select {
 		case <-ctx.Done():
@@ -77,18 +81,6 @@ func (r *Room) awake(ctx context.Context) error {
 		case <-time.After(startAgain):
 		}
 	}
-}
-
-// active complains about a unit that does not run and does not start either.
-func (r *Room) active(ctx context.Context, u host.Unit) error {
-	state, err := r.Host.State(ctx, u)
-	if err != nil {
-		return err
-	}
-	if state.Active == "failed" || state.Active == "inactive" {
-		return fmt.Errorf("%s is %s: %s", u, state.Active, state.Detail)
-	}
-	return nil
 }
 
 // verify says whether CrowdSec runs, was started when these files were there, and knows the gateway.
@@ -111,9 +103,9 @@ func (r *Room) verify(ctx context.Context, _ Config, files []host.File) error {
 	return r.ensure(ctx)
 }
 
-// restartBouncer makes the bouncer read its file. It would end if CrowdSec did not answer it.
+// restartBouncer makes the bouncer read its file. It would end if CrowdSec did not answer it, and that may be started by its own lane only now.
 func (r *Room) restartBouncer(ctx context.Context, _ BouncerConfig, _ []host.File) error {
-	if err := r.awake(ctx); err != nil {
+	if err := r.awake(ctx, "failed"); err != nil {
 		return err
 	}
 	return r.Host.Restart(ctx, bouncer)

@@ -149,6 +149,18 @@ func TestSettingsDecideWhatRuns(t *testing.T) {
 	}
 }
 
+// The bouncer waits for a CrowdSec that is started at the same time.
+func TestBothStartTogether(t *testing.T) {
+	b, _, _ := enabled(t)
+	for range 20 {
+		b.Do(t, "admin", http.MethodPut, "/ids/settings", `{"enabled":false}`).Want(t, 200)
+		a := b.Do(t, "admin", http.MethodPut, "/ids/settings", `{"enabled":true}`).Want(t, 200)
+		if got := a.Header.Get("Gateway-Apply"); got != "ids=live, ids-firewall-bouncer=live" {
+			t.Fatalf("apply: %q", got)
+		}
+	}
+}
+
 func TestBadSettings(t *testing.T) {
 	b, _, _ := bench(t)
 	for body, name := range map[string]string{

@@ -273,10 +273,11 @@ func idsScan(t *testing.T, r idsRig) {
 func idsAllowed(t *testing.T, r idsRig) {
 	r.failLogins(t, friend, "sshd")
 	r.block(t, friend, "blocked", "f1", "f2", "f3", "f4", "f5", "f6")
-	// What comes later is read later: when it is decided about, the friend has not been.
-	const later = "198.51.100.70"
-	r.failLogins(t, later, "sshd-session")
-	poll(t, "a decision about a later one", 30*time.Second, func() bool { return len(r.decided(t, later)) > 0 })
+	// What comes later in a log is read later: when it is decided about, the friend has not been.
+	const laterLogin, laterRequest = "198.51.100.70", "198.51.100.71"
+	r.failLogins(t, laterLogin, "sshd-session")
+	r.block(t, laterRequest, "blocked", "g1", "g2", "g3", "g4", "g5")
+	poll(t, "decisions about later ones", 30*time.Second, func() bool { return len(r.decided(t, laterLogin)) > 0 && len(r.decided(t, laterRequest)) > 0 })
 	if list := r.decided(t, friend); len(list) != 0 {
 		t.Errorf("%+v", list)
 	}
