@@ -75,7 +75,7 @@ function useColumns(): Column<Row>[] {
   const canEdit = useCanEdit()
   const queries = useQueryClient()
   const unban = async (id: string) => {
-    await unwrap(http.DELETE('/ids/decisions/{id}', { params: { path: { id } } }))
+    await unwrap(http.DELETE('/ids/decisions/{id}', { params: { path: { id: Number(id) } } }))
     await queries.invalidateQueries({ queryKey: ['ids'] })
   }
   const columns: Column<Row>[] = [

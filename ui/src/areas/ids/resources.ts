@@ -29,7 +29,7 @@ export const alertsQuery = queryOptions({
 export const alertQuery = (id: string) =>
   queryOptions({
     queryKey: ['ids', 'alert', id],
-    queryFn: () => unwrap(http.GET('/ids/alerts/{id}', { params: { path: { id } } })),
+    queryFn: () => unwrap(http.GET('/ids/alerts/{id}', { params: { path: { id: Number(id) } } })),
   })
 
 // Each of these asks cscli, which takes its time.
