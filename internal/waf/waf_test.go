@@ -153,7 +153,7 @@ func TestConfigRefusesBadInput(t *testing.T) {
 		{"exclusions", []body{{"rule_id": 942100, "path": "admin"}}}, {"exclusions", []body{{"rule_id": 942100, "path": "/a/../b"}}}, {"exclusions", []body{{"rule_id": 942100, "parameter": "x"}}},
 		{"exclusions", []body{{"rule_id": 942100, "variable": "TX", "parameter": "x"}}}, {"exclusions", []body{{"rule_id": 980170}}}, {"exclusions", []body{{"rule_id": 943999}}},
 		{"exclusions", []body{{"rule_id": 942100, "surprise": 1}}}, {"exclusions", []body{{"rule_id": 942100, "note": "a\x00b"}}}, {"exclusions", []body{{"rule_id": 942100}, {"rule_id": 942100, "note": "again"}}},
-		{"inspect_responses", true}, {"fail_open", "yes"},
+		{"inspect_responses", "yes"}, {"fail_open", "yes"}, {"rule_exclusions", []int{959100}},
 	} {
 		b.Do(t, "admin", http.MethodPut, at(shop), body{x.field: x.value}).WantField(t, x.field)
 	}
