@@ -60,6 +60,7 @@ export const configFields = (oversizedHelp: (mode: unknown) => string): FieldSpe
   { name: 'fail_open', type: 'choice', options: failures, section: 'failure' },
   { name: 'max_body_bytes', type: 'size', required: true },
   { name: 'oversized', type: 'choice', options: ['refuse', 'inspect'], help: ({ mode }) => oversizedHelp(mode) },
+  { name: 'inspect_responses', type: 'switch' },
   {
     name: 'rule_exclusions',
     type: 'rows',
