@@ -57,6 +57,8 @@ var proxyTests = []struct {
 	{"HeadersStayWithTheirNames", headersStayWithTheirNames},
 	{"NamesThatDoNotResolve", namesThatDoNotResolve},
 	{"UnusableCertificate", unusableCertificate},
+	{"WAFSites", wafSites},
+	{"WAFUnderAttack", wafUnderAttack},
 	{"ManagementPlane", managementPlane},
 	{"SystemActions", systemActions},
 	{"PX15RefusedConfiguration", refusedConfiguration},
