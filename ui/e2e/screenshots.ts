@@ -18,6 +18,12 @@ import {
   test,
   typePassword,
 } from './gateway'
+import { found, search } from './waf'
+
+interface Site {
+  id: string
+  name: string
+}
 
 const sizes = { desktop: { width: 1280, height: 800 }, phone: { width: 390, height: 844 } }
 let anna = { email: '', password: '' }
@@ -34,6 +40,8 @@ const made: Record<string, string> = {
   'dhcp-reservations': '/services/dhcp/reservations',
   'forward-proxy-statistics': '/services/forward-proxy/statistics',
   'radius-log-ins': '/services/radius/log-ins',
+  'waf-domain': '',
+  'waf-alert': '',
 }
 
 /** Somebody looks at the sites, asks for names and uses the proxy, so that the statistics have something to show. */
@@ -153,7 +161,8 @@ test.beforeAll(async () => {
       notes: 'Ask Anna before closing it.',
     })
     await make('/domains', { name: '*.shops.example.net', backend_id: shop, http_to_https: false })
-    await make('/domains', { name: 'wiki.example.net', backend_id: wiki, maintenance: true })
+    const pages = await make('/domains', { name: 'wiki.example.net', backend_id: wiki, maintenance: true })
+    await attacks(api, { id: main, name: 'www.example.net' }, { id: pages, name: 'wiki.example.net' })
     for (const [name, value] of Object.entries({ 'X-Frame-Options': 'DENY', 'Referrer-Policy': 'same-origin' }))
       await make(`/domains/${main}/headers`, { name, value })
     for (const path_prefix of ['/wiki', '/wiki/images', '/old'])
@@ -207,6 +216,32 @@ async function tunnels(api: APIRequestContext, make: (path: string, data: object
   made['tunnel-client'] = `/vpn/tunnels/${provider}`
   made['tunnel-peer-new'] = `/vpn/tunnels/${id}/new`
   made['tunnel-peer-config'] = `/vpn/tunnels/${id}/${phone}/config`
+}
+
+/** A shop under attack, and a wiki whose readers look like attackers. */
+async function attacks(api: APIRequestContext, shop: Site, wiki: Site) {
+  const set = (id: string, data: object) =>
+    api.put(`/api/v1/waf/configs/${id}`, { data: { enabled: true, fail_open: true, ...data } })
+  await set(shop.id, { mode: 'blocking' })
+  const note = 'Authors paste HTML into the editor.'
+  const exclusions = [{ rule_id: 941100, path: '/edit', variable: 'ARGS', parameter: 'text', note }]
+  const rule_exclusions = [920350]
+  const exclusion_notes = { 920350: 'Monitoring asks by address.' }
+  await set(wiki.id, { paranoia_level: 2, exclusions, rule_exclusions, exclusion_notes })
+  const paths = ['/admin/../../etc/passwd', '/index.php?page=../../../../etc/passwd', '/.env']
+  for (let hour = 23; hour > 0; hour -= 1) {
+    const often = [3, 4, 11, 12, 13].includes(hour) ? 3 : 1
+    for (let index = 0; index < often; index++) {
+      const rules = [{ rule_id: 930120, message: 'OS File Access Attempt' }]
+      const uri = paths[(hour + index) % paths.length] ?? '/'
+      found({ domain: shop, client: `203.0.113.${hour % 5}`, uri, rules, ago: hour - index / 4 })
+    }
+    if (hour % 4 === 0) search(wiki, `198.51.100.${hour}`, { action: 'detected', ago: hour })
+  }
+  const reference = search(wiki, '2001:db8:30:ffff:1111:2222:3333:4444', { action: 'detected' })
+  const answer = await api.get('/api/v1/waf/alerts', { params: { q: reference, rule_id: 942100 } })
+  made['waf-alert'] = `/security/waf/alerts/${(await answer.json()).data[0].id}`
+  made['waf-domain'] = `/security/waf/domains/${wiki.id}`
 }
 
 /** Names of the house, a network with machines on it, a list of what is allowed, and people who log in. */
@@ -269,6 +304,13 @@ const further: Record<string, (page: Page) => Promise<void>> = {
   ...Object.fromEntries(
     Object.keys(made).map((name) => [name, async (page: Page) => void (await page.goto(made[name] ?? '/'))]),
   ),
+  'waf-proposal': async (page) => {
+    await page.goto(made['waf-alert'] ?? '/')
+    await page.getByRole('button', { name: /^This was legitimate/ }).click()
+    const note = page.getByLabel('Why was it legitimate?')
+    await note.fill('People search for SQL in the documentation.')
+    await note.scrollIntoViewIfNeeded()
+  },
   'profile-app-setup': async (page) => {
     await page.goto('/profile/two-factor')
     await page.getByRole('button', { name: 'Set up an app' }).click()

@@ -27,7 +27,9 @@ test.describe('a domain', () => {
     await page.goto('/')
     await page.getByRole('link', { name: 'WAF', exact: true }).click()
     const { state } = await stored('/waf/status')
-    await expect(page.getByText(state === 'up' ? 'running' : 'No domain uses the WAF', { exact: true })).toBeVisible()
+    await expect(
+      page.getByText(state === 'up' ? 'agent running' : 'No domain uses the WAF', { exact: true }),
+    ).toBeVisible()
     await expect(row(page, docs.name)).toContainText('off')
     await row(page, docs.name).getByRole('link', { name: docs.name }).click()
     await expect(form(page)).toContainText(`WAF: ${docs.name}`)

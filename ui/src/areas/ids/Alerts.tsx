@@ -9,10 +9,9 @@ import { count, exactTime } from '../../kit/format'
 import { Loaded } from '../../kit/Loaded'
 import { Facts } from '../../kit/Page'
 import { RowList } from '../../kit/ResourceList'
-import { Badge } from '../../kit/StateBadge'
 import { Time } from '../../kit/Time'
 import classes from './Ids.module.css'
-import { Untold } from './marks'
+import { Effect, Untold } from './marks'
 import { alertQuery, alertsQuery } from './resources'
 
 type Row = Omit<IdsAlert, 'id'> & { id: string }
@@ -131,9 +130,7 @@ function Consequences({ decisions }: Pick<IdsAlertDetail, 'decisions'>) {
         {decisions.map((one) => (
           <li key={one.id} className={classes.ban}>
             <Mono text={one.value} />
-            <Badge tone={one.enforced ? 'live' : 'warn'}>
-              {t(one.enforced ? 'decision.dropped' : 'decision.listed')}
-            </Badge>
+            <Effect decision={one} />
             <span className="soft">{t('alert.until', { time: exactTime(one.expires_at) })}</span>
           </li>
         ))}

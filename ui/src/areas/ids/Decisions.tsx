@@ -11,10 +11,9 @@ import { count } from '../../kit/format'
 import type { ListSearch } from '../../kit/list-logic'
 import { RowList } from '../../kit/ResourceList'
 import { RowButton } from '../../kit/RowButton'
-import { Badge } from '../../kit/StateBadge'
 import { Time } from '../../kit/Time'
 import classes from './Ids.module.css'
-import { originName, Untold } from './marks'
+import { Effect, originName, Untold } from './marks'
 import { decisionsQuery, idsSettings } from './resources'
 import { Status } from './Status'
 
@@ -103,14 +102,7 @@ function useColumns(): Column<Row>[] {
       key: 'effect',
       header: t('decision.effect'),
       width: '150px',
-      cell: ({ enforced }) =>
-        enforced ? (
-          t('decision.dropped')
-        ) : (
-          <span title={t('decision.listedHelp')}>
-            <Badge tone="warn">{t('decision.listed')}</Badge>
-          </span>
-        ),
+      cell: (row) => <Effect decision={row} />,
     },
     {
       key: 'expires',

@@ -1,9 +1,11 @@
 import './texts'
+import { useQuery } from '@tanstack/react-query'
 import { useTranslation } from 'react-i18next'
-import type { IdsStatus } from '../../api/types'
+import type { IdsDecision, IdsStatus } from '../../api/types'
 import { optionalText } from '../../i18n/i18n'
 import { Notice, type Tone } from '../../kit/Notice'
 import { Badge } from '../../kit/StateBadge'
+import { statusQuery } from './resources'
 
 type Daemon = IdsStatus['agent']
 
@@ -21,6 +23,20 @@ export function DaemonBadge({ daemon: { state }, wanted }: { daemon: Daemon; wan
     <Badge tone={tones[state]} filled={wanted && tones[state] === 'bad'}>
       {t(`status.states.${state}`)}
     </Badge>
+  )
+}
+
+/** What a ban does now: the bouncer must run, be wanted, and be able to enforce it. */
+export function Effect({ decision: { enforced } }: { decision: Pick<IdsDecision, 'enforced'> }) {
+  const { t } = useTranslation('ids')
+  const { data: status } = useQuery(statusQuery)
+  if (!status) return <span className="soft">–</span>
+  const dropping = status.blocking && status.firewall_bouncer.state === 'running'
+  if (enforced && dropping) return <Badge tone="live">{t('decision.dropped')}</Badge>
+  return (
+    <span title={t(enforced ? 'decision.idleHelp' : 'decision.listedHelp')}>
+      <Badge tone="warn">{t('decision.listed')}</Badge>
+    </span>
   )
 }
 

@@ -12,6 +12,7 @@ import { Notice } from '../../kit/Notice'
 import { renew } from '../../kit/renew'
 import { Badge } from '../../kit/StateBadge'
 import { toastApplied } from '../../kit/toast'
+import { addsUp } from './alert-logic'
 import { failsOpen } from './config-form'
 import { AlertsLink } from './marks'
 import { daysSince, readinessOf } from './readiness'
@@ -134,19 +135,19 @@ function ForecastRules({ rules, domain }: { rules: WafForecast['rules']; domain:
     <div className={classes.framed}>
       <DataTable
         label={t('outlook.rules')}
-        rows={rules}
+        rows={rules.filter(({ rule_id }) => !addsUp(rule_id))}
         rowKey={(row) => String(row.rule_id)}
         columns={[
           {
             key: 'rule',
             header: t('outlook.rule'),
             cell: (row) => (
-              <>
+              <span>
                 <AlertsLink of={{ domain_id: domain, rule_id: String(row.rule_id) }}>
                   <span className="mono">{row.rule_id}</span>
                 </AlertsLink>
                 <span className={classes.soft}>{row.message}</span>
-              </>
+              </span>
             ),
           },
           {

@@ -3,6 +3,7 @@ import type { WafSummary } from '../../api/types'
 import { type Column, DataTable } from '../../kit/DataTable'
 import { count } from '../../kit/format'
 import { Panel } from '../../kit/Page'
+import { addsUp } from './alert-logic'
 import { AlertsLink } from './marks'
 import classes from './Waf.module.css'
 
@@ -42,7 +43,7 @@ export function TopRules({ rules }: Pick<WafSummary, 'rules'>) {
   return (
     <Top
       title={t('top.rules')}
-      rows={rules}
+      rows={rules.filter(({ rule_id }) => !addsUp(rule_id))}
       rowKey={(row) => String(row.rule_id)}
       columns={[
         {

@@ -2,7 +2,7 @@ import { useMemo } from 'react'
 import { useTranslation } from 'react-i18next'
 import type { Column } from '../../kit/DataTable'
 import { Time } from '../../kit/Time'
-import type { AlertRow } from './alert-logic'
+import { type AlertRow, addressOf } from './alert-logic'
 import { AlertAction } from './marks'
 import classes from './Waf.module.css'
 
@@ -35,9 +35,8 @@ export function useAlertColumns(): Column<AlertRow>[] {
         width: 'minmax(0, 1.6fr)',
         main: true,
         cell: ({ lead }) => (
-          <span className={`mono ${classes.request}`} title={`${lead.method} ${lead.domain}${lead.uri}`}>
-            {lead.method} {lead.domain}
-            {lead.uri}
+          <span className={`mono ${classes.request}`} title={`${lead.method} ${addressOf(lead)}`}>
+            {lead.method} {addressOf(lead)}
           </span>
         ),
       },

@@ -1,6 +1,15 @@
 import { expect, test } from 'vitest'
 import type { WafAlert } from '../../api/types'
-import { alertQuery, isFiltered, leadOf, looksAtRequests, maskedParts, requestsOf } from './alert-logic'
+import {
+  addressOf,
+  addsUp,
+  alertQuery,
+  isFiltered,
+  leadOf,
+  looksAtRequests,
+  maskedParts,
+  requestsOf,
+} from './alert-logic'
 
 const record = (id: string, more: Partial<WafAlert>): WafAlert => ({
   id,
@@ -60,6 +69,17 @@ test('records without a reference number stay apart', () => {
 test('rules that count or guard cannot be left out', () => {
   expect([942100, 911100, 100, 99_999].every(looksAtRequests)).toBe(true)
   expect([0, 949110, 980170, 901100, 200002].some(looksAtRequests)).toBe(false)
+})
+
+test('rules that add up are told from those that find', () => {
+  expect([949110, 959100, 980170].every(addsUp)).toBe(true)
+  expect([942100, 200002, 100].some(addsUp)).toBe(false)
+})
+
+test('an address is said once, also by a client that names the host', () => {
+  expect(addressOf({ domain: 'a.example', uri: '/x?y' })).toBe('a.example/x?y')
+  expect(addressOf({ domain: 'a.example', uri: 'https://a.example/x' })).toBe('a.example/x')
+  expect(addressOf({ domain: 'a.example', uri: '' })).toBe('a.example')
 })
 
 test('secrets are told apart', () => {

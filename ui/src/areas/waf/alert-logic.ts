@@ -30,6 +30,14 @@ const rank = ({ severity }: WafAlert) => {
 /** Rules that look at a request, and can be left out. The others guard the engine, or add up what these have found. */
 export const looksAtRequests = (rule: number) => (rule >= 911_000 && rule < 949_000) || (rule > 0 && rule < 100_000)
 
+/** Rules that find nothing of their own: they add up what the others have found. */
+export const addsUp = (rule: number) => rule >= 949_000 && rule < 990_000
+
+/** Where a request went. In HTTP/2 it names the host itself. */
+export function addressOf({ domain, uri }: Pick<WafAlert, 'domain' | 'uri'>): string {
+  return uri.startsWith('/') ? domain + uri : uri.replace(/^https?:\/\//, '') || domain
+}
+
 /** One request, with the records about it. */
 export interface AlertRow {
   /** Of the record that says most. */
