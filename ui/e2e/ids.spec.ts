@@ -8,9 +8,13 @@ const stored = (path: string) =>
   byAPI(async (api) => (await (await api.get(`/api/v1${path}`)).json()).data as Record<string, unknown>)
 
 // The other tests are not about a gateway that bans.
-test.afterAll(() =>
-  byAPI((api) => api.put('/api/v1/ids/settings', { data: { enabled: false, ban_duration: '4h', allow_list: [] } })),
-)
+const usual = {
+  enabled: false,
+  ban_duration: '4h',
+  sources: { ssh: true, haproxy: true, packet_filter: true, waf: true },
+  allow_list: [],
+}
+test.afterAll(() => byAPI((api) => api.put('/api/v1/ids/settings', { data: usual })))
 
 test('says that it is off, and what its daemons do', async ({ page }) => {
   await page.goto('/')
