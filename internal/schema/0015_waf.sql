@@ -4,6 +4,7 @@ CREATE TABLE waf_configs (
     created_at        timestamptz NOT NULL DEFAULT now(),
     updated_at        timestamptz NOT NULL DEFAULT now(),
     enabled           boolean NOT NULL DEFAULT false,
+    enabled_since     timestamptz, -- null while it is off
     mode              text NOT NULL DEFAULT 'detection' CONSTRAINT waf_configs_mode_check CHECK (mode IN ('detection', 'blocking')),
     paranoia_level    integer NOT NULL DEFAULT 1 CONSTRAINT waf_configs_paranoia_level_check CHECK (paranoia_level BETWEEN 1 AND 4),
     rule_exclusions   integer[] NOT NULL DEFAULT '{}', -- rules that are left out everywhere

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -43,6 +44,7 @@ type Config struct {
 	DomainID         uuid.UUID         `json:"domain_id" readOnly:"true" db:"-" doc:"Domain that the configuration is for."`
 	Domain           string            `json:"domain" readOnly:"true" db:"-" doc:"Name of that domain."`
 	Enabled          bool              `json:"enabled" doc:"Inspect the requests of the domain."`
+	EnabledSince     *time.Time        `json:"enabled_since" readOnly:"true" doc:"Since when they are inspected; null while they are not."`
 	Mode             string            `json:"mode" enum:"detection,blocking" doc:"Whether requests that rules match are only recorded, or refused."`
 	ParanoiaLevel    int               `json:"paranoia_level" minimum:"1" maximum:"4" doc:"How strict the rules are. Each level adds rules that find more attacks, and take more legitimate requests for one."`
 	RuleExclusions   []int             `json:"rule_exclusions" doc:"Ids of rules that are left out everywhere."`
@@ -229,7 +231,7 @@ func (r *Room) knowsRules(was, now *Config) error {
 // coreRules is where the ids of the core rule set begin.
 const coreRules = 100_000
 
-// checkConfig names the domain for the audit log. A preview has not been prepared.
+// checkConfig names the domain for the audit log, and writes down since when it is inspected. A preview has not been prepared.
 func (r *Room) checkConfig(ctx context.Context, tx *db.Tx, was, now *Config) error {
 	if now == nil {
 		return nil
@@ -241,6 +243,12 @@ func (r *Room) checkConfig(ctx context.Context, tx *db.Tx, was, now *Config) err
 	now.Domain = names[now.ID]
 	if was != nil {
 		was.Domain = now.Domain
+	}
+	if !now.Enabled {
+		now.EnabledSince = nil
+	} else if now.EnabledSince == nil {
+		since := now.UpdatedAt
+		now.EnabledSince = &since
 	}
 	if tx.Supposed() {
 		_, err = compiled(now)

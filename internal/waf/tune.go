@@ -48,7 +48,7 @@ type Attacks struct {
 // Forecast is what blocking mode would have refused.
 type Forecast struct {
 	Days     int            `json:"days" doc:"How far it looks back."`
-	Since    *time.Time     `json:"since" doc:"When the domain got its configuration; null if it has none. Before that there was nothing to find."`
+	Since    *time.Time     `json:"since" doc:"Since when the requests of the domain are inspected; null if they are not. Before that there was nothing to find."`
 	Requests int64          `json:"requests" doc:"Requests that would have been refused."`
 	Clients  int64          `json:"clients" doc:"Clients that they came from."`
 	Rules    []ForecastRule `json:"rules" doc:"The rules that they matched."`
@@ -326,7 +326,7 @@ func (r *Room) forecast(ctx context.Context, domain uuid.UUID, days int) (f Fore
 	if err != nil {
 		return f, err
 	}
-	f.Days, f.Since = days, absent(c.CreatedAt)
+	f.Days, f.Since = days, c.EnabledSince
 	now := r.Clock.Now()
 	const would = ` FROM waf_alerts WHERE domain_id = $1 AND created_at >= $2 AND action = 'detected' AND (deciding OR score >= $3)`
 	err = r.DB.Snapshot(ctx, func(tx *db.Tx) error {

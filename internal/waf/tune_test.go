@@ -216,6 +216,20 @@ func TestForecast(t *testing.T) {
 	if f := forecast(blog, ""); !f.Quiet || f.Since != nil {
 		t.Errorf("%+v", f)
 	}
+	// Nothing is found while it is off.
+	since := forecast(shop, "").Since
+	b.Do(t, "admin", http.MethodPut, at(shop), body{"paranoia_level": 2}).Want(t, 200)
+	if f := forecast(shop, ""); f.Since == nil || !f.Since.Equal(*since) {
+		t.Errorf("%+v", f)
+	}
+	b.Do(t, "admin", http.MethodPut, at(shop), body{"enabled": false}).Want(t, 200)
+	if f := forecast(shop, ""); f.Since != nil {
+		t.Errorf("%+v", f)
+	}
+	b.Do(t, "admin", http.MethodPut, at(shop), body{"enabled": true}).Want(t, 200)
+	if f := forecast(shop, ""); f.Since == nil || !f.Since.After(*since) {
+		t.Errorf("%+v", f)
+	}
 	add := func(days int, request, client string, rule, score int) {
 		t.Helper()
 		insert(t, b, Alert{CreatedAt: time.Now().AddDate(0, 0, -days), RequestID: request, DomainID: &shop, RuleID: rule, Action: detected, ClientIP: client, Score: score, Message: "m"})
