@@ -9313,6 +9313,11 @@ export interface components {
             readonly domain_id: string;
             /** @description Inspect the requests of the domain. */
             enabled: boolean;
+            /**
+             * Format: date-time
+             * @description Since when they are inspected; null while they are not.
+             */
+            readonly enabled_since: string | null;
             /** @description Why each of these rules is left out, by its id. */
             exclusion_notes: {
                 [key: string]: string;
@@ -9464,7 +9469,7 @@ export interface components {
             rules: components["schemas"]["WafForecastRule"][];
             /**
              * Format: date-time
-             * @description When the domain got its configuration; null if it has none. Before that there was nothing to find.
+             * @description Since when the requests of the domain are inspected; null if they are not. Before that there was nothing to find.
              */
             since: string | null;
         };
