@@ -11,7 +11,7 @@ const stored = (path: string) =>
 const usual = {
   enabled: false,
   ban_duration: '4h',
-  sources: { ssh: true, haproxy: true, packet_filter: true, waf: true },
+  sources: { ssh: true, haproxy: true, packet_filter: false, waf: true },
   allow_list: [],
 }
 test.afterAll(() => byAPI((api) => api.put('/api/v1/ids/settings', { data: usual })))
@@ -50,7 +50,7 @@ test.describe('the settings', () => {
     await expect(page.getByRole('button', { name: 'Save', exact: true })).toBeDisabled()
     expect(await stored('/ids/settings')).toMatchObject({
       ban_duration: '2h',
-      sources: { ssh: true, haproxy: false, packet_filter: true, waf: true },
+      sources: { ssh: true, haproxy: false, packet_filter: false, waf: true },
       allow_list: [{ cidr: '203.0.113.0/24', note: 'Office' }],
     })
   })
