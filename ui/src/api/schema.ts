@@ -3295,6 +3295,24 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/waf/settings": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read one WAF settings */
+        get: operations["waf.settings.get"];
+        /** Change a WAF settings */
+        put: operations["waf.settings.update"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/waf/status": {
         parameters: {
             query?: never;
@@ -9606,6 +9624,26 @@ export interface components {
              * @description The rule.
              */
             rule_id: number;
+        };
+        WafSettings: {
+            /**
+             * Format: date-time
+             * @description When it was created.
+             */
+            readonly created_at: string;
+            /** @description Whether the agent runs. While it does not, requests of domains that have the WAF on pass or are refused, as fail_open says. */
+            enabled: boolean;
+            /** @description Id, made by the service. */
+            readonly id: string;
+            /**
+             * Format: date-time
+             * @description When it was last changed.
+             */
+            readonly updated_at: string;
+        };
+        WafSettingsUpdate: {
+            /** @description Whether the agent runs. While it does not, requests of domains that have the WAF on pass or are refused, as fail_open says. */
+            enabled?: boolean;
         };
         WafSummary: {
             /** @description Records and requests by action. */
@@ -21015,6 +21053,80 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["WafRule"][];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "waf.settings.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["WafSettings"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "waf.settings.update": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["WafSettingsUpdate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["WafSettings"];
                         error: null;
                     };
                 };
