@@ -25,7 +25,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/lab"
-	"edge.internal/gateway/internal/waf/agent"
+	wafagent "edge.internal/gateway/internal/waf/agent"
 	"edge.internal/gateway/internal/waf/engine"
 	"edge.internal/gateway/internal/waf/rx"
 	"edge.internal/gateway/internal/waf/spoe"
@@ -56,8 +56,8 @@ func servePlain() error {
 	if err != nil {
 		return err
 	}
-	all := &agent.Domain{Name: "all", Settings: engine.Settings{Blocking: true, Paranoia: 1}}
-	a := agent.New(plainEngine{set}, func([]byte) *agent.Domain { return all })
+	all := &wafagent.Domain{Name: "all", Settings: engine.Settings{Blocking: true, Paranoia: 1}}
+	a := wafagent.New(plainEngine{set}, func([]byte) *wafagent.Domain { return all })
 	fmt.Println("ready")
 	return (&spoe.Server{Handler: a.Handle, Log: slog.New(slog.DiscardHandler)}).Serve(context.Background(), l)
 }
