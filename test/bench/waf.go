@@ -105,7 +105,12 @@ func (w *wafBench) unaffected(_ context.Context, s settings, _ int) ([]goal, err
 			if err := w.guard(0, map[string]any{"enabled": on, "mode": "blocking"}); err != nil {
 				return 0, err
 			}
-			return w.costOf(1, d)
+			cost, err := w.costOf(1, d)
+			for tries := 0; err != nil && tries < 3; tries++ { // another reload was to come
+				time.Sleep(time.Second)
+				cost, err = w.costOf(1, d)
+			}
+			return cost, err
 		}
 	}
 	costs, err := inTurns(s, cost(false), cost(true))
@@ -148,9 +153,13 @@ func (w *wafBench) clients(n int, d time.Duration, ask func(*asker) error) error
 			return err
 		}
 		all.Go(func() {
-			defer c.conn.Close()
+			defer func() { c.conn.Close() }()
 			for time.Since(start) < d && failures[i] == nil {
-				failures[i] = ask(c)
+				if failures[i] = ask(c); errors.Is(failures[i], io.ErrUnexpectedEOF) || errors.Is(failures[i], syscall.ECONNRESET) {
+					// A worker that is being replaced ends its connections after an answer.
+					c.conn.Close()
+					c, failures[i] = w.client()
+				}
 			}
 		})
 	}
