@@ -130,7 +130,7 @@ func RunAPI(ctx context.Context, cfg Config) error {
 	group.Go(func() error { attach(ctx, k); return nil })
 	group.Go(func() error { serveMetrics(ctx, cfg.Metrics, metrics, k); return nil })
 	group.Go(func() error {
-		return watchdog(ctx, k.Log, func(ctx context.Context) error { return answers(ctx, k.Paths) })
+		return watchdog(ctx, k.Log, func(ctx context.Context) error { return answers(ctx, controlSocket(k.Paths)) })
 	})
 	k.Log.Info("gateway-api is ready", "version", Version, "listen", cfg.Listen)
 	_, _ = daemon.SdNotify(false, daemon.SdNotifyReady)
@@ -222,9 +222,8 @@ func watchdog(ctx context.Context, log *slog.Logger, answers func(ctx context.Co
 }
 
 // answers asks the server for nothing in particular, which leaves no line in the log.
-func answers(ctx context.Context, paths kit.Paths) error {
-	client := controlClient(paths)
-	defer client.CloseIdleConnections()
+func answers(ctx context.Context, socket string) error {
+	client := httpd.SocketClient(socket, time.Minute)
 	req := (&http.Request{Method: http.MethodOptions, URL: &url.URL{Scheme: "http", Host: "gateway", Opaque: "*"}}).WithContext(ctx)
 	res, err := client.Do(req)
 	if err != nil {

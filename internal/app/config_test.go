@@ -88,7 +88,7 @@ func TestWatchdog(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		done <- watchdog(ctx, log, func(ctx context.Context) error { return answers(ctx, paths) })
+		done <- watchdog(ctx, log, func(ctx context.Context) error { return answers(ctx, controlSocket(paths)) })
 	}()
 	defer func() {
 		stop()

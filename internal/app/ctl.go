@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"maps"
-	"net"
 	"net/http"
 	"os"
 	"os/user"
@@ -198,17 +197,12 @@ func isDown(err error) bool {
 	return errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED)
 }
 
-// controlClient is a client of gateway-api, over the socket that root and the gateway's user alone may open.
-func controlClient(paths kit.Paths) *http.Client {
-	return &http.Client{Timeout: time.Minute, Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", paths.Run("control.sock"))
-	}}}
-}
+// controlSocket is gateway-api's, which root and the gateway's user alone may open.
+func controlSocket(paths kit.Paths) string { return paths.Run("control.sock") }
 
 // askAPI makes a request to gateway-api.
 func askAPI[T any](ctx context.Context, paths kit.Paths, method, path string, body []byte) (out T, err error) {
-	client := controlClient(paths)
-	defer client.CloseIdleConnections()
+	client := httpd.SocketClient(controlSocket(paths), time.Minute)
 	req, err := http.NewRequestWithContext(ctx, method, "http://gateway"+httpd.Prefix+path, bytes.NewReader(body))
 	if err != nil {
 		return out, err

@@ -68,7 +68,7 @@ func RunWAF(ctx context.Context, cfg WAFConfig) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return (&httpd.Server{Handler: mux, Log: log}).Serve(ctx, status) })
 	group.Go(func() error {
-		return watchdog(ctx, log, func(ctx context.Context) error { return wafLives(ctx, socket) })
+		return watchdog(ctx, log, func(ctx context.Context) error { return answers(ctx, socket) })
 	})
 	group.Go(func() error {
 		since := clock.Real.Now()
@@ -117,21 +117,4 @@ func RunWAF(ctx context.Context, cfg WAFConfig) error {
 		return server.Serve(ctx, l)
 	})
 	return group.Wait()
-}
-
-// wafLives asks the program's own status. While the engines are being built it has none, and lives.
-func wafLives(ctx context.Context, socket string) error {
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "unix", socket)
-	}}}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://waf/status", nil)
-	if err != nil {
-		return err
-	}
-	resp, err := client.Do(req)
-	if err != nil {
-		return err
-	}
-	resp.Body.Close()
-	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/waf/agent"
 	"edge.internal/gateway/internal/waf/spoe/spoetest"
 )
@@ -20,9 +21,7 @@ import (
 // wafStatus asks gateway-waf how it stands, until it can say.
 func wafStatus(t *testing.T, root string) (s agent.Status) {
 	t.Helper()
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(root, host.WAFSocket))
-	}}}
+	client := httpd.SocketClient(filepath.Join(root, host.WAFSocket), time.Minute)
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		resp, err := client.Get("http://waf/status")
 		if err != nil {

@@ -17,7 +17,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -27,6 +26,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/machine/units"
+	"edge.internal/gateway/internal/kit/httpd"
 )
 
 // DefaultDir is the state folder of a lab that was not given one.
@@ -157,16 +157,7 @@ const nsenter = "/usr/bin/nsenter"
 
 // Client speaks plain HTTP to the API's control socket, as the local administrator. The host of its URLs does not matter.
 func (l *Lab) Client() *http.Client {
-	socket := l.Path(controlSocket)
-	return &http.Client{
-		Timeout: 30 * time.Second,
-		Transport: &http.Transport{
-			DisableKeepAlives: true,
-			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-				return new(net.Dialer).DialContext(ctx, "unix", socket)
-			},
-		},
-	}
+	return httpd.SocketClient(l.Path(controlSocket), 30*time.Second)
 }
 
 // SetupToken is the one-time token that completes the setup.

@@ -153,7 +153,7 @@ func renderGlobal(w *conf.Writer, c *Config, m *model) {
 	w.Line("user", conf.Word("haproxy"))
 	w.Line("group", conf.Word("haproxy"))
 	if m.inspects {
-		// The requests that nobody needs to hear of are of the level below.
+		// Requests that went well are logged at the level below, which is not written.
 		w.Line("log", conf.Word("stdout format raw daemon notice"))
 	} else {
 		w.Line("log", conf.Word("stdout format raw daemon info"))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -16,6 +15,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/waf/engine"
 )
@@ -52,13 +52,7 @@ type Agent struct {
 // agent asks the agent about itself.
 func (r *Room) agent(ctx context.Context) Agent {
 	down := Agent{State: "down", Failed: map[string]int64{}}
-	socket := filepath.Join(r.Paths.Root, "/run/gateway-waf/status.sock")
-	client := &http.Client{Timeout: agentWithin, Transport: &http.Transport{
-		DisableKeepAlives: true,
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
-		},
-	}}
+	client := httpd.SocketClient(filepath.Join(r.Paths.Root, host.WAFSocket), agentWithin)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://agent/status", nil)
 	if err != nil {
 		down.Reason = err.Error()

@@ -5,20 +5,36 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"edge.internal/gateway/internal/kit/host"
 )
 
 // givenUp is how a state failed at the daemon before, if there is no reason to try it again: nothing has changed since, and
-// the last known good configuration runs. To try it on a timer would mean to restart the daemon into failure and back for ever.
+// the last known good configuration runs. To try it every few seconds would mean to restart the daemon into failure and back for ever.
 func (l *lane) givenUp(ctx context.Context, now *imagined) *failure {
 	l.mu.Lock()
 	f := l.failed
 	l.mu.Unlock()
-	if f != nil && f.revision == now.revision && sameFiles(f.files, now.files) && l.engine.clock.Now().Sub(f.when) < againAfter && f.links == l.links(ctx) {
+	if f.of(now) && l.engine.clock.Now().Before(f.again) && f.links == l.links(ctx) {
 		return f
 	}
 	return nil
+}
+
+// tryAgain is when a state is to be tried again, should the daemon not take it now.
+func (l *lane) tryAgain(now *imagined) time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.failed.of(now) {
+		return l.engine.clock.Now().Add(againAfter)
+	}
+	return l.engine.clock.Now().Add(againFirst)
+}
+
+// of tells whether it is this state that failed.
+func (f *failure) of(now *imagined) bool {
+	return f != nil && f.revision == now.revision && sameFiles(f.files, now.files)
 }
 
 func (l *lane) setFailed(f *failure) {

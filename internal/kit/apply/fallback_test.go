@@ -49,6 +49,8 @@ func TestFailedApplyFallsBack(t *testing.T) {
 // A daemon that runs with the last known good configuration is not restarted into the same failure again and again.
 func TestFailedStateIsNotTriedOnATimer(t *testing.T) {
 	x, now := fallen(t)
+	x.onceMore(t, now)
+	x.backAt(t, "a\n")
 	restarts, installs := x.Machine.Restarts(host.Chrony), x.Machine.Installs(host.ChronyDropIn)
 	now.Move(59 * time.Minute)
 	x.passes(t)
@@ -59,6 +61,28 @@ func TestFailedStateIsNotTriedOnATimer(t *testing.T) {
 	now.Move(2 * time.Minute)
 	x.Engine.Converge()
 	eventually(t, "it is tried again after an hour", func() bool { return x.Machine.Restarts(host.Chrony) == restarts+2 })
+}
+
+// What was in the daemon's way may be gone a moment later: a stored change does not wait an hour for that.
+func TestFailedStateIsTriedOnceMoreSoon(t *testing.T) {
+	x, now := fallen(t)
+	x.dislike("nothing")
+	x.onceMore(t, now)
+	eventually(t, "live", func() bool { return x.status().State == apply.Live && x.file(t) == "a\nb\n" })
+}
+
+// onceMore has the state that failed tried again, after the short wait.
+func (x *toy) onceMore(t *testing.T, now *clock.Fake) {
+	t.Helper()
+	restarts := x.Machine.Restarts(host.Chrony)
+	x.passes(t)
+	if n := x.Machine.Restarts(host.Chrony) - restarts; n != 0 {
+		t.Fatalf("%d restarts before the wait is over", n)
+	}
+	now.Move(time.Minute)
+	x.Engine.Converge()
+	x.passes(t)
+	eventually(t, "it is tried once more", func() bool { return x.Machine.Restarts(host.Chrony) > restarts })
 }
 
 // What runs is looked after, though it is not what is stored.

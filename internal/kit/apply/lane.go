@@ -23,7 +23,9 @@ const (
 	// A failed apply is tried again, at first soon and then ever more rarely.
 	retryFirst = 2 * time.Second
 	retryMost  = time.Minute
-	// againAfter is when a state that the daemon did not take is tried again although nothing has changed.
+	// A state that the daemon did not take is tried again although nothing has changed: once soon, because what was in its
+	// way may have been passing, and then ever so often.
+	againFirst = 15 * time.Second
 	againAfter = time.Hour
 	// applyWithin bounds one pass through a daemon.
 	applyWithin = 60 * time.Second
@@ -93,8 +95,8 @@ type lane struct {
 type failure struct {
 	*imagined
 	cause error
-	when  time.Time
-	links string // what the machine's network was like
+	again time.Time // when it is tried again
+	links string    // what the machine's network was like
 }
 
 type waiter struct {
@@ -456,6 +458,7 @@ func (l *lane) bring(ctx context.Context, now *imagined, force bool) (installed 
 		}
 		return false, err
 	}
+	again := l.tryAgain(now)
 	l.setFailed(nil)
 	stepped := !force && l.reach(ctx, now.revision)
 	if !l.atomic && !stepped && !now.checked && !sameFiles(l.agreed(), files) {
@@ -490,7 +493,7 @@ func (l *lane) bring(ctx context.Context, now *imagined, force bool) (installed 
 	if err != nil {
 		back, reported := l.fallBack(ctx, now, told, err)
 		if back && told && written {
-			l.setFailed(&failure{imagined: now, cause: err, when: l.engine.clock.Now(), links: l.links(ctx)})
+			l.setFailed(&failure{imagined: now, cause: err, again: again, links: l.links(ctx)})
 		}
 		return false, reported
 	}

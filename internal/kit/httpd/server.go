@@ -107,6 +107,16 @@ func (w *pieces) begin() { _ = w.control.SetWriteDeadline(time.Now().Add(w.withi
 // Unwrap lets a WebSocket reach the connection.
 func (w *pieces) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
+// SocketClient speaks plain HTTP to a server behind a unix socket. The host of its URLs does not matter.
+func SocketClient(path string, within time.Duration) *http.Client {
+	return &http.Client{Timeout: within, Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", path)
+		},
+	}}
+}
+
 // ListenUnix listens on a unix socket that replaces what an earlier run left. The folder is made when it is missing. The socket is
 // given to the group, if one is named and the machine has it.
 func ListenUnix(path string, mode os.FileMode, group string) (net.Listener, error) {

@@ -100,8 +100,8 @@ type Child[T any] struct {
 	Parent string
 }
 
-// Extension is a kind that adds to the rows of another table: for each of these it has one row at most, which has the same id. Nobody
-// makes or deletes one. Reading gives the defaults until the first update has stored them. It has GET of all that are stored, and GET
+// Extension is a kind that adds to the rows of another table: for each of these it has one row at most, which has the same id. There is
+// no creating or deleting one. Reading gives the defaults until the first update has stored them. It has GET of all that are stored, and GET
 // and PUT of one.
 type Extension[T any] struct {
 	Kind[T]

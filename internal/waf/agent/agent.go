@@ -121,13 +121,17 @@ func (a *Agent) handle(ctx context.Context, n *spoe.Notify, out *spoe.Answer) Re
 		return UnknownDomain
 	}
 	r := said.request(domain)
-	variable, inspect := VarVerdict, a.inspect
+	deadline := n.Received.Add(a.within)
+	var v engine.Verdict
+	var why Reason
+	variable := VarVerdict
 	if said.response {
-		variable, inspect = VarAnswer, a.inspectResponse(said.answer())
+		variable = VarAnswer
+		v, why = a.inspectResponse(ctx, r, said.answer(), domain.Settings, deadline)
 	} else {
 		out.SetText(spoe.Transaction, VarClient, r.Source.Addr().String())
+		v, why = a.inspect(ctx, r, domain.Settings, deadline)
 	}
-	v, why := inspect(ctx, r, domain.Settings, n.Received.Add(a.within))
 	if why != "" {
 		return why
 	}
@@ -155,11 +159,9 @@ func (a *Agent) inspect(ctx context.Context, r *engine.Request, with engine.Sett
 }
 
 // inspectResponse is inspect for a response.
-func (a *Agent) inspectResponse(res *engine.Response) func(ctx context.Context, r *engine.Request, with engine.Settings, deadline time.Time) (engine.Verdict, Reason) {
-	return func(ctx context.Context, r *engine.Request, with engine.Settings, deadline time.Time) (engine.Verdict, Reason) {
-		cost := costBase + costResponse*time.Duration(len(res.Body))
-		return a.turn(ctx, cost, cost > lightest, deadline, func(ctx context.Context) (engine.Verdict, error) { return a.engine.InspectResponse(ctx, r, res, with) })
-	}
+func (a *Agent) inspectResponse(ctx context.Context, r *engine.Request, res *engine.Response, with engine.Settings, deadline time.Time) (engine.Verdict, Reason) {
+	cost := costBase + costResponse*time.Duration(len(res.Body))
+	return a.turn(ctx, cost, cost > lightest, deadline, func(ctx context.Context) (engine.Verdict, error) { return a.engine.InspectResponse(ctx, r, res, with) })
 }
 
 // turn waits until there is a turn, and has the engine decide.

@@ -249,8 +249,9 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// proxy asks the agent about every request and answers with what it said. What the agent does not pass is a 503.
-const proxy = `global
+// proxySettings come first in HAProxy's configurations of these tests: the folder, and where the agent listens. Only a failure reaches
+// their limits.
+const proxySettings = `global
 	stats socket %[1]s/run/haproxy/admin.sock level admin
 	tune.bufsize 131072
 	tune.maxrewrite 1024
@@ -260,44 +261,44 @@ defaults
 	timeout connect 60s
 	timeout client 60s
 	timeout server 60s
-frontend web
+backend gateway_waf
+	mode tcp
+	timeout check 60s
+	option spop-check
+	server agent %[2]s check inter 100ms
+`
+
+// proxy asks the agent about every request and answers with what it said. What the agent does not pass is a 503.
+const proxy = `frontend web
 	bind %[2]s
 	unique-id-format %%[uuid()]
 	filter spoe engine waf config %[1]s/etc/haproxy/gateway/spoe.cfg
-	http-request set-var(txn.id) unique-id
+	http-request set-var(txn.request) unique-id
 	http-request set-var(txn.uri) url
-	http-request set-var(txn.domain) req.hdr(host)
+	http-request set-var(txn.id) req.hdr(host)
 	http-request wait-for-body time 60s
-	http-request send-spoe-group waf waf-req
+	http-request send-spoe-group waf request
 	http-after-response set-header x-client "%%[var(txn.waf.client)]"
 	http-after-response set-header x-error "%%[var(txn.waf.error)]"
 	http-request return status 403 hdr x-rule "%%[var(txn.waf.rule)]" if { var(txn.waf.verdict) -m str deny }
 	http-request return status 503 if !{ var(txn.waf.verdict) -m str pass }
 	http-request return status 200
-backend waf-agent
-	mode tcp
-	timeout check 60s
-	option spop-check
-	server a %[3]s check inter 100ms
 `
 
-const spoeConfig = `[waf]
-spoe-agent waf-agent
-	groups waf-req
-	option var-prefix waf
-	option set-on-error error
-	no option async
-	no option send-frag-payload
-	timeout hello 60s
-	timeout idle 60s
-	timeout processing 60s
-	max-frame-size 131064
-	use-backend waf-agent
-spoe-message waf-req
-	args id=var(txn.id) domain=var(txn.domain) src=src sport=src_port dst=dst dport=dst_port method=method url=var(txn.uri) ver=req.ver hdrs=req.hdrs_bin body=req.body eom=internal.htx.has_eom
-spoe-group waf-req
-	messages waf-req
-`
+// configure writes HAProxy's configuration, and beside it how the gateway has HAProxy ask the agent, but for the time that it waits.
+func configure(t *testing.T, root, config string) {
+	t.Helper()
+	asks, err := os.ReadFile("../../proxy/spoe.cfg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	patient := strings.NewReplacer("timeout hello 500ms", "timeout hello 60s", "timeout idle 30s", "timeout idle 60s", "timeout processing 1s", "timeout processing 60s")
+	for name, text := range map[string]string{"haproxy.cfg": config, "spoe.cfg": patient.Replace(string(asks))} {
+		if err := os.WriteFile(filepath.Join(root, "etc/haproxy/gateway", name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
 
 // exchange makes a request from an address of loopback, and returns the answer.
 func exchange(t *testing.T, from, address, request string) *http.Response {
@@ -325,11 +326,7 @@ func TestThroughHAProxy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			fake := &fakeEngine{}
 			agent, root, address := start(t, fake), proxytest.Root(t), proxytest.Address(t)
-			for name, text := range map[string]string{"haproxy.cfg": fmt.Sprintf(proxy, root, address, agent), "spoe.cfg": spoeConfig} {
-				if err := os.WriteFile(filepath.Join(root, "etc/haproxy/gateway", name), []byte(text), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
+			configure(t, root, fmt.Sprintf(proxySettings, root, agent)+fmt.Sprintf(proxy, root, address))
 			proxytest.Start(t, program, root)
 			for name, c := range map[string]struct {
 				from, request         string

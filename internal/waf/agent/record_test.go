@@ -173,7 +173,7 @@ func TestRecordsWaitForTheDatabase(t *testing.T) {
 		t.Errorf("%d of them are different, %d dropped", n, r.Dropped())
 	}
 	// Twenty for each of the two rules: a scan does not fill the table. More if a minute ended meanwhile.
-	if n := w.count("SELECT count(*) FROM waf_requests"); n != 2*keptPerMinute && n != 4*keptPerMinute {
+	if n := w.count("SELECT count(*) FROM waf_requests"); n < 2*keptPerMinute || n > 4*keptPerMinute {
 		t.Errorf("%d requests are kept", n)
 	}
 	stop()

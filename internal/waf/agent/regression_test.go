@@ -9,8 +9,6 @@ import (
 	"maps"
 	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -44,36 +42,19 @@ func (r *recorder) Inspect(ctx context.Context, q *engine.Request, with engine.S
 // Known: every request is inspected.
 func (r *recorder) Known(*engine.Request, engine.Settings) bool { return false }
 
-// regressionProxy has a frontend for each setting, in HTTP/1 and 2. What the agent passes is answered in the place of an origin.
-const regressionProxy = `global
-	stats socket %[1]s/run/haproxy/admin.sock level admin
-	tune.bufsize 131072
-	tune.maxrewrite 1024
-	tune.http.maxhdr 256
-defaults
-	mode http
-	timeout connect 60s
-	timeout client 60s
-	timeout server 60s
-backend waf-agent
-	mode tcp
-	timeout check 60s
-	option spop-check
-	server a %[2]s check inter 100ms
-`
-
+// regressionFrontend is that of one setting, in HTTP/1 and 2. What the agent passes is answered in the place of an origin.
 const regressionFrontend = `frontend %[4]s
 	bind %[2]s
 	bind %[3]s proto h2
 	unique-id-format %%[uuid()]
 	filter spoe engine waf config %[1]s/etc/haproxy/gateway/spoe.cfg
-	http-request set-var(txn.id) unique-id
+	http-request set-var(txn.request) unique-id
 	http-request set-var(txn.uri) url
 	http-request set-var(txn.uri) str(*) if { req.ver -m beg 2 }
 	http-request set-var(txn.uri) pathq if { req.ver -m beg 2 }
-	http-request set-var(txn.domain) str(%[4]s)
+	http-request set-var(txn.id) str(%[4]s)
 	http-request wait-for-body time 60s
-	http-request send-spoe-group waf waf-req
+	http-request send-spoe-group waf request
 	http-request return status 403 if { var(txn.waf.verdict) -m str deny }
 	http-request return status 503 if !{ var(txn.waf.verdict) -m str pass }
 	http-request return status 200 content-type text/plain string "the origin"
@@ -201,30 +182,14 @@ func regressionSites(t *testing.T, e Engine, settings []engine.Settings) (sites 
 		sites = append(sites, s)
 		named[s.name] = &Domain{Name: s.name, Settings: with}
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
 	a := New(e, func(name []byte) *Domain { return named[string(name)] })
 	a.within = long
-	server := &spoe.Server{Handler: a.Handle, Log: slog.New(slog.DiscardHandler)}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(ctx, l) }()
-	t.Cleanup(func() {
-		cancel()
-		<-ended
-	})
 	root := proxytest.Root(t)
-	config := fmt.Sprintf(regressionProxy, root, l.Addr())
+	config := fmt.Sprintf(proxySettings, root, serve(t, &spoe.Server{Handler: a.Handle, Log: slog.New(slog.DiscardHandler)}))
 	for _, s := range sites {
 		config += fmt.Sprintf(regressionFrontend, root, s.plain, s.two, s.name)
 	}
-	for name, text := range map[string]string{"haproxy.cfg": config, "spoe.cfg": spoeConfig} {
-		if err := os.WriteFile(filepath.Join(root, "etc/haproxy/gateway", name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	configure(t, root, config)
 	proxytest.Start(t, proxytest.Own, root)
 	return sites
 }

@@ -10,7 +10,7 @@ import classes from './Waf.module.css'
 
 const hour = 3600
 
-/** The lines of a chart: what was refused, what was let through, and what nobody has seen. */
+/** The lines of a chart: what was refused, what was let through, and what was not inspected. */
 export function useSeries(series: WafSummary['series']) {
   return useMemo(() => {
     const of = (name: WafAlert['action']) => series.map((one) => one[name])
