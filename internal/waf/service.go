@@ -50,7 +50,7 @@ func (r *Room) registerAgent() {
 	})
 }
 
-// startAgent starts the agent again, unless it answers, and waits until it does.
+// startAgent starts the agent again, unless it answers, and waits until it has built its engines.
 func (r *Room) startAgent(ctx context.Context, s Settings, files []host.File) error {
 	if r.verifyAgent(ctx, s, files) == nil {
 		return nil
@@ -60,17 +60,13 @@ func (r *Room) startAgent(ctx context.Context, s Settings, files []host.File) er
 	}
 	ctx, cancel := context.WithTimeout(ctx, readyWithin)
 	defer cancel()
-	for {
-		err := r.verifyAgent(ctx, s, files)
-		if err == nil {
-			return nil
-		}
+	for r.agent(ctx).State == "starting" {
 		select {
 		case <-ctx.Done():
-			return err
 		case <-time.After(readyAgain):
 		}
 	}
+	return nil
 }
 
 // verifyAgent says whether the agent runs and answers.

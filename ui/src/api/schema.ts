@@ -9176,7 +9176,7 @@ export interface components {
              * @description How many requests it has inspected.
              */
             inspected: number;
-            /** @description Why it is down; empty when it is up. */
+            /** @description Why it does not; empty when it is up. */
             reason: string;
             /**
              * Format: date-time
@@ -9186,10 +9186,10 @@ export interface components {
             /** @description Where it has its configuration from: the database, or the file it keeps while that is away. */
             source: string;
             /**
-             * @description Whether it answers. While it is down, requests pass or are refused as fail_open of their domain says.
+             * @description Whether it inspects. While it does not, requests pass or are refused as fail_open of their domain says.
              * @enum {string}
              */
-            state: "up" | "down";
+            state: "up" | "starting" | "down";
             /** @description Its version. */
             version: string;
         };
