@@ -14,7 +14,6 @@ import (
 	"os"
 	"os/exec"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -41,9 +40,18 @@ const (
 )
 
 // plainEngine is Coraza as it comes: every request is inspected, with its own operators.
-type plainEngine struct{ *engine.Set }
+type plainEngine struct {
+	*engine.Set
+	asked *atomic.Int64
+}
 
 func (plainEngine) Known(*engine.Request, engine.Settings) bool { return false }
+
+// Inspect says another limit each time, which no body reaches: the engine remembers requests along with their settings.
+func (p plainEngine) Inspect(ctx context.Context, r *engine.Request, with engine.Settings) (engine.Verdict, error) {
+	with.MaxBody = 1<<20 + int(p.asked.Add(1))
+	return p.Set.Inspect(ctx, r, with)
+}
 
 // servePlain is an agent on the same protocol with that engine, which listens on a socket that it inherits.
 func servePlain() error {
@@ -57,7 +65,7 @@ func servePlain() error {
 		return err
 	}
 	all := &wafagent.Domain{Name: "all", Settings: engine.Settings{Blocking: true, Paranoia: 1}}
-	a := wafagent.New(plainEngine{set}, func([]byte) *wafagent.Domain { return all })
+	a := wafagent.New(plainEngine{set, new(atomic.Int64)}, func([]byte) *wafagent.Domain { return all })
 	fmt.Println("ready")
 	return (&spoe.Server{Handler: a.Handle, Log: slog.New(slog.DiscardHandler)}).Serve(context.Background(), l)
 }
@@ -65,7 +73,7 @@ func servePlain() error {
 // wafBench is a gateway with a domain that is inspected, by the gateway's agent or by the plain one.
 type wafBench struct {
 	*proxyBench
-	plain *exec.Cmd // nil while the gateway's agent is there
+	plain *process // nil while the gateway's agent is there
 	asked atomic.Int64
 }
 
@@ -322,23 +330,20 @@ func (w *wafBench) startPlain() error {
 	}
 	cmd := exec.Command(self, "waf-peer")
 	cmd.ExtraFiles = []*os.File{file}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return err
 	}
-	if err := cmd.Start(); err != nil {
+	if w.plain, err = launch(cmd); err != nil {
 		return err
 	}
-	w.plain = cmd
 	_, err = bufio.NewReader(out).ReadString('\n')
 	return err
 }
 
 func (w *wafBench) stopPlain() {
 	if w.plain != nil {
-		_ = w.plain.Process.Kill()
-		_ = w.plain.Wait()
+		w.plain.stop()
 		w.plain = nil
 	}
 }
@@ -445,7 +450,7 @@ func (w *wafBench) many(ctx context.Context, s settings, domains int) ([]goal, e
 	if _, err := w.rate(wafConns, func() (string, string, string) { return http.MethodGet, w.other(), "" })(s.round); err != nil {
 		return nil, err
 	}
-	one, err := resident(w.plain.Process.Pid)
+	one, err := resident(w.plain.Pid)
 	if err != nil {
 		return nil, err
 	}
@@ -506,15 +511,4 @@ func (w *wafBench) many(ctx context.Context, s settings, domains int) ([]goal, e
 		{"   a changed setting has an effect after its answer", median(took), "ms", 50, false, fmt.Sprintf("up to %.0f ms", slices.Max(took))},
 		{"   engines that were built for that", float64(after.Data.Builds - before.Data.Builds), "", 0, false, ""},
 	}, nil
-}
-
-// resident is how much memory a process has.
-func resident(pid int) (float64, error) {
-	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return 0, err
-	}
-	_, rest, _ := strings.Cut(string(content), "VmRSS:")
-	kilobytes, err := strconv.Atoi(strings.Fields(rest)[0])
-	return float64(kilobytes) * 1024, err
 }
