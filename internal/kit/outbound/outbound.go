@@ -1,5 +1,5 @@
-// Package outbound owns requests to places that an operator typed: they do not reach the machine itself or its links,
-// redirects included, unless the operator allows it.
+// Package outbound owns connections to places that an operator typed: they do not reach the machine itself or its links,
+// redirects included, unless the operator allows it, and they end when nothing moves on them.
 package outbound
 
 import (
@@ -51,18 +51,8 @@ func (d *Door) Trusting(roots *x509.CertPool) *Door { return &Door{machine: d.ma
 // Client makes requests to public and private networks. With internal it also takes plain HTTP, and reaches the machine
 // itself. The address is looked at when the connection is made, so that neither the DNS nor a redirect leads elsewhere.
 func (d *Door) Client(internal bool) *http.Client {
-	dialer := &net.Dialer{Timeout: dialWithin}
-	if !internal {
-		dialer.ControlContext = func(ctx context.Context, _, address string, _ syscall.RawConn) error {
-			to, err := netip.ParseAddrPort(address)
-			if err != nil {
-				return err
-			}
-			return d.allow(ctx, to)
-		}
-	}
 	transport := &http.Transport{
-		DialContext: dialer.DialContext, TLSHandshakeTimeout: dialWithin, ForceAttemptHTTP2: true,
+		DialContext: d.dialer(internal, dialWithin).DialContext, TLSHandshakeTimeout: dialWithin, ForceAttemptHTTP2: true,
 		MaxIdleConnsPerHost: 2, IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: 64 << 10,
 		TLSClientConfig: &tls.Config{RootCAs: d.roots},
 	}
@@ -75,6 +65,21 @@ func (d *Door) Client(internal bool) *http.Client {
 			return nil
 		},
 	}
+}
+
+// dialer looks at the address when the connection is made.
+func (d *Door) dialer(internal bool, within time.Duration) *net.Dialer {
+	dialer := &net.Dialer{Timeout: within}
+	if !internal {
+		dialer.ControlContext = func(ctx context.Context, _, address string, _ syscall.RawConn) error {
+			to, err := netip.ParseAddrPort(address)
+			if err != nil {
+				return err
+			}
+			return d.allow(ctx, to)
+		}
+	}
+	return dialer
 }
 
 // thisHost holds addresses that stand for the machine itself, besides those that netip knows.

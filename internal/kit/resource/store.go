@@ -66,6 +66,9 @@ func (c *codec) column(f wire.Field) string {
 // isSealed tells whether the database holds the field under the master key.
 func isSealed(f wire.Field) bool { return f.Type == reflect.TypeFor[secret.Text]() }
 
+// holds tells whether the field has secrets in it, which the database holds under the master key.
+func holds(f wire.Field) bool { return reflect.PointerTo(f.Type).Implements(reflect.TypeFor[secret.Holder]()) }
+
 // scan reads one row; what stands before its columns goes elsewhere.
 func (c *codec) scan(row pgx.Row, into reflect.Value, before ...any) error {
 	dest := make([]any, len(c.fields))
@@ -104,6 +107,13 @@ func (c *codec) statement(box *secret.Box, was, now reflect.Value, id uuid.UUID)
 			if arg, err = v.Interface().(secret.Text).Sealed(box, c.table, f.Name, id.String()); err != nil {
 				return "", nil, fmt.Errorf("sealing %s: %w", f.Name, err)
 			}
+		case holds(f):
+			for name, m := range v.Addr().Interface().(secret.Holder).Secrets() {
+				if err = m.Seal(box, c.table, f.Name+"."+name, id.String()); err != nil {
+					return "", nil, fmt.Errorf("sealing %s.%s: %w", f.Name, name, err)
+				}
+			}
+			arg = v.Interface()
 		case v.Kind() == reflect.Slice && v.IsNil():
 			// The driver would send NULL for it.
 			arg = reflect.MakeSlice(v.Type(), 0, 0).Interface()
