@@ -178,7 +178,7 @@ func (s *S3) complain(c *check.List, at func(string) string) {
 	c.That(s.Endpoint == "" || isEndpoint(s.Endpoint), at("endpoint"), "must be a host name or an address, with a port if need be, and without https:// or a path")
 	c.That(regionForm.MatchString(s.Region), at("region"), "must be the name of a region, such as us-east-1")
 	c.That(s.Bucket != "", at("bucket"), "is required")
-	c.That(s.Bucket == "" || bucketForm.MatchString(s.Bucket) && !strings.Contains(s.Bucket, ".."), at("bucket"), "must be the name of a bucket: 3 to 63 small letters, digits, dots and dashes")
+	c.That(s.Bucket == "" || bucketForm.MatchString(s.Bucket) && !strings.Contains(s.Bucket, ".."), at("bucket"), "must be the name of a bucket: 3 to 63 lowercase letters, digits, dots and dashes")
 	c.That(s.AccessKey != "", at("access_key"), "is required")
 	c.That(s.AccessKey == "" || wordForm.MatchString(s.AccessKey), at("access_key"), "must be one word")
 	c.That(s.SecretKey.Set(), at("secret_key"), "is required")

@@ -67,7 +67,9 @@ func (c *codec) column(f wire.Field) string {
 func isSealed(f wire.Field) bool { return f.Type == reflect.TypeFor[secret.Text]() }
 
 // holds tells whether the field has secrets in it, which the database holds under the master key.
-func holds(f wire.Field) bool { return reflect.PointerTo(f.Type).Implements(reflect.TypeFor[secret.Holder]()) }
+func holds(f wire.Field) bool {
+	return reflect.PointerTo(f.Type).Implements(reflect.TypeFor[secret.Holder]())
+}
 
 // scan reads one row; what stands before its columns goes elsewhere.
 func (c *codec) scan(row pgx.Row, into reflect.Value, before ...any) error {
