@@ -7,7 +7,9 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/pem"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"os/exec"
@@ -46,7 +48,12 @@ func NewS3(t testing.TB, withTLS bool) *S3 {
 		s.CA = string(b)
 		args = append(args, "--cert", cert, "--key", key)
 	}
-	run(t, s.Endpoint, tool(t), append(args, "posix", "--nometa", filepath.Dir(s.Dir))...)
+	// What it notes about objects is kept apart, because not every file system takes it with the file.
+	notes := filepath.Join(root, "notes")
+	if err := os.Mkdir(notes, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	run(t, s.Endpoint, tool(t), append(args, "posix", "--sidecar", notes, filepath.Dir(s.Dir))...)
 	return s
 }
 
@@ -72,6 +79,38 @@ type SSHD struct {
 	t    testing.TB
 	root string
 	stop func()
+	log  *log
+}
+
+// Log is what the server has said since its last start.
+func (s *SSHD) Log() string { return s.log.String() }
+
+// FileLog is what was done to files.
+func (s *SSHD) FileLog() string {
+	s.t.Helper()
+	files, err := os.ReadFile(filepath.Join(s.root, "sftp.log"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		s.t.Fatal(err)
+	}
+	return string(files)
+}
+
+// log is what a server says while it runs.
+type log struct {
+	mu  sync.Mutex
+	all bytes.Buffer
+}
+
+func (l *log) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.Write(b)
+}
+
+func (l *log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.String()
 }
 
 // NewSSHD starts the server.
@@ -114,10 +153,10 @@ StrictModes no
 PasswordAuthentication no
 KbdInteractiveAuthentication no
 PermitRootLogin yes
-Subsystem sftp internal-sftp
+Subsystem sftp /usr/lib/openssh/sftp-server -e -l VERBOSE 2>>%[3]s/sftp.log
 LogLevel VERBOSE
 `, s.Host, s.Port, s.root))
-	s.stop = run(s.t, net.JoinHostPort(s.Host, fmt.Sprint(s.Port)), "/usr/sbin/sshd", "-D", "-e", "-f", config)
+	s.log, s.stop = run(s.t, net.JoinHostPort(s.Host, fmt.Sprint(s.Port)), "/usr/sbin/sshd", "-D", "-e", "-f", config)
 }
 
 // Settings are those of a target for it.
@@ -184,11 +223,11 @@ func address(t testing.TB) string {
 }
 
 // run starts a server, and waits until it listens.
-func run(t testing.TB, address, program string, args ...string) (stop func()) {
+func run(t testing.TB, address, program string, args ...string) (out *log, stop func()) {
 	t.Helper()
-	var out bytes.Buffer
+	out = new(log)
 	cmd := exec.Command(program, args...)
-	cmd.Stdout, cmd.Stderr = &out, &out
+	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -200,14 +239,14 @@ func run(t testing.TB, address, program string, args ...string) (stop func()) {
 		conn, err := net.Dial("tcp", address)
 		if err == nil {
 			_ = conn.Close()
-			return stop
+			return out, stop
 		}
 		select {
 		case <-ended:
-			t.Fatalf("%s ended: %s", program, &out)
+			t.Fatalf("%s ended: %s", program, out)
 		case <-patience:
 			stop()
-			t.Fatalf("%s does not listen: %s", program, &out)
+			t.Fatalf("%s does not listen: %s", program, out)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}

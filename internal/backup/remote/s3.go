@@ -85,7 +85,7 @@ func explainS3(err error) *failure {
 		return nil
 	}
 	switch answer.Code {
-	case "InvalidAccessKeyId":
+	case "InvalidAccessKeyId", "XAdminUserNotFound":
 		return failed(true, "the service does not know the access key")
 	case "SignatureDoesNotMatch":
 		return failed(true, "the secret key is wrong")

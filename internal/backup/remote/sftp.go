@@ -3,6 +3,7 @@ package remote
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"net"
@@ -10,6 +11,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/pkg/sftp"
 	"golang.org/x/crypto/ssh"
@@ -19,9 +21,24 @@ import (
 
 // folder is an SFTP target.
 type folder struct {
-	ssh  *ssh.Client
-	sftp *sftp.Client
-	dir  string
+	ssh   *ssh.Client
+	sftp  *sftp.Client
+	dir   string
+	ended chan error // why the connection ended
+}
+
+// cause finds out why a connection was lost: SFTP knows no more than that it was.
+func (f *folder) cause(err error) error {
+	if !errors.Is(err, sftp.ErrSSHFxConnectionLost) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return err
+	}
+	select {
+	case why := <-f.ended:
+		f.ended <- why
+		return fmt.Errorf("%w: %w", err, why)
+	case <-time.After(time.Second): // it has ended, or does so now
+		return err
+	}
 }
 
 // hostKeys are the kinds of key that a server may show, the best first. A server has several, and the stored fingerprint is
@@ -102,7 +119,8 @@ func dialSFTP(ctx context.Context, door *outbound.Door, s SFTP, config *ssh.Clie
 		_ = conn.Close()
 		return nil, err
 	}
-	f := &folder{ssh: ssh.NewClient(c, channels, requests), dir: s.RemoteDir}
+	f := &folder{ssh: ssh.NewClient(c, channels, requests), dir: s.RemoteDir, ended: make(chan error, 1)}
+	go func() { f.ended <- c.Wait() }()
 	if f.sftp, err = sftp.NewClient(f.ssh, sftp.MaxConcurrentRequestsPerFile(inFlight)); err != nil {
 		_ = f.ssh.Close()
 		if why := outbound.Explain(err); why != "" {
@@ -121,7 +139,11 @@ func (f *folder) at(name string) string { return path.Join(f.dir, name) }
 // partial is what a file is called until it is whole.
 func partial(name string) string { return "." + name + ".part" }
 
-func (f *folder) put(ctx context.Context, name string, from *io.SectionReader) (err error) {
+func (f *folder) put(ctx context.Context, name string, from *io.SectionReader) error {
+	return f.cause(f.write(ctx, name, from))
+}
+
+func (f *folder) write(ctx context.Context, name string, from *io.SectionReader) (err error) {
 	if f.dir != "" {
 		if err := f.sftp.MkdirAll(f.dir); err != nil {
 			return err
@@ -185,7 +207,7 @@ func (f *folder) list(ctx context.Context, prefix string) ([]entry, error) {
 	if len(list) > maxEntries {
 		return nil, failed(true, "there are more than %d archives", maxEntries)
 	}
-	return list, err
+	return list, f.cause(err)
 }
 
 func (f *folder) get(_ context.Context, name string) (io.ReadCloser, int64, error) {
@@ -194,17 +216,33 @@ func (f *folder) get(_ context.Context, name string) (io.ReadCloser, int64, erro
 		return nil, 0, failed(true, "there is no such archive")
 	}
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, f.cause(err)
 	}
 	info, err := file.Stat()
 	if err != nil {
 		_ = file.Close()
-		return nil, 0, err
+		return nil, 0, f.cause(err)
 	}
-	return file, info.Size(), nil
+	return reading{file, f}, info.Size(), nil
 }
 
-func (f *folder) remove(_ context.Context, name string) error { return f.sftp.Remove(f.at(name)) }
+// reading is a file that says why it ended early.
+type reading struct {
+	*sftp.File
+	from *folder
+}
+
+func (r reading) Read(b []byte) (int, error) {
+	n, err := r.File.Read(b)
+	if err != nil && err != io.EOF { //nolint:errorlint // the end itself
+		err = r.from.cause(err)
+	}
+	return n, err
+}
+
+func (f *folder) remove(_ context.Context, name string) error {
+	return f.cause(f.sftp.Remove(f.at(name)))
+}
 
 func (f *folder) close() { _ = f.ssh.Close() }
 

@@ -135,6 +135,10 @@ func (r *Room) attempt(ctx context.Context, v *Remote, from *io.SectionReader, r
 		return err
 	}
 	defer t.close()
+	// A service that refuses what it is sent may hang up before it has said why. It says so when it is asked something small.
+	if _, err := t.list(ctx, r.own()); err != nil {
+		return err
+	}
 	if err := t.put(ctx, result.File, from); err != nil {
 		return err
 	}

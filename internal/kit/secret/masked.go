@@ -80,8 +80,13 @@ var (
 		return json.MarshalEncode(e, m.sealed)
 	}))
 	load = json.WithUnmarshalers(json.UnmarshalFromFunc(func(d *jsontext.Decoder, m *Masked) error {
+		var sealed []byte
+		err := json.UnmarshalDecode(d, &sealed)
 		*m = Masked{}
-		return json.UnmarshalDecode(d, &m.sealed)
+		if len(sealed) > 0 {
+			m.sealed = sealed
+		}
+		return err
 	}))
 )
 
