@@ -86,6 +86,7 @@ test-packages:
 	@packaging/vm.sh
 	@packaging/haproxy3.sh
 	@packaging/nfpm.sh >/dev/null
+	@packaging/versitygw.sh >/dev/null
 	@packaging/appliance.sh bookworm
 
 generate: ui/node_modules/.installed ## write api/openapi.json and the UI's client types

@@ -48,10 +48,7 @@ func (r *Room) send(ctx context.Context, c *Channel, m *message) error {
 func explain(ctx context.Context, err error) error {
 	refused, isRefused := errors.AsType[*outbound.Refused](err)
 	said, isSaid := errors.AsType[refusal](err)
-	dns, isDNS := errors.AsType[*net.DNSError](err)
-	unverified, isUnverified := errors.AsType[*tls.CertificateVerificationError](err)
 	mailed, isMailed := errors.AsType[*mail.SendError](err)
-	_, isNet := errors.AsType[*net.OpError](err)
 	switch {
 	case err == nil:
 		return nil
@@ -63,16 +60,11 @@ func explain(ctx context.Context, err error) error {
 		return refusal("Its secret was stored by another gateway. Enter it again.")
 	case ctx.Err() != nil:
 		return refusal(fmt.Sprintf("It did not answer within %d seconds.", int(sendWithin.Seconds())))
-	case isDNS:
-		return refusal("The name " + dns.Name + " does not resolve.")
-	case isUnverified:
-		return refusal("Its certificate is not valid: " + unverified.Err.Error() + ".")
 	case isMailed && mailed.ErrorCode() != 0:
 		return refusal(fmt.Sprintf("The mail server refused the message (%d).", mailed.ErrorCode()))
-	case errors.Is(err, errTooMuch):
-		return refusal("It says too much.")
-	case isNet:
-		return refusal("It cannot be reached.")
+	}
+	if why := outbound.Explain(err); why != "" {
+		return refusal("The alert was not sent: " + why + ".")
 	}
 	return refusal("It does not speak the protocol that was expected.")
 }
@@ -151,14 +143,10 @@ func (r *Room) mail(ctx context.Context, c *Channel, m *message) error {
 	security := r.Outbound.TLS(s.SMTPHost.String())
 	options := []mail.Option{
 		mail.WithPort(s.SMTPPort), mail.WithTimeout(sendWithin), mail.WithHELO(host), mail.WithTLSConfig(security),
-		mail.WithDialContextFunc(func(dialling context.Context, network, address string) (net.Conn, error) {
-			conn, err := r.Outbound.Dialer(c.AllowInternal).DialContext(dialling, network, address)
-			if err != nil {
-				return nil, err
-			}
-			plain := bound(ctx, conn)
-			if !implicit {
-				return plain, nil
+		mail.WithDialContextFunc(func(_ context.Context, _, address string) (net.Conn, error) {
+			plain, err := r.Outbound.Dial(ctx, address, outbound.Limits{Internal: c.AllowInternal, Dial: sendWithin, Stall: sendWithin, Answer: mailAnswers})
+			if err != nil || !implicit {
+				return plain, err
 			}
 			wrapped := tls.Client(plain, security)
 			if err := wrapped.HandshakeContext(ctx); err != nil {
@@ -210,41 +198,4 @@ func greeting(err error) error {
 		return refusal("The mail server does not offer STARTTLS.")
 	}
 	return err
-}
-
-// bounded is a connection that ends with its context, and from which no more than a limit is read: the mail client waits for a line as
-// long as it takes, and however long it is.
-type bounded struct {
-	net.Conn
-	deadline time.Time
-	left     int
-	stop     func() bool
-}
-
-var errTooMuch = errors.New("the receiver says too much")
-
-func bound(ctx context.Context, conn net.Conn) net.Conn {
-	deadline, _ := ctx.Deadline()
-	return &bounded{Conn: conn, deadline: deadline, left: mailAnswers, stop: context.AfterFunc(ctx, func() { conn.Close() })}
-}
-
-func (b *bounded) Read(p []byte) (int, error) {
-	if b.left <= 0 {
-		return 0, errTooMuch
-	}
-	n, err := b.Conn.Read(p[:min(len(p), b.left)])
-	b.left -= n
-	return n, err
-}
-
-func (b *bounded) SetDeadline(t time.Time) error {
-	if t.IsZero() || t.After(b.deadline) {
-		t = b.deadline
-	}
-	return b.Conn.SetDeadline(t)
-}
-
-func (b *bounded) Close() error {
-	b.stop()
-	return b.Conn.Close()
 }

@@ -12,6 +12,7 @@ import (
 
 	"edge.internal/gateway/internal/account"
 	"edge.internal/gateway/internal/alert"
+	"edge.internal/gateway/internal/backup/remote"
 	"edge.internal/gateway/internal/certificate"
 	"edge.internal/gateway/internal/dhcp"
 	"edge.internal/gateway/internal/dns"
@@ -61,6 +62,7 @@ type House struct {
 	License      *license.Room
 	Upgrade      *upgrade.Room
 	Alert        *alert.Room
+	Remotes      *remote.Room
 	// Management is the management port of the service itself.
 	Management *Management
 	// SelfSigned is the gateway's certificate until it has a better one.
@@ -119,6 +121,7 @@ func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, 
 	h.License = license.New(k, h.licenseDeps())
 	h.Upgrade = upgrade.New(k)
 	h.Alert = alert.New(k, alertDeps(store))
+	h.Remotes = remote.New(k)
 
 	k.Router.SetupDone = h.Setup.Completed
 	k.Router.Sessions = h.Account
@@ -141,6 +144,7 @@ func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, 
 	h.Upgrade.Mount()
 	h.Alert.Mount()
 	scheduler.Mount(k, jobs(k, store, alert.NewWatcher(h.Alert, alert.Sources{})))
+	h.Remotes.Mount()
 	k.Resources.MountChangeSets()
 	mountSpec(k)
 	return h, nil

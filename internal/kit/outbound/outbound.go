@@ -1,5 +1,5 @@
-// Package outbound owns requests to places that an operator typed: they do not reach the machine itself or its links,
-// redirects included, unless the operator allows it.
+// Package outbound owns connections to places that an operator typed: they do not reach the machine itself or its links,
+// redirects included, unless the operator allows it, and they end when nothing moves on them.
 package outbound
 
 import (
@@ -48,38 +48,21 @@ func New(m host.Machine) *Door { return &Door{machine: m} }
 // Trusting is the door of the same machine for places that these authorities vouch for.
 func (d *Door) Trusting(roots *x509.CertPool) *Door { return &Door{machine: d.machine, roots: roots} }
 
-// Dialer makes connections to public and private networks, and with internal to the machine itself. The address is looked at when
-// the connection is made, so that the DNS does not lead elsewhere.
-func (d *Door) Dialer(internal bool) *net.Dialer {
-	dialer := &net.Dialer{Timeout: dialWithin}
-	if !internal {
-		dialer.ControlContext = func(ctx context.Context, _, address string, _ syscall.RawConn) error {
-			to, err := netip.ParseAddrPort(address)
-			if err != nil {
-				return err
-			}
-			return d.allow(ctx, to)
-		}
-	}
-	return dialer
-}
-
-// TLS is for connections of the dialer to a server with this name.
+// TLS is for connections to a server with this name.
 func (d *Door) TLS(name string) *tls.Config {
 	return &tls.Config{RootCAs: d.roots, ServerName: name, MinVersion: tls.VersionTLS12}
 }
 
 // Client makes requests to public and private networks. With internal it also takes plain HTTP, and reaches the machine
-// itself. It looks at redirects as at any other address.
+// itself. The address is looked at when the connection is made, so that neither the DNS nor a redirect leads elsewhere.
 func (d *Door) Client(internal bool) *http.Client { return d.client(internal, internal) }
 
 // PlainClient is a client that takes plain HTTP in any case, for what is no secret.
 func (d *Door) PlainClient(internal bool) *http.Client { return d.client(internal, true) }
 
 func (d *Door) client(internal, plain bool) *http.Client {
-	dialer := d.Dialer(internal)
 	transport := &http.Transport{
-		DialContext: dialer.DialContext, TLSHandshakeTimeout: dialWithin, ForceAttemptHTTP2: true,
+		DialContext: d.dialer(internal, dialWithin).DialContext, TLSHandshakeTimeout: dialWithin, ForceAttemptHTTP2: true,
 		MaxIdleConnsPerHost: 2, IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: 64 << 10,
 		TLSClientConfig: &tls.Config{RootCAs: d.roots},
 	}
@@ -92,6 +75,21 @@ func (d *Door) client(internal, plain bool) *http.Client {
 			return nil
 		},
 	}
+}
+
+// dialer looks at the address when the connection is made.
+func (d *Door) dialer(internal bool, within time.Duration) *net.Dialer {
+	dialer := &net.Dialer{Timeout: within}
+	if !internal {
+		dialer.ControlContext = func(ctx context.Context, _, address string, _ syscall.RawConn) error {
+			to, err := netip.ParseAddrPort(address)
+			if err != nil {
+				return err
+			}
+			return d.allow(ctx, to)
+		}
+	}
+	return dialer
 }
 
 // thisHost holds addresses that stand for the machine itself, besides those that netip knows.

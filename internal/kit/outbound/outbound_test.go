@@ -1,13 +1,17 @@
 package outbound
 
 import (
+	"context"
+	"crypto/x509"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/hosttest"
@@ -79,10 +83,10 @@ func TestClient(t *testing.T) {
 	refused(t, public, "http://192.0.2.1")
 	refused(t, internal, server.URL+"/loop")
 	refused(t, d.PlainClient(false), server.URL)
-	if _, err := d.Dialer(false).DialContext(t.Context(), "tcp", server.Listener.Addr().String()); err == nil || !strings.Contains(err.Error(), "this machine itself") {
+	if _, err := d.Dial(t.Context(), server.Listener.Addr().String(), Limits{Dial: time.Minute, Stall: time.Minute}); err == nil || !strings.Contains(err.Error(), "this machine itself") {
 		t.Errorf("a connection to this machine: %v", err)
 	}
-	if conn, err := d.Dialer(true).DialContext(t.Context(), "tcp", server.Listener.Addr().String()); err != nil {
+	if conn, err := d.Dial(t.Context(), server.Listener.Addr().String(), Limits{Internal: true, Dial: time.Minute, Stall: time.Minute}); err != nil {
 		t.Error(err)
 	} else {
 		conn.Close()
@@ -115,3 +119,125 @@ func TestClient(t *testing.T) {
 type answers func(*http.Request) (*http.Response, error)
 
 func (a answers) RoundTrip(r *http.Request) (*http.Response, error) { return a(r) }
+
+// speaks is a server that does this with every connection.
+func speaks(t *testing.T, with func(net.Conn)) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				with(conn)
+			}()
+		}
+	}()
+	return l.Addr().String()
+}
+
+// Connections that may carry much have the same door, and bounds of their own.
+func TestDial(t *testing.T) {
+	d := door()
+	limits := Limits{Internal: true, Dial: time.Minute, Stall: time.Minute}
+	silent := speaks(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
+	endless := speaks(t, func(c net.Conn) {
+		for err := error(nil); err == nil; {
+			_, err = c.Write(make([]byte, 4096))
+		}
+	})
+	read := func(ctx context.Context, address string, l Limits) error {
+		t.Helper()
+		conn, err := d.Dial(ctx, address, l)
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		_, err = io.Copy(io.Discard, conn)
+		return err
+	}
+	outside := limits
+	outside.Internal = false
+	if _, ok := errors.AsType[*Refused](read(t.Context(), silent, outside)); !ok {
+		t.Error("the machine itself was reached")
+	}
+	impatient := limits
+	impatient.Stall = 50 * time.Millisecond
+	if err := read(t.Context(), silent, impatient); Explain(err) != "it does not answer in time" {
+		t.Errorf("a server that says nothing: %v", err)
+	}
+	bounded := limits
+	bounded.Answer = 1 << 20
+	if err := read(t.Context(), endless, bounded); Explain(err) != "it answers without an end" {
+		t.Errorf("a server that does not stop: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(10*time.Millisecond, cancel)
+	if err := read(ctx, silent, limits); err == nil {
+		t.Error("it does not end with its context")
+	}
+	// While something is sent, no answer is missed: the sum of the pauses is longer than the bound.
+	conn, err := d.Dial(t.Context(), silent, Limits{Internal: true, Dial: time.Minute, Stall: 3 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	answer := make(chan error, 1)
+	go func() { _, err := conn.Read(make([]byte, 1)); answer <- err }()
+	for start := time.Now(); time.Since(start) < 4*time.Second; time.Sleep(10 * time.Millisecond) {
+		if _, err := conn.Write(make([]byte, 100<<10)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	select {
+	case err := <-answer:
+		t.Errorf("the answer was given up while something was sent: %v", err)
+	default:
+	}
+}
+
+func TestTransport(t *testing.T) {
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/stall" {
+			<-r.Context().Done()
+		}
+		_, _ = io.Copy(w, r.Body)
+	}))
+	defer server.Close()
+	get := func(d *Door, l Limits, path string) error {
+		transport := d.Transport(l)
+		defer transport.CloseIdleConnections()
+		client := &http.Client{Transport: transport}
+		res, err := client.Get(server.URL + path)
+		if err != nil {
+			return err
+		}
+		defer res.Body.Close()
+		_, err = io.Copy(io.Discard, res.Body)
+		return err
+	}
+	limits := Limits{Internal: true, Dial: time.Minute, Stall: time.Minute}
+	if err := get(door(), limits, "/"); Explain(err) != "its certificate is from an authority that this gateway does not trust" {
+		t.Errorf("%v", err)
+	}
+	roots := x509.NewCertPool()
+	roots.AddCert(server.Certificate())
+	if err := get(door().Trusting(roots), limits, "/"); err != nil {
+		t.Error(err)
+	}
+	limits.Stall = 50 * time.Millisecond
+	if err := get(door().Trusting(roots), limits, "/stall"); Explain(err) != "it does not answer in time" {
+		t.Errorf("%v", err)
+	}
+	limits.Internal = false
+	if _, ok := errors.AsType[*Refused](get(door().Trusting(roots), limits, "/")); !ok {
+		t.Error("the machine itself was reached")
+	}
+}

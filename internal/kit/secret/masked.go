@@ -2,6 +2,7 @@ package secret
 
 import (
 	"errors"
+	"log/slog"
 	"reflect"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -10,18 +11,40 @@ import (
 
 // Masked is a secret inside of a field that is an object, such as the settings of one of several kinds. An answer has the mask in its
 // place when there is one; sent back, the mask keeps it.
-type Masked struct{ Text }
+type Masked Text
 
 // NewMasked makes a secret that is not sealed yet.
-func NewMasked(plain string) Masked { return Masked{New(plain)} }
+func NewMasked(plain string) Masked { return Masked(New(plain)) }
+
+// Set tells whether there is a secret.
+func (m Masked) Set() bool { return Text(m).Set() }
+
+// Fresh is the plain text when it was set in this request.
+func (m Masked) Fresh() (string, bool) { return Text(m).Fresh() }
+
+// Open gives the plain text to the one who needs it.
+func (m Masked) Open(b *Box, table, column, row string) (string, error) {
+	return Text(m).Open(b, table, column, row)
+}
+
+// UnmarshalJSON takes a new secret; the mask keeps the stored one.
+func (m *Masked) UnmarshalJSON(b []byte) error { return (*Text)(m).UnmarshalJSON(b) }
 
 // MarshalJSON tells whether there is one, and no more.
-func (m Masked) MarshalJSON() ([]byte, error) {
+func (m Masked) MarshalJSON() ([]byte, error) { return json.Marshal(m.String()) }
+
+func (m Masked) String() string {
 	if !m.Set() {
-		return []byte(`""`), nil
+		return ""
 	}
-	return m.Text.MarshalJSON()
+	return Mask
 }
+
+// GoString never tells.
+func (m Masked) GoString() string { return m.String() }
+
+// LogValue never tells.
+func (m Masked) LogValue() slog.Value { return slog.StringValue(m.String()) }
 
 // Schema documents what an answer has.
 func (Masked) Schema(huma.Registry) *huma.Schema { return &huma.Schema{Type: huma.TypeString} }
@@ -53,7 +76,7 @@ func holds(t reflect.Type, seen map[reflect.Type]bool) bool {
 // Pack writes a value with secrets inside as JSON for one column of one row. The secrets in it are sealed for that place.
 func (b *Box) Pack(v any, table, column, row string) ([]byte, error) {
 	seal := json.MarshalFunc(func(m Masked) ([]byte, error) {
-		sealed, err := m.Sealed(b, table, column, row)
+		sealed, err := Text(m).Sealed(b, table, column, row)
 		if err != nil {
 			return nil, err
 		}
@@ -71,7 +94,7 @@ func Unpack(doc []byte, into any) error {
 		}
 		*m = Masked{}
 		if len(sealed) > 0 {
-			m.Text = FromSealed(sealed)
+			*m = Masked(FromSealed(sealed))
 		}
 		return nil
 	})

@@ -1,0 +1,129 @@
+package remote
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/httpd"
+)
+
+// Listing is what a target has.
+type Listing struct {
+	Archives []Archive `json:"archives" doc:"Archives of this gateway and of others, the newest first."`
+	Error    string    `json:"error" doc:"Why the target cannot be asked; empty when it can."`
+}
+
+// Archive is one file of a gateway at a target.
+type Archive struct {
+	File       string    `json:"file" doc:"What it is called there."`
+	Name       string    `json:"name" doc:"What its gateway calls it."`
+	Host       string    `json:"host" doc:"Host name of the gateway that wrote it."`
+	Own        bool      `json:"own" doc:"Whether that was this gateway."`
+	Size       int64     `json:"size" doc:"How long it is, in bytes."`
+	ModifiedAt time.Time `json:"modified_at" doc:"When it was written, by the target's clock."`
+}
+
+type idInput struct {
+	ID uuid.UUID `path:"id" doc:"Id of the target."`
+}
+
+func (r *Room) mountArchives() {
+	httpd.Handle(r.Router, http.MethodGet, "/backup-remotes/{id}/archives", httpd.AdminRead,
+		httpd.Doc{ID: "backup.remote.archives", Tag: "backup", Summary: "List the archives at an off-site target"},
+		func(c *httpd.Call, in idInput) (Listing, error) {
+			list, err := r.List(c, in.ID)
+			if f, ok := errors.AsType[*failure](err); ok {
+				return Listing{Error: f.sentence}, nil
+			}
+			return Listing{Archives: list}, err
+		})
+}
+
+// List is what a target has of this gateway and of others, the newest first. What else is there is nobody's business.
+func (r *Room) List(ctx context.Context, id uuid.UUID) ([]Archive, error) {
+	v, err := r.remotes.Get(ctx, r.DB, id)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.bounds.ask)
+	defer cancel()
+	t, err := r.connect(ctx, v, maxAnswer)
+	if err != nil {
+		return nil, explain(err)
+	}
+	defer t.close()
+	entries, err := t.list(ctx, anyGateway)
+	if err != nil {
+		return nil, explain(err)
+	}
+	slices.SortFunc(entries, newestFirst)
+	list := []Archive{}
+	for _, e := range entries {
+		if m := fileForm.FindStringSubmatch(e.name); m != nil && e.size >= 0 {
+			list = append(list, Archive{File: e.name, Name: m[3], Host: m[1], Own: r.mine(e.name), Size: e.size, ModifiedAt: e.modified})
+		}
+	}
+	return list, nil
+}
+
+// Fetch copies one archive from a target, as List calls it, and answers its length and its SHA-256. At most so many bytes are taken.
+func (r *Room) Fetch(ctx context.Context, id uuid.UUID, file string, to io.Writer, most int64) (size int64, sum string, err error) {
+	if !fileForm.MatchString(file) {
+		return 0, "", fault.New(fault.NotFound, "there is no such archive")
+	}
+	v, err := r.remotes.Get(ctx, r.DB, id)
+	if err != nil {
+		return 0, "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.bounds.within(most))
+	defer cancel()
+	t, err := r.connect(ctx, v, 0)
+	if err != nil {
+		return 0, "", explain(err)
+	}
+	defer t.close()
+	return fetch(ctx, t, file, to, most)
+}
+
+// local is a writer whose errors are not the target's.
+type local struct {
+	io.Writer
+	err error
+}
+
+func (l *local) Write(b []byte) (n int, err error) {
+	n, l.err = l.Writer.Write(b)
+	return n, l.err
+}
+
+func fetch(ctx context.Context, t target, file string, to io.Writer, most int64) (size int64, sum string, err error) {
+	from, size, err := t.get(ctx, file)
+	if err != nil {
+		return 0, "", explain(err)
+	}
+	defer from.Close()
+	if size > most {
+		return 0, "", failed(true, "the archive has %d bytes, which is more than the %d that fit", size, most)
+	}
+	h, here := sha256.New(), &local{Writer: to}
+	// No more than it said, and one byte tells whether there is more. An SFTP server is asked for all of the buffer at once.
+	n, err := io.CopyBuffer(io.MultiWriter(here, h), io.LimitReader(from, size+1), make([]byte, 1<<20))
+	switch {
+	case here.err != nil:
+		return n, "", here.err
+	case err != nil:
+		return n, "", explain(err)
+	case n != size:
+		return n, "", failed(false, "the archive is not as long as the target said")
+	}
+	return n, hex.EncodeToString(h.Sum(nil)), nil
+}

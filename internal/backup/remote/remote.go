@@ -1,0 +1,99 @@
+// Package remote owns the off-site targets: where archives are sent after each backup, what is there, and getting it back. A
+// target is a machine of others: it may be away, hang, lie or have changed hands, and none of that harms the gateway.
+package remote
+
+import (
+	"context"
+	"time"
+
+	"edge.internal/gateway/internal/kit"
+	"edge.internal/gateway/internal/kit/check"
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/resource"
+	"edge.internal/gateway/internal/kit/value"
+)
+
+const (
+	table = "backup_remotes"
+
+	kindS3   = "s3"
+	kindSFTP = "sftp"
+)
+
+// Remote is one off-site target.
+type Remote struct {
+	resource.Meta
+	Name          value.Line `json:"name" maxLength:"120" doc:"What people call it; empty for its address."`
+	Kind          string     `json:"kind" required:"true" enum:"s3,sftp" doc:"What it is: a bucket of an object store, or a folder of an SSH server. It cannot be changed."`
+	TargetURL     string     `json:"target_url" readOnly:"true" db:"-" doc:"Where it is."`
+	Settings      Settings   `json:"settings" required:"true" doc:"How it is reached. Secrets are shown as ***SET***."`
+	Active        bool       `json:"active" doc:"Whether archives are sent there."`
+	AllowInternal bool       `json:"allow_internal" doc:"Let it be at an address of this machine or its links, which is refused otherwise."`
+	Keep          int        `json:"keep" minimum:"1" maximum:"1000" doc:"How many archives of this gateway stay there; older ones are deleted after an upload. Other files are never touched."`
+	LastUploadAt  *time.Time `json:"last_upload_at" readOnly:"true" doc:"When an archive was last sent there with success."`
+	LastError     string     `json:"last_error" readOnly:"true" doc:"Why the last upload failed; empty when it did not."`
+}
+
+// Label is how people know it.
+func (v *Remote) Label() string {
+	if !v.Name.IsZero() {
+		return v.Name.String()
+	}
+	return v.Settings.url(v.Kind)
+}
+
+// Validate says what one target can say about itself.
+func (v *Remote) Validate() error {
+	var c check.List
+	v.Settings.complain(&c, v.Kind)
+	return c.Err()
+}
+
+// Room is the off-site targets.
+type Room struct {
+	*kit.Kit
+	remotes resource.Kind[Remote]
+	bounds  bounds
+}
+
+// New makes the room.
+func New(k *kit.Kit) *Room {
+	r := &Room{Kit: k, bounds: usual}
+	r.remotes = resource.Kind[Remote]{
+		Name: "backup.remote", Title: "off-site target", Path: "/backup-remotes", Table: table, Order: "created_at",
+		New:   func() Remote { return Remote{Settings: defaults(), Active: true, Keep: 14} },
+		Check: checkRemote,
+		View: func(v *Remote) {
+			v.TargetURL = v.Settings.url(v.Kind)
+			v.Settings.kind = v.Kind
+		},
+	}
+	return r
+}
+
+// Mount adds the routes.
+func (r *Room) Mount() {
+	r.remotes.Mount(r.Resources)
+	r.mountTest()
+	r.mountArchives()
+}
+
+// checkRemote keeps secrets from going where they were not meant for.
+func checkRemote(_ context.Context, _ *db.Tx, was, now *Remote) error {
+	if was == nil || now == nil {
+		return nil
+	}
+	if was.Kind != now.Kind {
+		return fault.Field("kind", "cannot be changed: make another target")
+	}
+	if was.Settings.destination(was.Kind) == now.Settings.destination(now.Kind) {
+		return nil
+	}
+	var c check.List
+	for name, s := range now.Settings.secrets() {
+		_, fresh := s.Fresh()
+		c.That(fresh || !s.Set(), "settings."+name, "must be entered again when the server changes: the stored one was meant for another")
+	}
+	return c.Err()
+}

@@ -1,0 +1,196 @@
+package remote
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
+
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/rescue"
+)
+
+// Result is how one target took an archive.
+type Result struct {
+	RemoteID   uuid.UUID `json:"remote_id" doc:"Which target."`
+	Name       string    `json:"name" doc:"What people call it."`
+	TargetURL  string    `json:"target_url" doc:"Where it is."`
+	OK         bool      `json:"ok" doc:"Whether the archive is there."`
+	Error      string    `json:"error" doc:"What went wrong; empty when nothing did."`
+	Warning    string    `json:"warning" doc:"What did not work besides, such as deleting old archives."`
+	File       string    `json:"file" doc:"What the archive is called there."`
+	Attempts   int       `json:"attempts" doc:"How often it was tried."`
+	Deleted    int       `json:"deleted" doc:"How many older archives of this gateway were deleted there."`
+	FinishedAt time.Time `json:"finished_at" doc:"When it was over."`
+	DurationMS int64     `json:"duration_ms" doc:"How long it took."`
+}
+
+// atOnce is how many targets are served at the same time.
+const atOnce = 4
+
+// Upload sends an archive to every active target, and tells how each took it. One that fails does not keep it from the others.
+// The error is about the archive itself, or about the database.
+func (r *Room) Upload(ctx context.Context, file, name string, size int64, sum string) ([]Result, error) {
+	rows, err := r.remotes.Where(ctx, r.DB, "active")
+	if err != nil || len(rows) == 0 {
+		return []Result{}, err
+	}
+	there := r.own() + name
+	if !fileForm.MatchString(there) {
+		return nil, fmt.Errorf("%q is no name for an archive", name)
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if err := verify(f, size, sum); err != nil {
+		return nil, err
+	}
+	results := make([]Result, len(rows))
+	var group errgroup.Group
+	group.SetLimit(atOnce)
+	for i := range rows {
+		group.Go(func() error {
+			results[i] = r.send(ctx, &rows[i], there, f, size)
+			return nil
+		})
+	}
+	return results, group.Wait()
+}
+
+// verify makes sure that what is sent is what was made.
+func verify(f *os.File, size int64, sum string) error {
+	h := sha256.New()
+	n, err := io.Copy(h, f)
+	if err != nil {
+		return err
+	}
+	if n != size || hex.EncodeToString(h.Sum(nil)) != sum {
+		return errors.New("the archive on the disk is not what was written: it is not sent anywhere")
+	}
+	return nil
+}
+
+// send sends an archive to one target, and keeps how that went in its row.
+func (r *Room) send(ctx context.Context, v *Remote, file string, from io.ReaderAt, size int64) Result {
+	start := r.Clock.Now()
+	result := Result{RemoteID: v.ID, Name: v.Label(), TargetURL: v.Settings.url(v.Kind), File: file}
+	var err error
+	for ; ; result.Attempts++ {
+		if result.Attempts > 0 && !r.rest(ctx, r.bounds.again[result.Attempts-1]) {
+			break
+		}
+		if err = r.attempt(ctx, v, io.NewSectionReader(from, 0, size), &result); err == nil || explain(err).lasting || result.Attempts == len(r.bounds.again) {
+			result.Attempts++
+			break
+		}
+	}
+	result.FinishedAt = r.Clock.Now()
+	result.DurationMS = result.FinishedAt.Sub(start).Milliseconds()
+	result.OK = err == nil
+	if err != nil {
+		result.Error = explain(err).sentence
+		r.Log.Warn("an archive was not sent to an off-site target", "target", v.ID, "reason", result.Error, "attempts", result.Attempts)
+	}
+	// The caller may have gone, and what happened is to be known all the same.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.bounds.ask)
+	defer cancel()
+	err = r.DB.Write(ctx, func(tx *db.Tx) error {
+		tx.Queue("UPDATE backup_remotes SET last_error = $2, last_upload_at = CASE WHEN $2 = '' THEN $3 ELSE last_upload_at END WHERE id = $1", v.ID, result.Error, result.FinishedAt)
+		return nil
+	})
+	if err != nil {
+		r.Log.Error("the result of an upload was not stored", "target", v.ID, "err", err)
+	}
+	return result
+}
+
+// rest waits, unless there is no more use in it.
+func (r *Room) rest(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-r.Clock.After(d):
+		return true
+	}
+}
+
+// attempt sends an archive once, and then deletes those that are too many.
+func (r *Room) attempt(ctx context.Context, v *Remote, from *io.SectionReader, result *Result) (err error) {
+	defer rescue.Into(&err, r.Log, "off-site targets")
+	ctx, cancel := context.WithTimeout(ctx, r.bounds.within(from.Size()))
+	defer cancel()
+	t, err := r.connect(ctx, v, maxAnswer+from.Size()/64)
+	if err != nil {
+		return err
+	}
+	defer t.close()
+	// A service that refuses what it is sent may hang up before it has said why. It says so when it is asked something small.
+	if _, err := t.list(ctx, r.own()); err != nil {
+		return err
+	}
+	if err := t.put(ctx, result.File, from); err != nil {
+		return err
+	}
+	if result.Deleted, err = r.prune(ctx, t, result.File, v.Keep); err != nil {
+		// The archive is there, which is what matters.
+		result.Warning = "older archives were not deleted: " + explain(err).sentence
+	}
+	return nil
+}
+
+// prune deletes this gateway's oldest archives beyond those that are to be kept, and what an interrupted upload of it left. The one
+// that was just sent stays, whatever the target says about its age.
+func (r *Room) prune(ctx context.Context, t target, sent string, keep int) (deleted int, err error) {
+	own, err := t.list(ctx, r.own())
+	if err != nil {
+		return 0, err
+	}
+	own = slices.DeleteFunc(own, func(e entry) bool { return e.name == sent || !r.mine(e.name) })
+	slices.SortFunc(own, newestFirst)
+	for _, e := range own[min(len(own), keep-1):] {
+		if err := t.remove(ctx, e.name); err != nil {
+			return deleted, err
+		}
+		deleted++
+	}
+	left, err := t.list(ctx, "."+r.own())
+	if err != nil {
+		return deleted, err
+	}
+	for _, e := range left {
+		name, is := strings.CutSuffix(strings.TrimPrefix(e.name, "."), ".part")
+		if is && r.mine(name) && r.Clock.Now().Sub(e.modified) > leftAfter {
+			if err := t.remove(ctx, e.name); err != nil {
+				return deleted, err
+			}
+		}
+	}
+	return deleted, nil
+}
+
+// leftAfter is when a part of a file is no longer on its way.
+const leftAfter = 48 * time.Hour
+
+// mine tells whether this gateway gave a file its name.
+func (r *Room) mine(name string) bool {
+	return fileForm.MatchString(name) && strings.HasPrefix(name, r.own())
+}
+
+// newestFirst goes by what the target says, and by the name where that is the same.
+func newestFirst(a, b entry) int {
+	if c := b.modified.Compare(a.modified); c != 0 {
+		return c
+	}
+	return strings.Compare(b.name, a.name)
+}

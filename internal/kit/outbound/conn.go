@@ -1,0 +1,105 @@
+package outbound
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// Limits bound a connection that may carry much.
+type Limits struct {
+	// Internal lets it reach the machine itself and its links.
+	Internal bool
+	// Dial is how long the other side may take to accept it.
+	Dial time.Duration
+	// Stall is how long nothing may move on it, in either direction.
+	Stall time.Duration
+	// Answer is how many bytes are taken from the other side; 0 for as many as there are.
+	Answer int64
+}
+
+// Dial connects to a place by TCP. What is spoken there is for the caller; it ends with the context.
+func (d *Door) Dial(ctx context.Context, address string, l Limits) (net.Conn, error) {
+	conn, err := d.dialer(l.Internal, l.Dial).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	s := &steady{Conn: conn, Limits: l}
+	s.moved()
+	s.release = context.AfterFunc(ctx, func() { _ = conn.Close() })
+	return s, nil
+}
+
+// Transport carries HTTP requests and answers of any length. Unlike those of Client, they may be without TLS: the caller
+// decides by the URL.
+func (d *Door) Transport(l Limits) *http.Transport {
+	return &http.Transport{
+		// The context is that of the request which needs the connection first; others use it later.
+		DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
+			conn, err := d.dialer(l.Internal, l.Dial).DialContext(ctx, "tcp", address)
+			if err != nil {
+				return nil, err
+			}
+			s := &steady{Conn: conn, Limits: l, release: func() bool { return false }}
+			s.moved()
+			return s, nil
+		},
+		TLSHandshakeTimeout: l.Dial, ResponseHeaderTimeout: l.Stall, MaxResponseHeaderBytes: 64 << 10, IdleConnTimeout: l.Stall,
+		DisableCompression: true, TLSClientConfig: &tls.Config{RootCAs: d.roots},
+	}
+}
+
+// steady is a connection that ends when nothing moves on it, or when the other side says too much.
+type steady struct {
+	net.Conn
+	Limits
+	release func() bool
+
+	mu   sync.Mutex
+	read int64
+}
+
+// moved starts the wait again, for both directions: no answer is expected while something is still sent.
+func (s *steady) moved() { _ = s.Conn.SetDeadline(time.Now().Add(s.Stall)) }
+
+func (s *steady) Read(b []byte) (int, error) {
+	n, err := s.Conn.Read(b)
+	if n > 0 {
+		s.moved()
+		s.mu.Lock()
+		s.read += int64(n)
+		over := s.Answer > 0 && s.read > s.Answer
+		s.mu.Unlock()
+		if over {
+			return 0, errTooLong
+		}
+	}
+	return n, err
+}
+
+func (s *steady) Write(b []byte) (n int, err error) {
+	// In pieces: what is large moves, even if it is not through yet.
+	for n < len(b) && err == nil {
+		var written int
+		written, err = s.Conn.Write(b[n:min(len(b), n+piece)])
+		if n += written; written > 0 {
+			s.moved()
+		}
+	}
+	return n, err
+}
+
+const piece = 32 << 10
+
+func (s *steady) Close() error {
+	s.release()
+	return s.Conn.Close()
+}
+
+// The deadlines are its own.
+func (s *steady) SetDeadline(time.Time) error      { return nil }
+func (s *steady) SetReadDeadline(time.Time) error  { return nil }
+func (s *steady) SetWriteDeadline(time.Time) error { return nil }
