@@ -38,7 +38,7 @@ func started(t *testing.T, do doer) (c *Client, socket string) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- serve(ctx, l, 0, slog.New(slog.DiscardHandler), do) }()
+	go func() { ended <- serve(ctx, l, 0, slog.New(slog.DiscardHandler), served, do) }()
 	c = New(hosttest.New(), socket)
 	t.Cleanup(func() {
 		c.Close()
@@ -127,7 +127,7 @@ func TestEveryVerbArrives(t *testing.T) {
 	})
 	for i := range machineType.NumMethod() {
 		method := machineType.Method(i)
-		if !Served(method.Name) || method.Name == "Listen" || method.Name == "Deafen" { // see TestDescriptors
+		if !served[method.Name] || method.Name == "Listen" || method.Name == "Deafen" { // see TestDescriptors
 			continue
 		}
 		for range 200 {
