@@ -118,13 +118,8 @@ func readConnection(attrs []byte, c *host.Connection) {
 			c.SourceNAT, c.DestinationNAT = status&statusSourceNAT != 0, status&statusDestNAT != 0
 		case ctaProtoInfo:
 			for kind, info := range attributes(data) {
-				if kind != ctaInfoTCP {
-					continue
-				}
-				for kind, state := range attributes(info) {
-					if kind == ctaTCPState && len(state) > 0 {
-						c.State = host.ConnectionState(state[0])
-					}
+				if kind == ctaInfoTCP {
+					c.State = tcpState(info)
 				}
 			}
 		case ctaTimeout:
@@ -139,6 +134,16 @@ func readConnection(attrs []byte, c *host.Connection) {
 			c.Zone = be16(data)
 		}
 	}
+}
+
+// tcpState is apart because a loop in a loop in a loop would leave garbage for each connection.
+func tcpState(info []byte) (state host.ConnectionState) {
+	for kind, data := range attributes(info) {
+		if kind == ctaTCPState && len(data) > 0 {
+			state = host.ConnectionState(data[0])
+		}
+	}
+	return state
 }
 
 func readTuple(b []byte, f *host.Flow, key *host.ConnectionKey) {
