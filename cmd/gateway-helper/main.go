@@ -13,9 +13,14 @@ func main() {
 		var cfg app.Config
 		cfg.HelperFlags(flag.CommandLine)
 		filter := flag.Bool("load-packet-filter", false, "load the packet filter that was kept, and exit")
+		probe := flag.Bool("probe", false, "be gateway-probe: do nothing but look at the network, without root")
+		flag.BoolVar(&cfg.Probes, "with-probe", false, "do what gateway-probe does, too (in a lab)")
 		flag.Parse()
-		if *filter {
+		switch {
+		case *filter:
 			return app.LoadPacketFilter(ctx)
+		case *probe:
+			return app.RunProbes(ctx, cfg)
 		}
 		return app.RunHelper(ctx, cfg)
 	})

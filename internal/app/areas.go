@@ -15,6 +15,7 @@ import (
 	"edge.internal/gateway/internal/backup/remote"
 	"edge.internal/gateway/internal/certificate"
 	"edge.internal/gateway/internal/dhcp"
+	"edge.internal/gateway/internal/diag"
 	"edge.internal/gateway/internal/dns"
 	"edge.internal/gateway/internal/firewall"
 	"edge.internal/gateway/internal/fwdproxy"
@@ -63,6 +64,7 @@ type House struct {
 	Upgrade      *upgrade.Room
 	Alert        *alert.Room
 	Remotes      *remote.Room
+	Diagnostics  *diag.Room
 	// Management is the management port of the service itself.
 	Management *Management
 	// SelfSigned is the gateway's certificate until it has a better one.
@@ -122,6 +124,7 @@ func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, 
 	h.Upgrade = upgrade.New(k)
 	h.Alert = alert.New(k, alertDeps(store))
 	h.Remotes = remote.New(k)
+	h.Diagnostics = diag.New(k, h.diagDeps())
 
 	k.Router.SetupDone = h.Setup.Completed
 	k.Router.Sessions = h.Account
@@ -145,6 +148,7 @@ func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, 
 	h.Alert.Mount()
 	scheduler.Mount(k, jobs(k, store, alert.NewWatcher(h.Alert, alert.Sources{})))
 	h.Remotes.Mount()
+	h.Diagnostics.Mount()
 	k.Resources.MountChangeSets()
 	mountSpec(k)
 	return h, nil
@@ -184,6 +188,47 @@ func (h *House) idsDeps() ids.Deps {
 				}
 				told(drops)
 			})
+		},
+	}
+}
+
+// diagDeps lends diagnostics what the packet filter would do, and which interfaces are where.
+func (h *House) diagDeps() diag.Deps {
+	return diag.Deps{
+		Resolve: resolve,
+		Zones: func(ctx context.Context) (map[value.Zone][]value.IfName, error) {
+			return h.Network.ZoneInterfaces(ctx, h.DB)
+		},
+		Explain: func(c *httpd.Call, p diag.Packet) (diag.Verdict, error) {
+			q := firewall.Question{InInterface: p.InInterface, Protocol: &p.Protocol}
+			var err error
+			if q.Source, err = value.Parse[value.Addr](p.Source.String()); err != nil {
+				return diag.Verdict{}, err
+			}
+			if q.Destination, err = value.Parse[value.Addr](p.Destination.String()); err != nil {
+				return diag.Verdict{}, err
+			}
+			if p.Port != 0 {
+				q.DestinationPort = &p.Port
+			}
+			x, err := h.Firewall.Explain(c, q)
+			if err != nil {
+				return diag.Verdict{}, err
+			}
+			v := diag.Verdict{
+				Accepted: x.Verdict == "accept", Path: x.Path, Text: x.DecidedBy.Text, Rule: x.DecidedBy.Name, RuleID: x.DecidedBy.RuleID,
+				OutInterface: x.OutInterface, OutZone: x.OutZone,
+			}
+			if v.Destination, err = netip.ParseAddr(x.Packet.Destination); err != nil {
+				return diag.Verdict{}, err
+			}
+			if x.Packet.DestinationPort != nil {
+				v.Port = *x.Packet.DestinationPort
+			}
+			for _, n := range x.NAT {
+				v.NAT = append(v.NAT, diag.Rewrite{Destination: n.Kind == "dnat", Rule: n.Name, RuleID: n.RuleID, From: n.From, To: n.To})
+			}
+			return v, nil
 		},
 	}
 }

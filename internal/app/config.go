@@ -39,6 +39,8 @@ type Config struct {
 	// Helper is the socket of gateway-helper. Below a root folder there is none: everything is done in this process. Nor is there
 	// one when this is empty, which is for measuring what the helper costs.
 	Helper string
+	// Probes makes gateway-helper do the work of gateway-probe, too: in a lab, where nothing keeps it from the network.
+	Probes bool
 	// Root stands before every path where the machine's own files must not be touched.
 	Root string
 	// Listen is the management port.

@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"github.com/coreos/go-systemd/v22/daemon"
+	"golang.org/x/sync/errgroup"
 
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/host"
@@ -13,6 +15,8 @@ import (
 	"edge.internal/gateway/internal/kit/host/helper/guard"
 	"edge.internal/gateway/internal/kit/host/machine"
 	"edge.internal/gateway/internal/kit/host/machine/files"
+	"edge.internal/gateway/internal/kit/host/machine/home"
+	"edge.internal/gateway/internal/kit/host/machine/probe"
 	"edge.internal/gateway/internal/kit/host/machine/units"
 	"edge.internal/gateway/internal/kit/secret"
 )
@@ -43,8 +47,43 @@ func RunHelper(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return fmt.Errorf("the helper's socket: %w", err)
 	}
+	group, ctx := errgroup.WithContext(ctx)
+	if cfg.Probes {
+		p, err := helper.Listen(probeSocket(cfg), gid)
+		if err != nil {
+			return fmt.Errorf("the socket of the probes: %w", err)
+		}
+		group.Go(func() error { return helper.ServeProbes(ctx, p, m, uid, log) })
+	}
 	_, _ = daemon.SdNotify(false, daemon.SdNotifyReady)
-	return helper.Serve(ctx, l, guard.Around(m), uid, log)
+	group.Go(func() error { return helper.Serve(ctx, l, guard.Around(m), uid, log) })
+	return group.Wait()
+}
+
+// probeSocket is where programs that look at the network are asked for.
+func probeSocket(cfg Config) string {
+	return filepath.Join(filepath.Dir(cfg.Helper), filepath.Base(host.ProbeSocket))
+}
+
+// RunProbes runs gateway-probe until the context ends. It is not root, and keeps nothing but the right to open raw sockets.
+func RunProbes(ctx context.Context, cfg Config) error {
+	level, err := cfg.level()
+	if err != nil {
+		return err
+	}
+	if err := probe.Disarm(); err != nil {
+		return err
+	}
+	uid, gid, err := files.LookupOwner(host.User, host.User)
+	if err != nil {
+		return err
+	}
+	l, err := helper.Listen(probeSocket(cfg), gid)
+	if err != nil {
+		return fmt.Errorf("the socket of the probes: %w", err)
+	}
+	_, _ = daemon.SdNotify(false, daemon.SdNotifyReady)
+	return helper.ServeProbes(ctx, l, probe.New(home.Home{}), uid, newLog(level))
 }
 
 // makeMasterKey makes the key of the sealed secrets, which the programs may read but not change.

@@ -133,13 +133,16 @@ type Step struct {
 
 func (r *Room) mountExplain() {
 	httpd.Handle(r.Router, http.MethodPost, "/firewall/explain", httpd.Own, doc("firewall.explain", "Explain what happens to a packet, now or after a change set"),
-		func(c *httpd.Call, in struct{ Body Question }) (Explanation, error) {
-			s, err := r.suppose(c, in.Body)
-			if err != nil {
-				return Explanation{}, err
-			}
-			return r.explain(c, in.Body, s)
-		})
+		func(c *httpd.Call, in struct{ Body Question }) (Explanation, error) { return r.Explain(c, in.Body) })
+}
+
+// Explain says what happens to a packet, and why.
+func (r *Room) Explain(c *httpd.Call, q Question) (Explanation, error) {
+	s, err := r.suppose(c, q)
+	if err != nil {
+		return Explanation{}, err
+	}
+	return r.explain(c, q, s)
 }
 
 // supposed is the state that a question is about.

@@ -28,6 +28,7 @@ func stub() {
 	flag.String("listen", ":3443", "")
 	flag.String("metrics", "127.0.0.1:9464", "")
 	flag.String("helper", host.HelperSocket, "")
+	flag.Bool("with-probe", false, "")
 	flag.Parse()
 	fmt.Println("stub runs", os.Args)
 	stop := make(chan os.Signal, 1)

@@ -104,7 +104,7 @@ func unprivileged(user string) []string {
 func (s *supervisor) programArgv(spec host.UnitSpec) []string {
 	name := string(spec.Unit)
 	if spec.Unit == host.Helper {
-		return []string{filepath.Join(programFolder, name), "--units", "lab"}
+		return []string{filepath.Join(programFolder, name), "--units", "lab", "--with-probe"}
 	}
 	role := private.User
 	if spec.Unit == host.WAF {

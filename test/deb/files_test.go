@@ -82,7 +82,7 @@ func TestFoldersAreMade(t *testing.T) {
 
 // TestSandboxes asks systemd how exposed the programs are.
 func TestSandboxes(t *testing.T) {
-	for unit, most := range map[string]string{"gateway-api": "20", "gateway-scheduler": "20", "gateway-waf": "20", "gateway-helper": "35", "gateway-database": "35", "gateway-firewall": "35"} {
+	for unit, most := range map[string]string{"gateway-api": "20", "gateway-scheduler": "20", "gateway-waf": "20", "gateway-probe": "20", "gateway-helper": "35", "gateway-database": "35", "gateway-firewall": "35"} {
 		must(t, "systemd-analyze", "security", "--no-pager", "--offline=true", "--threshold="+most, "packaging/deb/systemd/"+unit+".service")
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"time"
 
 	"edge.internal/gateway/internal/kit/actor"
 )
@@ -27,6 +28,12 @@ func (c *Call) Status(code int) { c.status = code }
 // reads tells whether the request changes nothing.
 func (c *Call) reads() bool {
 	return c.Request.Method == http.MethodGet || c.Request.Method == http.MethodHead
+}
+
+// Unhurried lets the request take longer than a request may otherwise: a server that waits for no more of a request takes its caller for
+// gone after a while.
+func (c *Call) Unhurried() {
+	_ = http.NewResponseController(c.response).SetReadDeadline(time.Time{}) // one that cannot be told so has no such limit
 }
 
 // SetCookie adds a cookie to the answer.

@@ -861,6 +861,176 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/diagnostics/capture": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Capture packets: a file of the format pcap, sent while they pass */
+        post: operations["diagnostics.capture"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/diagnostics/connections": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The connections that pass the gateway or end at it */
+        get: operations["diagnostics.connection.list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/diagnostics/connections/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Forget a connection: what follows of it is judged by the rules as they are now */
+        delete: operations["diagnostics.connection.delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/diagnostics/curl": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Ask a web server for a page, and show the connection and the headers */
+        post: operations["diagnostics.curl"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/diagnostics/dig": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Ask for the records of a name */
+        post: operations["diagnostics.dig"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/diagnostics/live": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Follow one's own run of a tool while it lasts; to hang up ends it */
+        get: operations["diagnostics.live"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/diagnostics/path": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Say where the way from a source to a destination ends, and why */
+        post: operations["diagnostics.path"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/diagnostics/ping": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Send a host four echo requests */
+        post: operations["diagnostics.ping"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/diagnostics/tcp": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Try whether a TCP port takes connections */
+        post: operations["diagnostics.tcp"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/diagnostics/traceroute": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Find the routers on the way to a host, at most 20 */
+        post: operations["diagnostics.traceroute"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/dns-providers": {
         parameters: {
             query?: never;
@@ -4570,6 +4740,270 @@ export interface components {
             size: number;
             /** @description Which subnet. */
             subnet_id: string;
+        };
+        DiagCaptureInput: {
+            /**
+             * Format: int64
+             * @description It ends before the file is longer than this; 10 MiB when there is none.
+             */
+            bytes?: number | null;
+            /**
+             * @description Only packets from or to this address or network; all when it is empty.
+             * @example 192.0.2.0/24
+             */
+            host?: string;
+            /**
+             * @description Network interface of the machine.
+             * @example lan0
+             */
+            interface: string;
+            /**
+             * Format: int64
+             * @description It ends after so many packets; 10000 when there is none.
+             */
+            packets?: number | null;
+            /**
+             * Format: int64
+             * @description Only packets from or to this port; all when there is none.
+             */
+            port?: number | null;
+            /**
+             * @description Only this protocol; all when there is none.
+             * @enum {string|null}
+             */
+            protocol?: "tcp" | "udp" | "icmp" | "icmp6" | "arp" | null;
+            /**
+             * Format: int64
+             * @description It ends after so many seconds; 30 when there is none.
+             */
+            seconds?: number | null;
+        };
+        DiagConnection: {
+            /** @description Whether it is kept when the table is full. */
+            assured: boolean;
+            /** @description Address that it was begun to, before NAT. */
+            destination: string;
+            /**
+             * Format: int64
+             * @description Port that it was begun to; null where there are no ports.
+             */
+            destination_port: number | null;
+            /** @description Id, to end it by. */
+            id: string;
+            /**
+             * @description What NAT rewrites: the source, the destination, both, or nothing when it is empty.
+             * @enum {string}
+             */
+            nat: "" | "source" | "destination" | "both";
+            /** @description tcp, udp, icmp, icmpv6, or the number of another protocol. */
+            protocol: string;
+            /**
+             * Format: int64
+             * @description Bytes of the answers.
+             */
+            received_bytes: number;
+            /**
+             * Format: int64
+             * @description Packets of the answers.
+             */
+            received_packets: number;
+            /**
+             * Format: int32
+             * @description When the gateway forgets it, unless there are packets.
+             */
+            seconds: number;
+            /** @description Address that it goes to after NAT. */
+            seen_destination: string;
+            /**
+             * Format: int64
+             * @description Port that it goes to after NAT.
+             */
+            seen_destination_port: number | null;
+            /** @description Address that the destination sees it come from: after NAT. */
+            seen_source: string;
+            /**
+             * Format: int64
+             * @description Port that the destination sees it come from.
+             */
+            seen_source_port: number | null;
+            /**
+             * Format: int64
+             * @description Bytes from the source to the destination; 0 where the kernel does not count.
+             */
+            sent_bytes: number;
+            /**
+             * Format: int64
+             * @description Packets from the source to the destination.
+             */
+            sent_packets: number;
+            /** @description Address of who began it. */
+            source: string;
+            /**
+             * Format: int64
+             * @description Port of who began it; null where there are no ports.
+             */
+            source_port: number | null;
+            /** @description State of a TCP connection, such as established; of others replied or unreplied. */
+            state: string;
+        };
+        DiagConnections: {
+            /** @description By source, destination and port. */
+            connections: components["schemas"]["DiagConnection"][];
+            /** @description Why the table could not be read; empty when it could. */
+            error: string;
+            /**
+             * Format: int64
+             * @description How many the filters match, on all pages.
+             */
+            matching: number;
+            /** @description What to ask for as after, for the next page; empty on the last. */
+            next: string;
+            /**
+             * Format: int64
+             * @description How many the gateway keeps track of.
+             */
+            total: number;
+        };
+        DiagEvent: {
+            /** @description What the tool printed since the last event. */
+            output?: string;
+            /** @description Whether the run has ended. It is the last event; the answer to the request has the result. */
+            over?: boolean;
+            /** @description A step of a path that is decided. */
+            step?: components["schemas"]["DiagStep"];
+        };
+        DiagHostInput: {
+            /** @description An id of the caller's choice, to follow the run at /diagnostics/live while it lasts. */
+            run?: string;
+            /** @description Host name or IP address. Only letters, digits and . : / _ - are taken, and no dash at the beginning. */
+            target: string;
+        };
+        DiagNameInput: {
+            /** @description An id of the caller's choice, to follow the run at /diagnostics/live while it lasts. */
+            run?: string;
+            /**
+             * @description Address of the DNS server to ask; empty for the machine's own resolver.
+             * @example 192.0.2.1
+             */
+            server?: string;
+            /** @description DNS name, or an address with the type PTR. Only letters, digits and . : / _ - are taken, and no dash at the beginning. */
+            target: string;
+            /**
+             * @description Type of the records; A when there is none.
+             * @enum {string|null}
+             */
+            type?: "A" | "AAAA" | "CNAME" | "MX" | "TXT" | "NS" | "SOA" | "PTR" | "SRV" | "CAA" | null;
+        };
+        DiagPageInput: {
+            /** @description An id of the caller's choice, to follow the run at /diagnostics/live while it lasts. */
+            run?: string;
+            /** @description URL of http or https; without a scheme it is one of http. Only letters, digits and . : / _ - are taken, and no dash at the beginning. */
+            target: string;
+        };
+        DiagPath: {
+            /** @description What to do; empty when there is nothing to do. */
+            advice: string;
+            /**
+             * Format: int64
+             * @description How long it took, in milliseconds, rounded up.
+             */
+            duration_ms: number;
+            /** @description Whether nothing was found that stops it. */
+            reaches: boolean;
+            /** @description The steps that were taken, in order. */
+            steps: components["schemas"]["DiagStep"][];
+            /**
+             * @description The step that it ends at; empty when it does not.
+             * @enum {string}
+             */
+            stopped_at: "" | "name" | "source" | "route" | "filter" | "nat" | "connect" | "certificate";
+            /** @description The answer in a sentence. */
+            summary: string;
+        };
+        DiagPortInput: {
+            /**
+             * Format: int64
+             * @description The port. An IPv6 address needs it given here.
+             */
+            port?: number | null;
+            /** @description An id of the caller's choice, to follow the run at /diagnostics/live while it lasts. */
+            run?: string;
+            /** @description Host name or IP address, with a colon and the port behind it unless the port is given apart. Only letters, digits and . : / _ - are taken, and no dash at the beginning. */
+            target: string;
+        };
+        DiagQuestionInput: {
+            /**
+             * @description Host name or IP address of the destination.
+             * @example ntp.example.net
+             */
+            destination: string;
+            /**
+             * Format: int64
+             * @description Port of the destination; tcp and udp need one.
+             */
+            port?: number | null;
+            /**
+             * @description The protocol; tcp when there is none.
+             * @enum {string|null}
+             */
+            protocol?: "tcp" | "udp" | "icmp" | null;
+            /** @description An id of the caller's choice, to follow the steps at /diagnostics/live while they are taken. */
+            run?: string;
+            /**
+             * @description Address of the source. Without it and without a zone, the source is the gateway itself.
+             * @example 192.0.2.1
+             */
+            source?: string;
+            /**
+             * @description Zone that the source is in. Without a source address, one of its networks stands for it.
+             * @example lan
+             */
+            source_zone?: string;
+            /** @description Whether to look at the certificate; when it is not said, that depends on the port. */
+            tls?: boolean | null;
+        };
+        DiagResult: {
+            /**
+             * Format: int64
+             * @description How long it ran, in milliseconds, rounded up.
+             */
+            duration_ms: number;
+            /**
+             * Format: int64
+             * @description The tool's exit status: 0 when all went well. A tool that was ended has 128 and the number of the signal.
+             */
+            exit_status: number;
+            /** @description What the tool printed, at most 256 KiB. */
+            output: string;
+            /** @description Whether it was ended because it took too long. */
+            timed_out: boolean;
+            /** @description Whether it was ended because it printed too much. */
+            truncated: boolean;
+        };
+        DiagStep: {
+            /** @description What to do about it; empty when there is nothing to do. */
+            advice: string;
+            /**
+             * Format: int64
+             * @description How long it took, in milliseconds, rounded up.
+             */
+            duration_ms: number;
+            /**
+             * @description What was looked at.
+             * @enum {string}
+             */
+            kind: "name" | "source" | "route" | "filter" | "nat" | "connect" | "certificate";
+            /** @description The rule or NAT rule that decided it; absent when it was none of the operator's. */
+            rule_id?: string;
+            /**
+             * @description What was found.
+             * @enum {string}
+             */
+            status: "ok" | "warning" | "failed" | "skipped";
+            /** @description What the step is about, in a word or two: an address, an interface, a rule. */
+            subject: string;
+            /** @description What was found, in a sentence. */
+            text: string;
         };
         DnsFlushed: {
             /** @description Why the cache is not empty; empty when it is. */
@@ -12680,6 +13114,401 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["ResourceDeleted"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "diagnostics.capture": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DiagCaptureInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.tcpdump.pcap": unknown;
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "diagnostics.connection.list": {
+        parameters: {
+            query?: {
+                /** @description Address or network of who began it. */
+                source?: string;
+                /** @description Address or network that it goes to, before or after NAT. */
+                destination?: string;
+                /** @description Port of either end, before or after NAT. */
+                port?: number;
+                /** @description tcp, udp, icmp, icmpv6, or the number of another protocol. */
+                protocol?: string;
+                /** @description State of TCP connections, such as established, or unreplied for all that had no answer. */
+                state?: string;
+                /** @description How many, up to 1000; 100 when there is none. */
+                limit?: number;
+                /** @description The next of the page before. */
+                after?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["DiagConnections"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "diagnostics.connection.delete": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the connection. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ResourceDeleted"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "diagnostics.curl": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DiagPageInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["DiagResult"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "diagnostics.dig": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DiagNameInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["DiagResult"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "diagnostics.live": {
+        parameters: {
+            query?: {
+                /** @description The id that the request has which begins the run. Following may begin before it does. */
+                run?: string;
+                /** @description Send a frame {"heartbeat": time} every so many seconds (1 to 60), beside the events. Without it there are no such frames. */
+                heartbeat?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A WebSocket; each text frame is one of these, or the heartbeat that was asked for. */
+            101: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DiagEvent"];
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "diagnostics.path": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DiagQuestionInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["DiagPath"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "diagnostics.ping": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DiagHostInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["DiagResult"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "diagnostics.tcp": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DiagPortInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["DiagResult"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "diagnostics.traceroute": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DiagHostInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["DiagResult"];
                         error: null;
                     };
                 };

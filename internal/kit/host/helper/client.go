@@ -9,6 +9,8 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -25,6 +27,8 @@ import (
 type Client struct {
 	host.Machine
 	socket string
+	does   string  // what its other end does, for people
+	probes *Client // to who looks at the network for it
 
 	mu   sync.Mutex
 	idle []*connection // under mu
@@ -34,7 +38,13 @@ type Client struct {
 const keepIdle = 8
 
 // New returns a machine whose helper listens at the socket.
-func New(local host.Machine, socket string) *Client { return &Client{Machine: local, socket: socket} }
+func New(local host.Machine, socket string) *Client {
+	beside := filepath.Join(filepath.Dir(socket), filepath.Base(host.ProbeSocket))
+	return &Client{
+		Machine: local, socket: socket, does: "gateway-helper, which does what needs root",
+		probes: &Client{socket: beside, does: "gateway-probe, which looks at the network"},
+	}
+}
 
 // connection is one to the helper, on which one verb runs at a time.
 type connection struct {
@@ -63,7 +73,7 @@ func (c *Client) connect(ctx context.Context) (*connection, error) {
 	}
 	dialed, err := c.dial(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("gateway-helper, which does what needs root, does not run: %w", err)
+		return nil, fmt.Errorf("%s, does not run: %w", c.does, err)
 	}
 	s := &socket{UnixConn: dialed.(*net.UnixConn)}
 	return &connection{socket: s, in: decoding.NewDecoder(bufio.NewReaderSize(s, readSize))}, nil
@@ -107,6 +117,9 @@ func (c *Client) keep(conn *connection) {
 
 // Close ends the quiet connections.
 func (c *Client) Close() {
+	if c.probes != nil {
+		c.probes.Close()
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, conn := range c.idle {
@@ -128,7 +141,8 @@ func (c *Client) exchange(ctx context.Context, verb string, args []any, called f
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	}
-	return fmt.Errorf("asking gateway-helper to %s: %w", verb, err)
+	program, _, _ := strings.Cut(c.does, ",")
+	return fmt.Errorf("asking %s to %s: %w", program, verb, err)
 }
 
 // try is one attempt: failed is how the verb failed, and err how asking for it did.

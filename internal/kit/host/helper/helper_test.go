@@ -38,7 +38,7 @@ func started(t *testing.T, do doer) (c *Client, socket string) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- serve(ctx, l, 0, slog.New(slog.DiscardHandler), do) }()
+	go func() { ended <- serve(ctx, l, 0, slog.New(slog.DiscardHandler), served, do) }()
 	c = New(hosttest.New(), socket)
 	t.Cleanup(func() {
 		c.Close()
@@ -127,7 +127,7 @@ func TestEveryVerbArrives(t *testing.T) {
 	})
 	for i := range machineType.NumMethod() {
 		method := machineType.Method(i)
-		if !Served(method.Name) || method.Name == "Listen" || method.Name == "Deafen" { // see TestDescriptors
+		if !served[method.Name] || method.Name == "Listen" || method.Name == "Deafen" { // see TestDescriptors
 			continue
 		}
 		for range 200 {
@@ -434,5 +434,60 @@ func BenchmarkRoundTrip(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// probing serves probes beside a helper's socket.
+func probing(t *testing.T, m *hosttest.Machine) *Client {
+	t.Helper()
+	folder := t.TempDir()
+	l, err := Listen(filepath.Join(folder, "probe.sock"), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- ServeProbes(ctx, l, m, 0, slog.New(slog.DiscardHandler)) }()
+	c := New(hosttest.New(), filepath.Join(folder, "helper.sock"))
+	t.Cleanup(func() {
+		c.Close()
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+// Programs that look at the network are asked for at a socket of their own, where nothing else is to be had.
+func TestProbes(t *testing.T) {
+	m := hosttest.New()
+	gone := make(chan struct{})
+	m.ScriptProbes(func(ctx context.Context, p host.Probe, sink func([]byte)) (host.ProbeEnd, error) {
+		sink([]byte("one"))
+		sink([]byte("two"))
+		if p.Target == "forever.example" {
+			<-ctx.Done()
+			close(gone)
+			return host.ProbeEnd{}, ctx.Err()
+		}
+		return host.ProbeEnd{ExitStatus: 2, Duration: time.Second, Truncated: true}, nil
+	})
+	c := probing(t, m)
+	said := ""
+	end, err := c.Probe(t.Context(), host.Probe{Tool: host.ProbePing, Target: "a.example"}, func(b []byte) { said += string(b) + "." })
+	if err != nil || said != "one.two." || end != (host.ProbeEnd{ExitStatus: 2, Duration: time.Second, Truncated: true}) {
+		t.Errorf("%q, %+v, %v", said, end, err)
+	}
+	if _, err := c.Probe(t.Context(), host.Probe{Tool: host.ProbePing, Target: "-f"}, nil); err == nil {
+		t.Error("an option is taken for a target")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	if _, err := c.Probe(ctx, host.Probe{Tool: host.ProbePing, Target: "forever.example"}, func([]byte) { cancel() }); !errors.Is(err, context.Canceled) {
+		t.Errorf("err = %v", err)
+	}
+	<-gone // a caller who hangs up ends the program
+	if err := c.probes.do(t.Context(), "Sweep"); err == nil {
+		t.Error("a verb of the helper is served")
 	}
 }

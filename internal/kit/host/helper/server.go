@@ -27,15 +27,25 @@ const messageLimit = 256 << 20
 // Serve answers Client on the listener until the context ends, and then waits for the verbs under way. It serves root and the user
 // with the id.
 func Serve(ctx context.Context, l *net.UnixListener, m host.Machine, uid int, log *slog.Logger) error {
-	machine := reflect.ValueOf(m)
-	return serve(ctx, l, uid, log, func(verb string, args []reflect.Value) []reflect.Value { return machine.MethodByName(verb).Call(args) })
+	return serve(ctx, l, uid, log, served, methods(m))
+}
+
+// ServeProbes answers Client in the same way, but does nothing but look at the network.
+func ServeProbes(ctx context.Context, l *net.UnixListener, p host.Probes, uid int, log *slog.Logger) error {
+	return serve(ctx, l, uid, log, probes, methods(p))
+}
+
+// methods does verbs by the methods of the same names.
+func methods(of any) doer {
+	v := reflect.ValueOf(of)
+	return func(verb string, args []reflect.Value) []reflect.Value { return v.MethodByName(verb).Call(args) }
 }
 
 // doer does a verb.
 type doer func(verb string, args []reflect.Value) []reflect.Value
 
-// serve serves verbs that are done by a function.
-func serve(ctx context.Context, l *net.UnixListener, uid int, log *slog.Logger, do doer) error {
+// serve serves some verbs, which are done by a function.
+func serve(ctx context.Context, l *net.UnixListener, uid int, log *slog.Logger, verbs map[string]bool, do doer) error {
 	var serving sync.WaitGroup
 	defer serving.Wait()
 	ctx, cancel := context.WithCancel(ctx)
@@ -56,7 +66,7 @@ func serve(ctx context.Context, l *net.UnixListener, uid int, log *slog.Logger, 
 		}
 		serving.Go(func() {
 			defer conn.Close()
-			if err := converse(ctx, conn, do); err != nil && !errors.Is(err, io.EOF) && ctx.Err() == nil {
+			if err := converse(ctx, conn, verbs, do); err != nil && !errors.Is(err, io.EOF) && ctx.Err() == nil {
 				log.Warn("serving a caller", "err", err)
 			}
 		})
@@ -77,7 +87,7 @@ func permitted(conn *net.UnixConn, uid int) error {
 
 // converse does one verb after the other. Between two of them the connection is quiet; while one runs, the caller says nothing, so
 // that what can be read then is that it has gone.
-func converse(ctx context.Context, conn *net.UnixConn, do doer) error {
+func converse(ctx context.Context, conn *net.UnixConn, verbs map[string]bool, do doer) error {
 	defer context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })()
 	s := &socket{UnixConn: conn}
 	limited := &io.LimitedReader{R: bufio.NewReaderSize(s, readSize)}
@@ -88,7 +98,7 @@ func converse(ctx context.Context, conn *net.UnixConn, do doer) error {
 		if err := in.Decode(&c); err != nil {
 			return err
 		}
-		method, err := verb(c.Verb)
+		method, err := verb(c.Verb, verbs)
 		if err != nil {
 			return err
 		}
@@ -103,9 +113,9 @@ func converse(ctx context.Context, conn *net.UnixConn, do doer) error {
 }
 
 // verb finds a verb that is served.
-func verb(name string) (reflect.Method, error) {
+func verb(name string, verbs map[string]bool) (reflect.Method, error) {
 	method, ok := machineType.MethodByName(name)
-	if !ok || !Served(name) {
+	if !ok || !verbs[name] {
 		return method, fmt.Errorf("there is no verb %q", name)
 	}
 	return method, nil

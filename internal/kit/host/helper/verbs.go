@@ -22,17 +22,19 @@ var served = map[string]bool{
 	"ProxyReload": true, "ProxyProcess": true, "LeaseServerAsk": true,
 	"TunnelDevices": true, "CreateTunnel": true, "ChangeTunnel": true, "RemoveTunnel": true, "TunnelFiles": true,
 	"RefreshPackages": true, "BeginUpgrade": true,
+	"Connections": true, "EndConnection": true,
 }
+
+// probes is what is served apart from the helper, by a process that is not root.
+var probes = map[string]bool{"Probe": true}
 
 // repeatable are the verbs that may be done twice: they read, or leave what they leave however often they are done.
 var repeatable = map[string]bool{
 	"Read": true, "Install": true, "Remove": true, "Sweep": true, "ReadLog": true, "PortUsers": true,
 	"FilterState": true, "FilterDigest": true, "FilterDigestOf": true, "FilterCounters": true,
 	"ProxyProcess": true, "TunnelDevices": true, "TunnelFiles": true, "RefreshPackages": true,
+	"Connections": true,
 }
-
-// Served tells whether the helper does a verb of host.Machine.
-func Served(verb string) bool { return served[verb] }
 
 func (c *Client) Read(p host.Place) ([]byte, error) {
 	return ask[[]byte](context.Background(), c, "Read", p)
@@ -203,4 +205,25 @@ func (c *Client) RefreshPackages(ctx context.Context) error { return c.do(ctx, "
 
 func (c *Client) BeginUpgrade(ctx context.Context, version string) error {
 	return c.do(ctx, "BeginUpgrade", version)
+}
+
+func (c *Client) Connections(ctx context.Context, q host.ConnectionQuery) (host.ConnectionPage, error) {
+	return ask[host.ConnectionPage](ctx, c, "Connections", q)
+}
+
+func (c *Client) EndConnection(ctx context.Context, k host.ConnectionKey) error {
+	return c.do(ctx, "EndConnection", k)
+}
+
+func (c *Client) Probe(ctx context.Context, p host.Probe, sink func(output []byte)) (end host.ProbeEnd, err error) {
+	var output []byte
+	err = c.probes.exchange(ctx, "Probe", []any{p}, func(in *cbor.Decoder) error {
+		output = output[:0]
+		if err := in.Decode(&output); err != nil {
+			return err
+		}
+		sink(output)
+		return nil
+	}, &end)
+	return end, err
 }

@@ -24,22 +24,24 @@ type Machine struct {
 	facts     host.Facts
 	resources host.Resources
 	// unmeasured is why the resources cannot be read.
-	unmeasured error
-	network    network
-	tunnels    tunnels
-	filter     filter
-	proxy      proxy
-	squid      squid
-	changes    bus.Topic[host.Unit]
-	ports      []host.PortUser
-	leases     leaseServer
-	resolver   resolver
-	radius     radius
-	detection  detection
-	logs       map[host.Log][]byte
-	trims      map[host.Log]int
-	hangs      bool
-	packages   packages
+	unmeasured  error
+	network     network
+	tunnels     tunnels
+	filter      filter
+	proxy       proxy
+	squid       squid
+	changes     bus.Topic[host.Unit]
+	ports       []host.PortUser
+	leases      leaseServer
+	resolver    resolver
+	radius      radius
+	detection   detection
+	logs        map[host.Log][]byte
+	trims       map[host.Log]int
+	hangs       bool
+	packages    packages
+	probe       ProbeScript
+	connections []host.Connection
 }
 
 type verb struct {

@@ -7,6 +7,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/machine/command"
+	"edge.internal/gateway/internal/kit/host/machine/conntrack"
 	"edge.internal/gateway/internal/kit/host/machine/crowdsec"
 	"edge.internal/gateway/internal/kit/host/machine/facts"
 	"edge.internal/gateway/internal/kit/host/machine/files"
@@ -17,6 +18,7 @@ import (
 	"edge.internal/gateway/internal/kit/host/machine/kea"
 	"edge.internal/gateway/internal/kit/host/machine/network"
 	"edge.internal/gateway/internal/kit/host/machine/packages"
+	"edge.internal/gateway/internal/kit/host/machine/probe"
 	"edge.internal/gateway/internal/kit/host/machine/squid"
 	"edge.internal/gateway/internal/kit/host/machine/unbound"
 	"edge.internal/gateway/internal/kit/host/machine/wireguard"
@@ -49,6 +51,8 @@ type Machine struct {
 	*crowdsec.CrowdSec
 	*wireguard.Tunnels
 	*packages.Packages
+	*probe.Probes
+	*conntrack.Table
 	*facts.Known
 }
 
@@ -69,6 +73,6 @@ func New(opts Options) (*Machine, error) {
 	return &Machine{
 		Units: opts.Units, Files: f, Commands: c, Network: network.New(h), Filter: filter.New(h, c), Proxy: haproxy.New(h),
 		Resolver: unbound.New(h), Squid: squid.New(h), Kea: kea.New(h), Radius: freeradius.New(h), CrowdSec: crowdsec.New(h), Tunnels: wireguard.New(h, c, opts.Units),
-		Packages: packages.New(h, jobs), Known: facts.New(h),
+		Packages: packages.New(h, jobs), Probes: probe.New(h), Table: conntrack.New(h), Known: facts.New(h),
 	}, nil
 }

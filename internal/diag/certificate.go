@@ -1,0 +1,116 @@
+package diag
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// expiresSoon is when a certificate is worth a warning.
+const expiresSoon = 14 * 24 * time.Hour
+
+// certificate looks at the certificate of a service that speaks TLS.
+func (w *walk) certificate() (bool, error) {
+	if !w.q.tls() {
+		return true, nil
+	}
+	name := w.q.Destination.String()
+	ctx, cancel := context.WithTimeout(w, tcpWait)
+	defer cancel()
+	// Whatever the certificate is, it is looked at, and nothing is said over the connection.
+	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, ServerName: name, MinVersion: tls.VersionTLS10}}
+	step := Step{Kind: "certificate", Status: ok, Subject: name}
+	conn, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(w.destination.String(), strconv.Itoa(w.port)))
+	if err != nil {
+		step.Status, step.Text = failed, fmt.Sprintf("The TLS handshake with %s fails: %s.", name, handshake(err))
+		step.Advice = "Check that the service speaks TLS on this port, and that it has a certificate for the name."
+		return w.add(step), nil
+	}
+	defer conn.Close()
+	chain := conn.(*tls.Conn).ConnectionState().PeerCertificates
+	w.judge(&step, chain, w.room.Clock.Now(), nil)
+	return w.add(step), nil
+}
+
+// judge says what a client thinks of a certificate. Without roots, those of the machine count.
+func (w *walk) judge(step *Step, chain []*x509.Certificate, now time.Time, roots *x509.CertPool) {
+	name, leaf := w.q.Destination.String(), chain[0]
+	_, err := netip.ParseAddr(name)
+	byName := err != nil
+	day := func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") }
+	others := x509.NewCertPool()
+	for _, c := range chain[1:] {
+		others.AddCert(c)
+	}
+	_, untrusted := leaf.Verify(x509.VerifyOptions{Intermediates: others, Roots: roots, CurrentTime: now})
+	switch {
+	case now.After(leaf.NotAfter):
+		step.Status, step.Text = failed, fmt.Sprintf("The certificate of %s expired on %s.", name, day(leaf.NotAfter))
+		step.Advice = "Renew it, and have the service load the new one."
+	case now.Before(leaf.NotBefore):
+		step.Status, step.Text = failed, fmt.Sprintf("The certificate of %s is not valid before %s.", name, day(leaf.NotBefore))
+		step.Advice = "Check the clocks of both machines."
+	case byName && leaf.VerifyHostname(name) != nil:
+		step.Status, step.Text = failed, fmt.Sprintf("The certificate that is shown for %s is for %s.", name, names(leaf))
+		step.Advice = "Get a certificate for this name, or ask for a name that it is for."
+	case untrusted != nil:
+		step.Status, step.Text = warning, fmt.Sprintf("The certificate of %s is not from an authority that this machine trusts: %s issued it.", name, issuer(leaf))
+		step.Advice = "Clients that do not know this authority refuse it. If it is a public one, the service may leave out a certificate of the chain."
+	case leaf.NotAfter.Sub(now) < expiresSoon:
+		step.Status, step.Text = warning, fmt.Sprintf("The certificate of %s is good, but expires on %s.", name, day(leaf.NotAfter))
+		step.Advice = "Renew it, and find out why that did not happen yet."
+	default:
+		step.Text = fmt.Sprintf("The certificate is for %s, from %s, and good until %s.", names(leaf), issuer(leaf), day(leaf.NotAfter))
+		if !byName {
+			step.Text += " Whether it is for this address was not looked at."
+		}
+	}
+}
+
+func issuer(c *x509.Certificate) string {
+	switch {
+	case len(c.Issuer.Organization) > 0:
+		return c.Issuer.Organization[0]
+	case c.Issuer.CommonName != "":
+		return c.Issuer.CommonName
+	}
+	return "an issuer without a name"
+}
+
+// names are the first names of a certificate.
+func names(c *x509.Certificate) string {
+	list := c.DNSNames
+	for _, ip := range c.IPAddresses {
+		list = append(list, ip.String())
+	}
+	const most = 3
+	switch n := len(list); {
+	case n == 0:
+		return "no name"
+	case n > most:
+		return fmt.Sprintf("%s and %d more", strings.Join(list[:most], ", "), n-most)
+	}
+	return strings.Join(list, ", ")
+}
+
+// handshake says why there was none, in words.
+func handshake(err error) string {
+	alert, isAlert := errors.AsType[tls.AlertError](err)
+	_, isOther := errors.AsType[tls.RecordHeaderError](err)
+	switch {
+	case isOther:
+		return "what answers does not speak TLS"
+	case isAlert:
+		return "the service ends it with " + strings.TrimPrefix(alert.Error(), "tls: ")
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Sprintf("it does not end within %s", tcpWait)
+	}
+	return "the service hangs up, or offers nothing that can be agreed on"
+}

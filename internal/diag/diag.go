@@ -1,0 +1,93 @@
+// Package diag owns what operators look at the network with: ping, traceroute, dig, curl and a TCP probe, packet captures, the table of
+// connections, and the answer to why one machine cannot reach another.
+package diag
+
+import (
+	"context"
+	"net/http"
+	"net/netip"
+
+	"github.com/google/uuid"
+
+	"edge.internal/gateway/internal/kit"
+	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/value"
+)
+
+// Deps is what other rooms lend.
+type Deps struct {
+	// Explain says what the packet filter does with the first packet of a connection that does not come from the gateway.
+	Explain func(c *httpd.Call, p Packet) (Verdict, error)
+	// Zones are the interfaces of each zone.
+	Zones func(ctx context.Context) (map[value.Zone][]value.IfName, error)
+	// Resolve asks the machine's own resolver for the addresses of a name.
+	Resolve func(ctx context.Context, name string) ([]netip.Addr, error)
+}
+
+// Packet is the first packet of a connection.
+type Packet struct {
+	InInterface         value.IfName
+	Source, Destination netip.Addr
+	Protocol            string // tcp, udp, icmp, icmpv6
+	Port                int    // zero for icmp
+}
+
+// Verdict is what becomes of a packet.
+type Verdict struct {
+	Accepted bool
+	// Path is input for the gateway itself, forward for what goes through it, unroutable for what goes nowhere.
+	Path string
+	// Text says who decided it and why; the rule is there if it was one of the operator's.
+	Text   string
+	Rule   string
+	RuleID *uuid.UUID
+	// OutInterface and OutZone are where it leaves by; empty unless it is forwarded.
+	OutInterface, OutZone string
+	// Destination and Port are what they are after NAT.
+	Destination netip.Addr
+	Port        int
+	NAT         []Rewrite
+}
+
+// Rewrite is what NAT did.
+type Rewrite struct {
+	Destination bool // or the source
+	Rule        string
+	RuleID      *uuid.UUID
+	From, To    string
+}
+
+// Room is diagnostics.
+type Room struct {
+	*kit.Kit
+	deps     Deps
+	runs     runs
+	captures turn
+}
+
+// New builds the room.
+func New(k *kit.Kit, d Deps) *Room {
+	return &Room{Kit: k, deps: d, runs: runs{meetings: map[uuid.UUID]*meeting{}}}
+}
+
+// doc documents a route.
+func doc(id, summary string) httpd.Doc {
+	return httpd.Doc{ID: id, Tag: "diagnostics", Summary: summary}
+}
+
+// audited documents a route that writes an entry under its own id.
+func audited(id, summary string) httpd.Doc {
+	d := doc(id, summary)
+	d.Audit = id
+	return d
+}
+
+// Mount adds the room's routes.
+func (r *Room) Mount() {
+	r.mountTools()
+	r.mountCapture()
+	r.mountConnections()
+	httpd.Handle(r.Router, http.MethodPost, "/diagnostics/path", httpd.Write, audited("diagnostics.path", "Say where the way from a source to a destination ends, and why"),
+		func(c *httpd.Call, in struct{ Body Question }) (Path, error) { return r.path(c, in.Body) })
+	httpd.Stream(r.Router, "/diagnostics/live", httpd.AdminRead, doc("diagnostics.live", "Follow one's own run of a tool while it lasts; to hang up ends it"), r.follow)
+}

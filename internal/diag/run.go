@@ -1,0 +1,214 @@
+package diag
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"edge.internal/gateway/internal/kit/actor"
+	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/httpd"
+)
+
+const (
+	// atOnce is how many tools run at the same time.
+	atOnce = 4
+	// beginsWithin is how long a follower waits for the run to begin.
+	beginsWithin = 30 * time.Second
+)
+
+// Event is what a follower of a run gets to see.
+type Event struct {
+	Output string `json:"output,omitzero" doc:"What the tool printed since the last event."`
+	Step   *Step  `json:"step,omitzero" doc:"A step of a path that is decided."`
+	Over   bool   `json:"over,omitzero" doc:"Whether the run has ended. It is the last event; the answer to the request has the result."`
+}
+
+// runs are the tools that run now, and who follows them.
+type runs struct {
+	mu       sync.Mutex
+	busy     int
+	meetings map[uuid.UUID]*meeting
+}
+
+// meeting is where a run and its followers find each other, in whichever order they come.
+type meeting struct {
+	id   uuid.UUID
+	here int // under runs.mu: how many hold it
+
+	mu      sync.Mutex
+	owner   string // who runs it; empty until it has begun
+	over    bool
+	end     context.CancelCauseFunc
+	events  []Event
+	changed chan struct{} // closed at the next change
+}
+
+func (r *runs) meet(id uuid.UUID) *meeting {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m := r.meetings[id]
+	if m == nil {
+		m = &meeting{id: id, changed: make(chan struct{})}
+		r.meetings[id] = m
+	}
+	m.here++
+	return m
+}
+
+func (r *runs) part(m *meeting) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if m.here--; m.here == 0 {
+		delete(r.meetings, m.id)
+	}
+}
+
+// change changes a meeting, and wakes those who wait for it.
+func (m *meeting) change(to func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	to()
+	close(m.changed)
+	m.changed = make(chan struct{})
+}
+
+var errHungUp = errors.New("the follower of the run has hung up")
+
+// run is one tool at work.
+type run struct {
+	context.Context
+	meeting *meeting // nil when there is no follower
+}
+
+// tell tells the follower.
+func (r *run) tell(e Event) {
+	if r.meeting != nil {
+		r.meeting.change(func() { r.meeting.events = append(r.meeting.events, e) })
+	}
+}
+
+// begin takes a turn for a run, which has to be over when it ends.
+func (r *Room) begin(c *httpd.Call, id *uuid.UUID) (_ *run, over func(), err error) {
+	r.runs.mu.Lock()
+	if r.runs.busy == atOnce {
+		r.runs.mu.Unlock()
+		busy := fault.New(fault.TooMany, "%d diagnostic tools run already: wait for one to end", atOnce)
+		busy.RetryAfter = 5 * time.Second
+		return nil, nil, busy
+	}
+	r.runs.busy++
+	r.runs.mu.Unlock()
+	leave := func() {
+		r.runs.mu.Lock()
+		r.runs.busy--
+		r.runs.mu.Unlock()
+	}
+	if id == nil {
+		return &run{Context: c}, leave, nil
+	}
+	m := r.runs.meet(*id)
+	ctx, cancel := context.WithCancelCause(c)
+	taken := false
+	m.change(func() {
+		if taken = m.owner != ""; !taken {
+			m.owner, m.end = c.Actor.ID(), cancel
+		}
+	})
+	if taken {
+		cancel(nil)
+		r.runs.part(m)
+		leave()
+		return nil, nil, fault.Field("run", "another run has this id: choose a new one for each")
+	}
+	return &run{ctx, m}, func() {
+		m.change(func() { m.over = true })
+		cancel(nil)
+		r.runs.part(m)
+		leave()
+	}, nil
+}
+
+// following says which run is followed.
+type following struct {
+	Run uuid.UUID `query:"run" doc:"The id that the request has which begins the run. Following may begin before it does."`
+}
+
+// Validate says what a query can say about itself.
+func (f *following) Validate() error {
+	if f.Run == uuid.Nil {
+		return fault.Field("run", "is required: the id of the run")
+	}
+	return nil
+}
+
+// follow sends what a run of the caller tells, from its beginning. A run whose follower goes away is ended.
+func (r *Room) follow(ctx context.Context, in following, send func(Event) error) error {
+	m := r.runs.meet(in.Run)
+	defer r.runs.part(m)
+	late := time.NewTimer(beginsWithin)
+	defer late.Stop()
+	own := actor.From(ctx).ID()
+	for sent := 0; ; {
+		m.mu.Lock()
+		owner, events, over, changed := m.owner, m.events[sent:], m.over, m.changed
+		m.mu.Unlock()
+		begun := owner != ""
+		if begun && owner != own {
+			return nil // the run of another
+		}
+		for _, e := range events {
+			if err := send(e); err != nil {
+				m.hangUp()
+				return err
+			}
+		}
+		if sent += len(events); over {
+			return send(Event{Over: true})
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			m.hangUp()
+			return ctx.Err()
+		case <-late.C:
+			if !begun {
+				return nil
+			}
+		}
+	}
+}
+
+// hangUp ends the run.
+func (m *meeting) hangUp() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.end != nil {
+		m.end(errHungUp)
+	}
+}
+
+// turn is for one at a time.
+type turn struct {
+	mu    sync.Mutex
+	taken bool
+}
+
+func (t *turn) take() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.taken {
+		return false
+	}
+	t.taken = true
+	return true
+}
+
+func (t *turn) give() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.taken = false
+}

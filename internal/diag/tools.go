@@ -1,0 +1,319 @@
+package diag
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"edge.internal/gateway/internal/kit/check"
+	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/value"
+)
+
+// Host is what ping and traceroute are asked.
+type Host struct {
+	Target string     `json:"target" required:"true" maxLength:"253" doc:"Host name or IP address. Only letters, digits and . : / _ - are taken, and no dash at the beginning."`
+	Run    *uuid.UUID `json:"run" doc:"An id of the caller's choice, to follow the run at /diagnostics/live while it lasts."`
+}
+
+// Validate says what is wrong with the target.
+func (h *Host) Validate() error {
+	_, err := host.ProbeHost(h.Target)
+	return target(err)
+}
+
+// target is a complaint about the target.
+func target(err error) error {
+	if err != nil {
+		return fault.Field("target", "%s", err)
+	}
+	return nil
+}
+
+// Page is what curl is asked.
+type Page struct {
+	Target string     `json:"target" required:"true" maxLength:"253" doc:"URL of http or https; without a scheme it is one of http. Only letters, digits and . : / _ - are taken, and no dash at the beginning."`
+	Run    *uuid.UUID `json:"run" doc:"An id of the caller's choice, to follow the run at /diagnostics/live while it lasts."`
+}
+
+// Validate says what is wrong with the target.
+func (p *Page) Validate() error {
+	_, err := host.ProbeURL(p.Target)
+	return target(err)
+}
+
+// Name is what dig is asked.
+type Name struct {
+	Target string     `json:"target" required:"true" maxLength:"253" doc:"DNS name, or an address with the type PTR. Only letters, digits and . : / _ - are taken, and no dash at the beginning."`
+	Type   *string    `json:"type" enum:"A,AAAA,CNAME,MX,TXT,NS,SOA,PTR,SRV,CAA" doc:"Type of the records; A when there is none."`
+	Server value.Addr `json:"server" doc:"Address of the DNS server to ask; empty for the machine's own resolver."`
+	Run    *uuid.UUID `json:"run" doc:"An id of the caller's choice, to follow the run at /diagnostics/live while it lasts."`
+}
+
+func (n *Name) kind() string {
+	if n.Type == nil {
+		return "A"
+	}
+	return *n.Type
+}
+
+// Validate says what is wrong with the target.
+func (n *Name) Validate() error {
+	_, err := host.ProbeName(n.Target, n.kind())
+	return target(err)
+}
+
+// Port is what the TCP probe is asked.
+type Port struct {
+	Target string     `json:"target" required:"true" maxLength:"253" doc:"Host name or IP address, with a colon and the port behind it unless the port is given apart. Only letters, digits and . : / _ - are taken, and no dash at the beginning."`
+	Port   *int       `json:"port" minimum:"1" maximum:"65535" doc:"The port. An IPv6 address needs it given here."`
+	Run    *uuid.UUID `json:"run" doc:"An id of the caller's choice, to follow the run at /diagnostics/live while it lasts."`
+}
+
+// end is the host and the port.
+func (p *Port) end() (name string, port int, err error) {
+	name, port, err = host.ProbePort(p.Target)
+	switch {
+	case err != nil:
+		return "", 0, target(err)
+	case p.Port != nil && port != 0:
+		return "", 0, fault.Field("port", "is in the target already")
+	case p.Port != nil:
+		port = *p.Port
+	case port == 0:
+		return "", 0, fault.Field("port", "is required, here or in the target")
+	}
+	return name, port, nil
+}
+
+// Validate says what is wrong with the target or the port.
+func (p *Port) Validate() error {
+	_, _, err := p.end()
+	return err
+}
+
+// Result is what a tool found.
+type Result struct {
+	Output     string `json:"output" doc:"What the tool printed, at most 256 KiB."`
+	ExitStatus int    `json:"exit_status" doc:"The tool's exit status: 0 when all went well. A tool that was ended has 128 and the number of the signal."`
+	DurationMS int64  `json:"duration_ms" doc:"How long it ran, in milliseconds, rounded up."`
+	TimedOut   bool   `json:"timed_out" doc:"Whether it was ended because it took too long."`
+	Truncated  bool   `json:"truncated" doc:"Whether it was ended because it printed too much."`
+}
+
+func (r *Room) mountTools() {
+	httpd.Handle(r.Router, http.MethodPost, "/diagnostics/ping", httpd.Write, audited("diagnostics.ping", "Send a host four echo requests"),
+		func(c *httpd.Call, in struct{ Body Host }) (Result, error) {
+			return r.probe(c, in.Body.Run, host.Probe{Tool: host.ProbePing, Target: in.Body.Target})
+		})
+	httpd.Handle(r.Router, http.MethodPost, "/diagnostics/traceroute", httpd.Write, audited("diagnostics.traceroute", "Find the routers on the way to a host, at most 20"),
+		func(c *httpd.Call, in struct{ Body Host }) (Result, error) {
+			return r.probe(c, in.Body.Run, host.Probe{Tool: host.ProbeTraceroute, Target: in.Body.Target})
+		})
+	httpd.Handle(r.Router, http.MethodPost, "/diagnostics/dig", httpd.Write, audited("diagnostics.dig", "Ask for the records of a name"),
+		func(c *httpd.Call, in struct{ Body Name }) (Result, error) {
+			return r.probe(c, in.Body.Run, host.Probe{Tool: host.ProbeDig, Target: in.Body.Target, Type: in.Body.kind(), Server: in.Body.Server.Netip()})
+		})
+	httpd.Handle(r.Router, http.MethodPost, "/diagnostics/curl", httpd.Write, audited("diagnostics.curl", "Ask a web server for a page, and show the connection and the headers"),
+		func(c *httpd.Call, in struct{ Body Page }) (Result, error) {
+			return r.probe(c, in.Body.Run, host.Probe{Tool: host.ProbeCurl, Target: in.Body.Target})
+		})
+	httpd.Handle(r.Router, http.MethodPost, "/diagnostics/tcp", httpd.Write, audited("diagnostics.tcp", "Try whether a TCP port takes connections"),
+		func(c *httpd.Call, in struct{ Body Port }) (Result, error) {
+			name, port, err := in.Body.end()
+			if err != nil {
+				return Result{}, err
+			}
+			return r.tool(c, in.Body.Run, "diagnostics.tcp", net.JoinHostPort(name, strconv.Itoa(port)), func(run *run, print func([]byte)) (host.ProbeEnd, error) {
+				return r.connect(run, name, port, print)
+			})
+		})
+}
+
+// probe runs a program.
+func (r *Room) probe(c *httpd.Call, id *uuid.UUID, p host.Probe) (Result, error) {
+	subject := p.Target
+	if p.Type != "" {
+		subject += " " + p.Type
+	}
+	return r.tool(c, id, "diagnostics."+string(p.Tool), subject, func(run *run, print func([]byte)) (host.ProbeEnd, error) {
+		end, err := r.Host.Probe(run, p, print)
+		return end, away(p.Tool, err)
+	})
+}
+
+// away is an error about running a program, for who wanted it run.
+func away(tool host.ProbeTool, err error) error {
+	switch {
+	case errors.Is(err, host.ErrNotInstalled):
+		return fault.Wrap(fault.Unavailable, err, "%s is not installed on this machine", tool)
+	case errors.Is(err, errHungUp), errors.Is(err, context.Canceled):
+		return fault.Wrap(fault.Unavailable, err, "%s was ended, because its caller has hung up", tool)
+	}
+	return err
+}
+
+// tool writes down that a tool is used, takes a turn, and has it work.
+func (r *Room) tool(c *httpd.Call, id *uuid.UUID, action, subject string, work func(run *run, print func([]byte)) (host.ProbeEnd, error)) (Result, error) {
+	run, over, err := r.begin(c, id)
+	if err != nil {
+		return Result{}, err
+	}
+	defer over()
+	if err := r.Audit.Record(c, action, subject, nil); err != nil {
+		return Result{}, err
+	}
+	c.Unhurried()
+	var kept strings.Builder
+	var text plainText
+	end, err := work(run, func(output []byte) {
+		if said := text.next(output); said != "" {
+			kept.WriteString(said)
+			run.tell(Event{Output: said})
+		}
+	})
+	if err != nil {
+		return Result{}, err
+	}
+	return Result{
+		Output: kept.String(), ExitStatus: end.ExitStatus, DurationMS: milliseconds(end.Duration), TimedOut: end.TimedOut, Truncated: end.Truncated,
+	}, nil
+}
+
+// milliseconds are whole ones, rounded up.
+func milliseconds(d time.Duration) int64 {
+	return int64((d + time.Millisecond - 1) / time.Millisecond)
+}
+
+// plainText makes text of what programs print: a part of it is what strangers sent.
+type plainText struct{ rest []byte }
+
+// next is the text of the next bytes. A character that is cut off is kept for the ones after them.
+func (p *plainText) next(b []byte) string {
+	b = append(p.rest, b...)
+	whole := len(b)
+	for back := 1; back < utf8.UTFMax && back <= len(b); back++ {
+		if utf8.RuneStart(b[len(b)-back]) {
+			if !utf8.FullRune(b[len(b)-back:]) {
+				whole = len(b) - back
+			}
+			break
+		}
+	}
+	p.rest = append([]byte(nil), b[whole:]...)
+	return strings.Map(func(c rune) rune {
+		if c == '\r' || c < ' ' && c != '\n' && c != '\t' || c >= 0x7f && c < 0xa0 {
+			return -1
+		}
+		return c
+	}, strings.ToValidUTF8(string(b[:whole]), "\uFFFD"))
+}
+
+const (
+	// tcpWait is how long one address may take to answer, and tcpWithin how long all of it may.
+	tcpWait   = 5 * time.Second
+	tcpWithin = 8 * time.Second
+)
+
+var errTCPLate = errors.New("it took too long")
+
+// connect tries a TCP port of each address of a name until one answers.
+func (r *Room) connect(ctx context.Context, name string, port int, print func([]byte)) (end host.ProbeEnd, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, tcpWithin, errTCPLate)
+	defer cancel()
+	say := func(format string, args ...any) { print(fmt.Appendf(nil, format+"\n", args...)) }
+	began := time.Now()
+	end.ExitStatus = 1
+	addresses, err := r.addresses(ctx, name)
+	if err != nil {
+		say("%s: %s", name, unresolved(err))
+	}
+	for _, address := range addresses {
+		if ctx.Err() != nil {
+			break
+		}
+		at := net.JoinHostPort(address.String(), strconv.Itoa(port))
+		say("Trying %s ...", at)
+		asked := time.Now()
+		if err := dial(ctx, at); err != nil {
+			say("%s: %s", at, refused(err))
+			continue
+		}
+		say("Connected to %s in %.1f ms.", at, float64(time.Since(asked).Microseconds())/1000)
+		end.ExitStatus = 0
+		break
+	}
+	end.Duration = time.Since(began)
+	if cause := context.Cause(ctx); errors.Is(cause, errTCPLate) {
+		end.TimedOut = true
+	} else if cause != nil && end.ExitStatus != 0 {
+		return end, away("tcp", cause)
+	}
+	return end, nil
+}
+
+// addresses are those of a name, or the one that it is.
+func (r *Room) addresses(ctx context.Context, name string) ([]netip.Addr, error) {
+	if ip, err := netip.ParseAddr(name); err == nil {
+		return []netip.Addr{ip.Unmap()}, nil
+	}
+	list, err := r.deps.Resolve(ctx, name)
+	for i := range list {
+		list[i] = list[i].Unmap()
+	}
+	return list, err
+}
+
+// dial connects and hangs up.
+func dial(ctx context.Context, at string) error {
+	conn, err := (&net.Dialer{Timeout: tcpWait}).DialContext(ctx, "tcp", at)
+	if err != nil {
+		return err
+	}
+	return conn.Close()
+}
+
+// refused says why there is no connection, in words.
+func refused(err error) string {
+	var late interface{ Timeout() bool }
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "the connection is refused"
+	case errors.Is(err, syscall.EHOSTUNREACH):
+		return "the host is not reached: a router says so, or it does not answer on its own network"
+	case errors.Is(err, syscall.ENETUNREACH):
+		return "there is no route to it"
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return "this machine has no address to reach it from"
+	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
+		return "the kernel does not allow it: a packet filter rejects it, or it is a broadcast address"
+	case errors.As(err, &late) && late.Timeout():
+		return fmt.Sprintf("there is no answer within %s", tcpWait)
+	}
+	return "there is no connection"
+}
+
+// unresolved says why a name has no address, in words.
+func unresolved(err error) string {
+	if dns, ok := errors.AsType[*net.DNSError](err); ok && dns.IsNotFound {
+		return "there is no such name"
+	}
+	return "the DNS does not answer"
+}
+
+// family complains about addresses of different families.
+func family(c *check.List, field string, a, b netip.Addr) {
+	c.That(!a.IsValid() || !b.IsValid() || a.Is4() == b.Is4(), field, "must be of the same family as the other address")
+}

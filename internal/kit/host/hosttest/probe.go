@@ -1,0 +1,74 @@
+package hosttest
+
+import (
+	"context"
+	"io/fs"
+	"slices"
+
+	"edge.internal/gateway/internal/kit/host"
+)
+
+// ProbeScript answers probes.
+type ProbeScript func(ctx context.Context, p host.Probe, sink func(output []byte)) (host.ProbeEnd, error)
+
+// Probe answers with the script, and without one prints nothing and ends well. As on a real machine, what the list does not take is refused.
+func (m *Machine) Probe(ctx context.Context, p host.Probe, sink func(output []byte)) (host.ProbeEnd, error) {
+	if _, err := p.Spec(); err != nil {
+		return host.ProbeEnd{}, err
+	}
+	m.mu.Lock()
+	script := m.probe
+	m.mu.Unlock()
+	if script == nil {
+		return host.ProbeEnd{}, ctx.Err()
+	}
+	return script(ctx, p, sink)
+}
+
+// ScriptProbes sets what answers probes from now on.
+func (m *Machine) ScriptProbes(s ProbeScript) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.probe = s
+}
+
+// SetConnections sets the table of connections.
+func (m *Machine) SetConnections(list ...host.Connection) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.connections = slices.SortedFunc(slices.Values(list), func(a, b host.Connection) int { return a.Compare(b.ConnectionKey) })
+}
+
+// Connections is a page of SetConnections.
+func (m *Machine) Connections(ctx context.Context, q host.ConnectionQuery) (page host.ConnectionPage, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	page.Total = len(m.connections)
+	for i := range m.connections {
+		c := &m.connections[i]
+		if !q.Matches(c) {
+			continue
+		}
+		page.Matching++
+		switch {
+		case q.After != nil && c.Compare(*q.After) <= 0:
+		case len(page.List) == q.Limit:
+			page.More = true
+		default:
+			page.List = append(page.List, *c)
+		}
+	}
+	return page, ctx.Err()
+}
+
+// EndConnection removes one of SetConnections.
+func (m *Machine) EndConnection(ctx context.Context, k host.ConnectionKey) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n := len(m.connections)
+	m.connections = slices.DeleteFunc(m.connections, func(c host.Connection) bool { return c.ConnectionKey == k })
+	if len(m.connections) == n {
+		return fs.ErrNotExist
+	}
+	return ctx.Err()
+}

@@ -1,0 +1,101 @@
+// Package conntrack reads the kernel's table of connections, and removes connections from it.
+package conntrack
+
+import (
+	"container/heap"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/machine/filter/nfnl"
+	"edge.internal/gateway/internal/kit/host/machine/home"
+)
+
+const (
+	// answersWithin is how long the kernel may take for the whole table.
+	answersWithin = 10 * time.Second
+	// pageMost is the longest page.
+	pageMost = 1000
+)
+
+// Table is the table of connections of a machine.
+type Table struct {
+	home      home.Home
+	netfilter nfnl.Socket
+}
+
+// New returns the table of connections of a machine.
+func New(h home.Home) *Table { return &Table{home: h} }
+
+// Connections reads a page of the table.
+func (t *Table) Connections(ctx context.Context, q host.ConnectionQuery) (page host.ConnectionPage, err error) {
+	if err := t.home.Here("connection tracking"); err != nil {
+		return page, err
+	}
+	if q.Limit < 1 || q.Limit > pageMost {
+		return page, fmt.Errorf("a page of %d connections: must have between 1 and %d", q.Limit, pageMost)
+	}
+	ctx, cancel := context.WithTimeout(ctx, answersWithin)
+	defer cancel()
+	var first firsts
+	err = t.netfilter.Connections(ctx, func(c *host.Connection) {
+		page.Total++
+		if !q.Matches(c) {
+			return
+		}
+		page.Matching++
+		if q.After == nil || c.Compare(*q.After) > 0 {
+			first.add(c, q.Limit+1)
+		}
+	})
+	if err != nil {
+		return host.ConnectionPage{}, fmt.Errorf("reading the table of connections: %w", err)
+	}
+	page.List = first
+	slices.SortFunc(page.List, func(a, b host.Connection) int { return a.Compare(b.ConnectionKey) })
+	if page.More = len(page.List) > q.Limit; page.More {
+		page.List = page.List[:q.Limit]
+	}
+	return page, nil
+}
+
+// EndConnection removes a connection.
+func (t *Table) EndConnection(ctx context.Context, k host.ConnectionKey) error {
+	if err := t.home.Here("connection tracking"); err != nil {
+		return err
+	}
+	if !k.Source.IsValid() || k.Source.Is4() != k.Destination.Is4() {
+		return fmt.Errorf("a connection from %s to %s: %w", k.Source, k.Destination, fs.ErrNotExist)
+	}
+	err := t.netfilter.EndConnection(ctx, k)
+	if errors.Is(err, unix.ENOENT) {
+		return fmt.Errorf("removing a connection: %w", fs.ErrNotExist)
+	}
+	return err
+}
+
+// firsts keeps the first connections in the order of their keys, the last of them on top.
+type firsts []host.Connection
+
+func (f firsts) Len() int           { return len(f) }
+func (f firsts) Less(i, j int) bool { return f[i].Compare(f[j].ConnectionKey) > 0 }
+func (f firsts) Swap(i, j int)      { f[i], f[j] = f[j], f[i] }
+func (f *firsts) Push(x any)        { *f = append(*f, *x.(*host.Connection)) }
+func (f *firsts) Pop() any          { last := len(*f) - 1; *f = (*f)[:last]; return nil }
+
+// add keeps a connection if it is one of the first so many.
+func (f *firsts) add(c *host.Connection, most int) {
+	switch {
+	case len(*f) < most:
+		heap.Push(f, c)
+	case c.Compare((*f)[0].ConnectionKey) < 0:
+		(*f)[0] = *c
+		heap.Fix(f, 0)
+	}
+}
