@@ -19,12 +19,8 @@ import (
 	"edge.internal/gateway/internal/kit/wire"
 )
 
-const (
-	// sendWithin bounds one attempt, whatever the receiver does.
-	sendWithin = 10 * time.Second
-	// mailAnswers is more than any mail server has to say.
-	mailAnswers = 256 << 10
-)
+// mailAnswers is more than any mail server has to say.
+const mailAnswers = 256 << 10
 
 // refusal is an error whose text is for the operator. Nothing that a receiver said is in it, but for numbers.
 type refusal string
@@ -33,7 +29,7 @@ func (r refusal) Error() string { return string(r) }
 
 // send tells a channel something, once.
 func (r *Room) send(ctx context.Context, c *Channel, m *message) error {
-	ctx, cancel := context.WithTimeout(ctx, sendWithin)
+	ctx, cancel := context.WithTimeout(ctx, r.timing.within)
 	defer cancel()
 	var err error
 	if c.Kind == webhook {
@@ -41,11 +37,11 @@ func (r *Room) send(ctx context.Context, c *Channel, m *message) error {
 	} else {
 		err = r.mail(ctx, c, m)
 	}
-	return explain(ctx, err)
+	return r.explain(ctx, err)
 }
 
 // explain turns what went wrong into a sentence, without anything that a receiver said.
-func explain(ctx context.Context, err error) error {
+func (r *Room) explain(ctx context.Context, err error) error {
 	refused, isRefused := errors.AsType[*outbound.Refused](err)
 	said, isSaid := errors.AsType[refusal](err)
 	mailed, isMailed := errors.AsType[*mail.SendError](err)
@@ -59,7 +55,7 @@ func explain(ctx context.Context, err error) error {
 	case errors.Is(err, secret.ErrOtherKey):
 		return refusal("Its secret was stored by another gateway. Enter it again.")
 	case ctx.Err() != nil:
-		return refusal(fmt.Sprintf("It did not answer within %d seconds.", int(sendWithin.Seconds())))
+		return refusal(fmt.Sprintf("It did not answer within %s.", r.timing.within))
 	case isMailed && mailed.ErrorCode() != 0:
 		return refusal(fmt.Sprintf("The mail server refused the message (%d).", mailed.ErrorCode()))
 	}
@@ -142,9 +138,9 @@ func (r *Room) mail(ctx context.Context, c *Channel, m *message) error {
 	implicit := s.UseTLS && (s.ImplicitTLS || s.SMTPPort == implicitPort)
 	security := r.Outbound.TLS(s.SMTPHost.String())
 	options := []mail.Option{
-		mail.WithPort(s.SMTPPort), mail.WithTimeout(sendWithin), mail.WithHELO(host), mail.WithTLSConfig(security),
+		mail.WithPort(s.SMTPPort), mail.WithTimeout(r.timing.within), mail.WithHELO(host), mail.WithTLSConfig(security),
 		mail.WithDialContextFunc(func(_ context.Context, _, address string) (net.Conn, error) {
-			plain, err := r.Outbound.Dial(ctx, address, outbound.Limits{Internal: c.AllowInternal, Dial: sendWithin, Stall: sendWithin, Answer: mailAnswers})
+			plain, err := r.Outbound.Dial(ctx, address, outbound.Limits{Internal: c.AllowInternal, Dial: r.timing.within, Stall: r.timing.within, Answer: mailAnswers})
 			if err != nil || !implicit {
 				return plain, err
 			}
