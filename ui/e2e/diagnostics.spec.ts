@@ -43,7 +43,7 @@ test.describe('a bad target', () => {
   test('is refused at its field', async ({ page }) => {
     await page.goto(`${base}?tool=curl&target=file:///etc/passwd`)
     await page.getByRole('button', { name: 'Run', exact: true }).click()
-    await expect(page.getByLabel('URL')).toHaveAttribute('aria-invalid', 'true')
+    await expect(page.getByRole('textbox', { name: 'URL' })).toHaveAttribute('aria-invalid', 'true')
     await expect(page.getByText('must begin with http:// or https://')).toBeVisible()
   })
 })
