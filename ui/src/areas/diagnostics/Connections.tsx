@@ -42,7 +42,9 @@ export default function Connections() {
     refetchInterval: 10_000,
     retry: false,
   })
-  const columns = useColumns()
+  // The kernel counts only if it is told to: a column without a number says nothing.
+  const counted = query.data?.connections.some((row) => row.sent_packets + row.received_packets > 0) ?? false
+  const columns = useColumns(counted)
   const { matching = 0, total = 0, next = '' } = query.data ?? {}
   return (
     <Panel
@@ -109,11 +111,22 @@ function PageButton({ after, label }: { after: string | undefined; label: string
   )
 }
 
-function useColumns(): Column<Connection>[] {
+function useColumns(counted: boolean): Column<Connection>[] {
   const { t } = useTranslation('diagnostics')
   const canEdit = useCanEdit()
   const queries = useQueryClient()
   return useMemo(() => {
+    const traffic: Column<Connection> = {
+      key: 'traffic',
+      header: t('connection.traffic'),
+      width: '170px',
+      align: 'right',
+      cell: (row) => (
+        <span title={t('connection.packets', { sent: count(row.sent_packets), received: count(row.received_packets) })}>
+          ↑ {bytes(row.sent_bytes)} ↓ {bytes(row.received_bytes)}
+        </span>
+      ),
+    }
     const columns: Column<Connection>[] = [
       {
         key: 'protocol',
@@ -138,22 +151,7 @@ function useColumns(): Column<Connection>[] {
         header: t('connection.destination'),
         cell: (row) => <End from={end(row.destination, row.destination_port)} seen={rewritten(row)?.destination} />,
       },
-      {
-        key: 'traffic',
-        header: t('connection.traffic'),
-        width: '150px',
-        align: 'right',
-        cell: (row) =>
-          row.sent_packets + row.received_packets === 0 ? (
-            <span className="soft">–</span>
-          ) : (
-            <span
-              title={t('connection.packets', { sent: count(row.sent_packets), received: count(row.received_packets) })}
-            >
-              ↑ {bytes(row.sent_bytes)} ↓ {bytes(row.received_bytes)}
-            </span>
-          ),
-      },
+      ...(counted ? [traffic] : []),
       {
         key: 'seconds',
         header: t('connection.seconds'),
@@ -184,7 +182,7 @@ function useColumns(): Column<Connection>[] {
         ),
       },
     ]
-  }, [t, canEdit, queries])
+  }, [t, canEdit, queries, counted])
 }
 
 /** One end, and what NAT makes of it. */
