@@ -30,7 +30,7 @@ func (w *walk) certificate() (bool, error) {
 	conn, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(w.destination.String(), strconv.Itoa(w.port)))
 	if err != nil {
 		step.Status, step.Text = failed, fmt.Sprintf("The TLS handshake with %s fails: %s.", name, handshake(err))
-		step.Advice = "Check that the service speaks TLS on this port, and that it has a certificate for the name."
+		step.Advice = "Check that the service uses TLS on this port, and that it has a certificate for this name."
 		return w.add(step), nil
 	}
 	defer conn.Close()
@@ -53,23 +53,23 @@ func (w *walk) judge(step *Step, chain []*x509.Certificate, now time.Time, roots
 	switch {
 	case now.After(leaf.NotAfter):
 		step.Status, step.Text = failed, fmt.Sprintf("The certificate of %s expired on %s.", name, day(leaf.NotAfter))
-		step.Advice = "Renew it, and have the service load the new one."
+		step.Advice = "Renew it, and reload the service."
 	case now.Before(leaf.NotBefore):
 		step.Status, step.Text = failed, fmt.Sprintf("The certificate of %s is not valid before %s.", name, day(leaf.NotBefore))
 		step.Advice = "Check the clocks of both machines."
 	case byName && leaf.VerifyHostname(name) != nil:
-		step.Status, step.Text = failed, fmt.Sprintf("The certificate that is shown for %s is for %s.", name, names(leaf))
-		step.Advice = "Get a certificate for this name, or ask for a name that it is for."
+		step.Status, step.Text = failed, fmt.Sprintf("The service shows a certificate for %[2]s, not for %[1]s.", name, names(leaf))
+		step.Advice = "Get a certificate for this name, or use a name that the certificate covers."
 	case untrusted != nil:
-		step.Status, step.Text = warning, fmt.Sprintf("The certificate of %s is not from an authority that this machine trusts: %s issued it.", name, issuer(leaf))
-		step.Advice = "Clients that do not know this authority refuse it. If it is a public one, the service may leave out a certificate of the chain."
+		step.Status, step.Text = warning, fmt.Sprintf("This machine does not trust the issuer of the certificate of %s: %s.", name, issuer(leaf))
+		step.Advice = "Clients that do not trust this issuer refuse the connection. With a public issuer, check that the service sends the whole chain."
 	case leaf.NotAfter.Sub(now) < expiresSoon:
-		step.Status, step.Text = warning, fmt.Sprintf("The certificate of %s is good, but expires on %s.", name, day(leaf.NotAfter))
-		step.Advice = "Renew it, and find out why that did not happen yet."
+		step.Status, step.Text = warning, fmt.Sprintf("The certificate of %s is valid, but expires on %s.", name, day(leaf.NotAfter))
+		step.Advice = "Renew it."
 	default:
-		step.Text = fmt.Sprintf("The certificate is for %s, from %s, and good until %s.", names(leaf), issuer(leaf), day(leaf.NotAfter))
+		step.Text = fmt.Sprintf("The certificate is for %s, issued by %s, and valid until %s.", names(leaf), issuer(leaf), day(leaf.NotAfter))
 		if !byName {
-			step.Text += " Whether it is for this address was not looked at."
+			step.Text += " Whether it covers this address was not checked."
 		}
 	}
 }
@@ -106,11 +106,11 @@ func handshake(err error) string {
 	_, isOther := errors.AsType[tls.RecordHeaderError](err)
 	switch {
 	case isOther:
-		return "what answers does not speak TLS"
+		return "the service does not use TLS"
 	case isAlert:
-		return "the service ends it with " + strings.TrimPrefix(alert.Error(), "tls: ")
+		return "the service refuses it: " + strings.TrimPrefix(alert.Error(), "tls: ")
 	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Sprintf("it does not end within %s", tcpWait)
+		return fmt.Sprintf("it does not complete within %s", tcpWait)
 	}
-	return "the service hangs up, or offers nothing that can be agreed on"
+	return "the service closes the connection, or both sides have no TLS version or cipher in common"
 }

@@ -174,7 +174,7 @@ func (w *walk) end() Path {
 	switch {
 	case !p.Reaches:
 	case warned:
-		p.Summary = fmt.Sprintf("Nothing on the gateway stops %s to %s, but there is something to look at.", w.q.what(), to)
+		p.Summary = fmt.Sprintf("The gateway does not stop %s to %s, but one step needs a look.", w.q.what(), to)
 	default:
 		p.Summary = fmt.Sprintf("Nothing stops %s to %s.", w.q.what(), to)
 	}
@@ -195,7 +195,7 @@ func (w *walk) name() (bool, error) {
 	if err != nil || len(list) == 0 {
 		step.Status = failed
 		step.Text = fmt.Sprintf("The name %s has no address: %s.", name, unresolved(err))
-		step.Advice = "Check the spelling, the zone and its records under DNS, and the servers that the gateway's resolver asks."
+		step.Advice = "Check the spelling, the records under Services, DNS, and the upstream servers of the gateway's resolver."
 		return w.add(step), nil
 	}
 	texts := make([]string, len(list))
@@ -205,15 +205,15 @@ func (w *walk) name() (bool, error) {
 	fitting := slices.IndexFunc(list, func(a netip.Addr) bool { return !w.source.IsValid() || a.Is4() == w.source.Is4() })
 	if fitting < 0 {
 		step.Status = failed
-		step.Text = fmt.Sprintf("The name %s has only %s, which is of the other address family than %s.", name, strings.Join(texts, ", "), w.source)
-		step.Advice = "Add a record of the source's family, or ask about a source of the other one."
+		step.Text = fmt.Sprintf("The name %s has only %s, which is not the address family of %s.", name, strings.Join(texts, ", "), w.source)
+		step.Advice = "Add a DNS record for the address family of the source, or choose a source of the other family."
 		return w.add(step), nil
 	}
 	w.destination = list[fitting]
 	step.Subject = w.destination.String()
 	step.Text = fmt.Sprintf("%s is %s.", name, strings.Join(texts, ", "))
 	if len(list) > 1 {
-		step.Text += fmt.Sprintf(" %s is looked at.", w.destination)
+		step.Text += fmt.Sprintf(" %s is checked.", w.destination)
 	}
 	return w.add(step), nil
 }
@@ -236,19 +236,19 @@ func (w *walk) from() (bool, error) {
 		interfaces := zones[zone]
 		step.Subject = zone.String()
 		if len(interfaces) == 0 {
-			step.Status, step.Text = failed, fmt.Sprintf("No active interface is in zone %s, so nothing comes from there.", zone)
-			step.Advice = "Give an interface this role under Network, Interfaces, or choose another zone."
+			step.Status, step.Text = failed, fmt.Sprintf("No interface that is on belongs to zone %s, so nothing can come from there.", zone)
+			step.Advice = "Put an interface into this zone under Network, Interfaces, or choose another zone."
 			return w.add(step), nil
 		}
 		if !w.source.IsValid() {
 			stand, by := standIn(links, interfaces, w.destination)
 			if !stand.IsValid() {
-				step.Status, step.Text = failed, fmt.Sprintf("No interface in zone %s has an address of the family of %s.", zone, w.destination)
-				step.Advice = "Give the interface an address under Network, Addresses, or name the address of the source."
+				step.Status, step.Text = failed, fmt.Sprintf("No interface in zone %s has an address of the same family as %s.", zone, w.destination)
+				step.Advice = "Give the interface an address under Network, Addresses, or enter a source address."
 				return w.add(step), nil
 			}
 			w.source, w.in = stand, by
-			step.Text = fmt.Sprintf("%s stands for zone %s and comes in by %s.", stand, zone, by)
+			step.Text = fmt.Sprintf("%s represents zone %s and comes in on %s.", stand, zone, by)
 		} else {
 			w.in = interfaces[0]
 			if back, err := w.room.Host.RouteTo(w, w.source, netip.Addr{}, ""); err == nil {
@@ -256,7 +256,7 @@ func (w *walk) from() (bool, error) {
 					w.in = interfaces[i]
 				}
 			}
-			step.Text = fmt.Sprintf("%s in zone %s comes in by %s.", w.source, zone, w.in)
+			step.Text = fmt.Sprintf("%s in zone %s comes in on %s.", w.source, zone, w.in)
 		}
 	} else {
 		back, err := w.room.Host.RouteTo(w, w.source, netip.Addr{}, "")
@@ -268,21 +268,21 @@ func (w *walk) from() (bool, error) {
 			step.Text = fmt.Sprintf("%s is an address of the gateway itself.", w.source)
 			return w.add(step), nil
 		case back.Interface == "":
-			step.Status, step.Text = failed, fmt.Sprintf("The gateway has no way back to %s: %s.", w.source, back.Unreachable)
+			step.Status, step.Text = failed, fmt.Sprintf("The gateway has no route back to %s: %s.", w.source, back.Unreachable)
 			step.Advice = "Add a route to the network of the source under Network, Routes."
 			return w.add(step), nil
 		}
 		if w.in, err = value.Parse[value.IfName](back.Interface); err != nil {
 			return false, err
 		}
-		step.Text = fmt.Sprintf("%s comes in by %s.", w.source, w.in)
+		step.Text = fmt.Sprintf("%s comes in on %s.", w.source, w.in)
 		if zone, found := zoneOf(zones, w.in); found {
-			step.Text = fmt.Sprintf("%s comes in by %s, zone %s.", w.source, w.in, zone)
+			step.Text = fmt.Sprintf("%s comes in on %s, zone %s.", w.source, w.in, zone)
 		}
 	}
 	step.Subject = w.in.String()
 	if text := dead(links, w.in.String()); text != "" {
-		step.Status, step.Text, step.Advice = failed, text, "Check the cable, the switch, and that the interface is active under Network, Interfaces."
+		step.Status, step.Text, step.Advice = failed, text, checkLink
 	}
 	return w.add(step), nil
 }
@@ -333,7 +333,7 @@ func dead(links []host.Link, name string) string {
 	case !links[i].Up():
 		return fmt.Sprintf("The interface %s is down.", name)
 	case links[i].Kind != "wireguard" && links[i].Kind != "tuntap" && !links[i].Carrier():
-		return fmt.Sprintf("The interface %s has no carrier: nothing is connected to it.", name)
+		return fmt.Sprintf("The interface %s has no carrier: no cable or peer is connected.", name)
 	}
 	return ""
 }
@@ -354,12 +354,12 @@ func (w *walk) gateway() (bool, error) {
 	if on, err := w.routed(v); !on {
 		return false, err
 	}
-	step := Step{Kind: "filter", Status: ok, Subject: v.Rule, RuleID: v.RuleID, Text: "The packet filter lets it pass: " + v.Text + "."}
+	step := Step{Kind: "filter", Status: ok, Subject: v.Rule, RuleID: v.RuleID, Text: "The packet filter accepts it: " + v.Text + "."}
 	if !v.Accepted {
 		step.Status, step.Text = failed, "The packet filter stops it: "+v.Text+"."
-		step.Advice = "Add a rule under Firewall, Rules that accepts it, above the one that decides now."
+		step.Advice = "Add a rule under Firewall, Rules that accepts this connection."
 		if v.RuleID != nil {
-			step.Advice = fmt.Sprintf("Change the rule %s, or put a rule that accepts it above.", v.Rule)
+			step.Advice = fmt.Sprintf("Change the rule %s, or add a rule above it that accepts this connection.", v.Rule)
 		}
 	}
 	if !w.add(step) {
@@ -382,9 +382,9 @@ func (w *walk) ownWay() (bool, error) {
 		step.Subject, step.Text = w.destination.String(), fmt.Sprintf("%s is an address of the gateway itself.", w.destination)
 	case way.Interface == "":
 		step.Status, step.Subject = failed, w.destination.String()
-		step.Text, step.Advice = fmt.Sprintf("The gateway has no way to %s: %s.", w.destination, way.Unreachable), noRoute
+		step.Text, step.Advice = fmt.Sprintf("The gateway has no route to %s: %s.", w.destination, way.Unreachable), noRoute
 	default:
-		step.Subject, step.Text = way.Interface, fmt.Sprintf("%s is reached by %s.", w.destination, way.Interface)
+		step.Subject, step.Text = way.Interface, fmt.Sprintf("%s is reached through %s.", w.destination, way.Interface)
 		if err := w.alive(&step, way.Interface); err != nil {
 			return false, err
 		}
@@ -392,10 +392,12 @@ func (w *walk) ownWay() (bool, error) {
 	if !w.add(step) {
 		return false, nil
 	}
-	return w.add(Step{Kind: "filter", Status: ok, Text: "What the gateway sends itself is not filtered."}), nil
+	return w.add(Step{Kind: "filter", Status: ok, Text: "Packets that the gateway itself sends are not filtered."}), nil
 }
 
-const noRoute = "Add a route under Network, Routes, or check that the interface to the default gateway is up."
+const checkLink = "Check the cable and the switch, and that the interface is on under Network, Interfaces."
+
+const noRoute = "Add a route under Network, Routes, or check the interface to the default gateway."
 
 // alive fails a step whose packets leave by a link that carries none.
 func (w *walk) alive(step *Step, link string) error {
@@ -404,7 +406,7 @@ func (w *walk) alive(step *Step, link string) error {
 		return fault.Wrap(fault.Unavailable, err, "the machine's interfaces cannot be listed")
 	}
 	if text := dead(links, link); text != "" {
-		step.Status, step.Text, step.Advice = failed, text, "Check the cable, the switch, and that the interface is active under Network, Interfaces."
+		step.Status, step.Text, step.Advice = failed, text, checkLink
 	}
 	return nil
 }
@@ -413,7 +415,7 @@ func (w *walk) alive(step *Step, link string) error {
 func (w *walk) routed(v Verdict) (bool, error) {
 	for _, n := range v.NAT {
 		if n.Destination {
-			w.add(Step{Kind: "nat", Status: ok, Subject: n.Rule, RuleID: n.RuleID, Text: fmt.Sprintf("The NAT rule %s sends it to %s instead of %s.", n.Rule, n.To, n.From)})
+			w.add(Step{Kind: "nat", Status: ok, Subject: n.Rule, RuleID: n.RuleID, Text: fmt.Sprintf("The NAT rule %s changes the destination from %s to %s.", n.Rule, n.From, n.To)})
 		}
 	}
 	if v.Destination.IsValid() {
@@ -430,20 +432,20 @@ func (w *walk) routed(v Verdict) (bool, error) {
 		return w.add(step), nil
 	case "unroutable":
 		step.Status, step.Subject = failed, w.destination.String()
-		step.Text, step.Advice = fmt.Sprintf("The gateway has no way to %s: %s.", w.destination, v.Text), noRoute
+		step.Text, step.Advice = fmt.Sprintf("The gateway has no route to %s: %s.", w.destination, v.Text), noRoute
 		return w.add(step), nil
 	}
-	step.Text = fmt.Sprintf("%s is reached by %s.", w.destination, v.OutInterface)
+	step.Text = fmt.Sprintf("%s is reached through %s.", w.destination, v.OutInterface)
 	if v.OutZone != "" {
-		step.Text = fmt.Sprintf("%s is reached by %s, zone %s.", w.destination, v.OutInterface, v.OutZone)
+		step.Text = fmt.Sprintf("%s is reached through %s, zone %s.", w.destination, v.OutInterface, v.OutZone)
 	}
 	forwarding, err := w.room.Host.Forwarding(w)
 	if err != nil {
 		return false, fault.Wrap(fault.Unavailable, err, "the kernel cannot be asked whether it forwards")
 	}
 	if on := forwarding.IPv4 && w.destination.Is4() || forwarding.IPv6 && w.destination.Is6(); !on {
-		step.Status, step.Text = failed, "The gateway forwards nothing between its interfaces now."
-		step.Advice = "It does as soon as its packet filter is loaded: look at the components network and packet-filter."
+		step.Status, step.Text = failed, "The gateway does not forward packets between its interfaces."
+		step.Advice = "It forwards only while its packet filter is loaded. Look at network and packet-filter under System, Components."
 		return w.add(step), nil
 	}
 	if err := w.alive(&step, v.OutInterface); err != nil {
@@ -458,7 +460,7 @@ func (w *walk) rewritten(v Verdict) bool {
 	for _, n := range v.NAT {
 		if !n.Destination {
 			masked = true
-			w.add(Step{Kind: "nat", Status: ok, Subject: n.Rule, RuleID: n.RuleID, Text: fmt.Sprintf("The NAT rule %s makes it come from %s instead of %s.", n.Rule, n.To, n.From)})
+			w.add(Step{Kind: "nat", Status: ok, Subject: n.Rule, RuleID: n.RuleID, Text: fmt.Sprintf("The NAT rule %s changes the source from %s to %s.", n.Rule, n.From, n.To)})
 		}
 	}
 	inside := w.source.IsPrivate() || w.source.IsLinkLocalUnicast()
@@ -466,7 +468,7 @@ func (w *walk) rewritten(v Verdict) bool {
 	if v.Path == "forward" && !masked && inside && outside && w.source.Is4() {
 		w.add(Step{
 			Kind: "nat", Status: warning, Subject: v.OutInterface,
-			Text:   fmt.Sprintf("No NAT rule rewrites %s, a private address, where it leaves by %s. Unless the other side has a route back to it, no answer returns.", w.source, v.OutInterface),
+			Text:   fmt.Sprintf("%s is a private address, and no NAT rule changes it on the way out through %s. Replies come back only if the other side has a route to it.", w.source, v.OutInterface),
 			Advice: fmt.Sprintf("Add a masquerade rule for zone %s under Firewall, NAT.", v.OutZone),
 		})
 	}
@@ -486,16 +488,16 @@ func (w *walk) connect() (bool, error) {
 	asked := time.Now()
 	err := dial(w, at)
 	if err == nil {
-		step.Text = fmt.Sprintf("%s takes connections: the gateway itself has one after %.1f ms.", at, float64(time.Since(asked).Microseconds())/1000)
+		step.Text = fmt.Sprintf("%s accepts connections: the gateway itself connected in %.1f ms.", at, float64(time.Since(asked).Microseconds())/1000)
 		return w.add(step), nil
 	}
 	step.Status = failed
-	step.Text = fmt.Sprintf("The gateway itself gets no connection to %s: %s.", at, refused(err))
+	step.Text = fmt.Sprintf("The gateway itself cannot connect to %s: %s.", at, refused(err))
 	switch {
 	case w.local:
-		step.Advice = fmt.Sprintf("Nothing on the gateway listens on tcp port %d of %s. Switch the service on, and look at the addresses it listens on.", w.port, w.destination)
+		step.Advice = fmt.Sprintf("Nothing on the gateway listens on tcp port %d of %s. Switch the service on, and check which addresses it listens on.", w.port, w.destination)
 	default:
-		step.Advice = "Check that the machine is on, that the service listens on this address and port, and that no filter in between or on it drops the connection."
+		step.Advice = "Check that the machine is on, that the service listens on this address and port, and that no other firewall drops the connection."
 	}
 	return w.add(step), nil
 }
@@ -503,7 +505,7 @@ func (w *walk) connect() (bool, error) {
 // udp cannot be tried, but the gateway knows its own services.
 func (w *walk) udp() (bool, error) {
 	if !w.local {
-		return w.add(Step{Kind: "connect", Status: skipped, Text: "UDP has no handshake: only the service itself can tell whether it answers."}), nil
+		return w.add(Step{Kind: "connect", Status: skipped, Text: "UDP has no handshake, so the gateway cannot tell whether the service answers."}), nil
 	}
 	users, err := w.room.Host.PortUsers(w.port)
 	if err != nil {
@@ -515,7 +517,7 @@ func (w *walk) udp() (bool, error) {
 	if i < 0 {
 		return w.add(Step{
 			Kind: "connect", Status: failed, Text: fmt.Sprintf("Nothing on the gateway listens on udp port %d of %s.", w.port, w.destination),
-			Advice: "Switch the service on, and look at the addresses it listens on.",
+			Advice: "Switch the service on, and check which addresses it listens on.",
 		}), nil
 	}
 	return w.add(Step{Kind: "connect", Status: ok, Subject: users[i].Program, Text: fmt.Sprintf("%s listens on udp port %d.", users[i].Program, w.port)}), nil
@@ -526,12 +528,12 @@ func (w *walk) ping() (bool, error) {
 	end, err := w.room.Host.Probe(w, host.Probe{Tool: host.ProbePing, Target: w.destination.String()}, func([]byte) {})
 	switch {
 	case err != nil && w.Err() == nil:
-		step.Status, step.Text = skipped, "ping cannot be run on this machine."
+		step.Status, step.Text = skipped, "The gateway cannot run ping."
 	case err != nil, end.ExitStatus != 0:
-		step.Status, step.Text = failed, fmt.Sprintf("%s does not answer the gateway's own echo requests.", w.destination)
-		step.Advice = "Check that the machine is on and connected. Some machines answer no echo requests: try a TCP port of it."
+		step.Status, step.Text = failed, fmt.Sprintf("%s does not answer echo requests from the gateway.", w.destination)
+		step.Advice = "Check that the machine is on and connected. Some machines do not answer echo requests: try one of its TCP ports."
 	default:
-		step.Text = fmt.Sprintf("%s answers the gateway's own echo requests.", w.destination)
+		step.Text = fmt.Sprintf("%s answers echo requests from the gateway.", w.destination)
 	}
 	return w.add(step), nil
 }

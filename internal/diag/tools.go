@@ -292,17 +292,17 @@ func refused(err error) string {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "the connection is refused"
 	case errors.Is(err, syscall.EHOSTUNREACH):
-		return "the host is not reached: a router says so, or it does not answer on its own network"
+		return "the host is unreachable: a router reports it, or the host does not answer on its own network"
 	case errors.Is(err, syscall.ENETUNREACH):
 		return "there is no route to it"
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
 		return "this machine has no address to reach it from"
 	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
-		return "the kernel does not allow it: a packet filter rejects it, or it is a broadcast address"
+		return "it is prohibited: a firewall rejects it, or this is a broadcast address"
 	case errors.As(err, &late) && late.Timeout():
 		return fmt.Sprintf("there is no answer within %s", tcpWait)
 	}
-	return "there is no connection"
+	return "the connection fails"
 }
 
 // unresolved says why a name has no address, in words.

@@ -364,8 +364,8 @@ func diagPaths(t *testing.T, r diagRig) {
 		{"from the wan to the lan", fields{"source": "198.51.100.2", "destination": "10.10.0.2", "port": 22}, "filter", "The packet filter stops it", "source route filter"},
 		{"through a redirection to what does not listen", fields{"source_zone": "wan", "destination": "198.51.100.1", "port": 7012}, "connect", "the connection is refused", "source nat route filter connect"},
 		{"to what does not listen", fields{"source": "10.10.0.2", "destination": "198.51.100.2", "port": 9}, "connect", "the connection is refused", "source route filter nat connect"},
-		{"without a route", fields{"source_zone": "lan", "destination": "203.0.113.9", "port": 80}, "route", "no way to 203.0.113.9", "source route"},
-		{"to a service of the gateway", fields{"source_zone": "lan", "destination": "10.10.0.1", "port": 3443}, "", "something to look at", "source route filter connect certificate"},
+		{"without a route", fields{"source_zone": "lan", "destination": "203.0.113.9", "port": 80}, "route", "no route to 203.0.113.9", "source route"},
+		{"to a service of the gateway", fields{"source_zone": "lan", "destination": "10.10.0.1", "port": 3443}, "", "needs a look", "source route filter connect certificate"},
 		{"an echo request", fields{"source_zone": "lan", "destination": "198.51.100.2", "protocol": "icmp"}, "", "Nothing stops", "source route filter nat connect"},
 	} {
 		r.Must(t, http.MethodPost, "/diagnostics/path", x.body, 200, &path)

@@ -83,6 +83,32 @@ export async function raw<B>(call: RawCall<B>): Promise<B> {
   return (await settle(call)).body
 }
 
+/**
+ * A file that is made while it is sent. Each piece is handed over as it comes, and it takes as long as it takes: to abort it
+ * is up to the caller.
+ */
+export async function download(
+  path: string,
+  body: object,
+  signal: AbortSignal,
+  take: (piece: Uint8Array<ArrayBuffer>) => void,
+): Promise<void> {
+  const call = globalThis
+    .fetch(`/api/v1${path}`, {
+      method: 'POST',
+      credentials: 'same-origin',
+      headers: { 'Content-Type': 'application/json' },
+      body: JSON.stringify(body),
+      signal,
+    })
+    .then(async (response) =>
+      response.ok ? { data: response.body, response } : { error: await response.json(), response },
+    )
+  const { body: stream } = await settle(call)
+  const reader = stream?.getReader()
+  for (let next = await reader?.read(); next && !next.done; next = await reader?.read()) take(next.value)
+}
+
 export async function unwrap<T>(call: Call<T>): Promise<NonNullable<T>> {
   return (await answer(call)).value
 }

@@ -27,6 +27,7 @@ import {
   IconSettings,
   IconShieldCheck,
   IconSignRight,
+  IconStethoscope,
   IconUsers,
   IconWall,
   IconWorld,
@@ -95,7 +96,13 @@ export const navigation: { area: string | null; items: NavItem[] }[] = [
       { name: 'ids', to: paths.ids, icon: IconRadar2 },
     ],
   },
-  { area: 'operations', items: [{ name: 'audit', to: paths.audit, icon: IconHistory }] },
+  {
+    area: 'operations',
+    items: [
+      { name: 'diagnostics', to: paths.diagnostics, icon: IconStethoscope },
+      { name: 'audit', to: paths.audit, icon: IconHistory },
+    ],
+  },
   {
     area: 'system',
     items: [

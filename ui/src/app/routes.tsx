@@ -140,6 +140,8 @@ const idsAlerts = part(ids, 'alerts', alertsOfIds)
 const bouncersOfIds = () => import('../areas/ids/Bouncers')
 const idsBouncers = part(ids, 'bouncers', bouncersOfIds)
 
+const diagnostics = page(paths.diagnostics, () => import('../areas/diagnostics/DiagnosticsPage'))
+
 const audit = page(paths.audit, () => import('../areas/audit/AuditPage'))
 
 const components = page(paths.components, () => import('../areas/components/ComponentsPage'))
@@ -247,6 +249,12 @@ const tree = root.addChildren([
     idsBouncers.addChildren([part(idsBouncers, 'new', bouncersOfIds, 'Create')]),
     part(ids, 'collections', () => import('../areas/ids/Collections')),
     part(ids, 'settings', () => import('../areas/ids/Settings')),
+  ]),
+  diagnostics.addChildren([
+    part(diagnostics, '/', () => import('../areas/diagnostics/Tools')),
+    part(diagnostics, 'reachability', () => import('../areas/diagnostics/Path')),
+    part(diagnostics, 'connections', () => import('../areas/diagnostics/Connections')),
+    part(diagnostics, 'capture', () => import('../areas/diagnostics/Capture')),
   ]),
   // An entry is shown by the page itself, which often has it already.
   audit.addChildren([at(audit, '$id')]),

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -142,20 +143,26 @@ func TestTimeIsBounded(t *testing.T) {
 	}
 }
 
-// A hang-up ends the program and what it has started, also when that holds the output open.
-func TestHangUpEndsTheChildren(t *testing.T) {
+// open is a folder that everyone may use.
+func open(t *testing.T) string {
+	t.Helper()
 	dir := t.TempDir()
 	if err := os.Chmod(dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	for up := dir; up != "/"; up = filepath.Dir(up) {
-		if info, err := os.Stat(up); err != nil || info.Mode()&0o001 == 0 {
+	for up := filepath.Dir(dir); up != "/"; up = filepath.Dir(up) {
+		if info, err := os.Stat(up); err == nil && info.Mode()&0o001 == 0 {
 			if err := os.Chmod(up, 0o755); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	file := filepath.Join(dir, "pid")
+	return dir
+}
+
+// A hang-up ends the program and what it has started, also when that holds the output open.
+func TestHangUpEndsTheChildren(t *testing.T) {
+	file := filepath.Join(open(t), "pid")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	end, err := run(ctx, spec("/bin/sh", "-c", "sleep 10000 & echo $! > "+file+"; echo begun; wait"), func([]byte) { cancel() })
@@ -181,17 +188,63 @@ func TestHangUpEndsTheChildren(t *testing.T) {
 // The programs have no right but the one that they need, and see nothing of ours.
 func TestRights(t *testing.T) {
 	t.Setenv("GATEWAY_SECRET", "x")
+	if err := lookAtRights(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func lookAtRights(ctx context.Context) error {
 	for raw, caps := range map[bool]string{false: "0000000000000000", true: "0000000000002000"} {
 		said := ""
 		s := spec("/bin/sh", "-c", "id -u; id -G; grep -E 'Cap(Eff|Prm|Amb)' /proc/self/status; env")
 		s.Raw = raw
-		if end, err := run(t.Context(), s, func(b []byte) { said += string(b) }); err != nil || end.ExitStatus != 0 {
-			t.Fatalf("%+v, %v", end, err)
+		if end, err := run(ctx, s, func(b []byte) { said += string(b) }); err != nil || end.ExitStatus != 0 {
+			return fmt.Errorf("%+v, %w", end, err)
 		}
 		if !strings.HasPrefix(said, "65534\n65534\n") || strings.Count(said, caps) != 3 || strings.Contains(said, "GATEWAY_SECRET") {
-			t.Errorf("raw %v: %s", raw, said)
+			return fmt.Errorf("raw %v: %s", raw, said)
 		}
 	}
+	return nil
+}
+
+// As the package runs it, the process is not root either, and has the one right to give.
+func TestWithoutRoot(t *testing.T) {
+	program := filepath.Join(open(t), "probe.test")
+	content, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(program, content, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("/usr/bin/setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all,+net_raw", "--ambient-caps=-all,+net_raw", "--bounding-set=-all,+net_raw", "--no-new-privs", "--", program)
+	cmd.Env = append(os.Environ(), apart+"=1", "GATEWAY_SECRET=x")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// lookApart is the body of that process.
+func lookApart() error {
+	if err := Disarm(); err != nil {
+		return err
+	}
+	ctx := context.Background()
+	if err := lookAtRights(ctx); err != nil {
+		return err
+	}
+	for _, p := range []host.Probe{{Tool: host.ProbePing, Target: "127.0.0.1"}, {Tool: host.ProbeTraceroute, Target: "127.0.0.1"}} {
+		said := ""
+		if end, err := New(home.Home{}).Probe(ctx, p, func(b []byte) { said += string(b) }); err != nil || end.ExitStatus != 0 {
+			return fmt.Errorf("%+v: %+v, %w: %s", p, end, err, said)
+		}
+	}
+	end, err := New(home.Home{}).Probe(ctx, host.Probe{Tool: host.ProbeCapture, Capture: host.Capture{Interface: "lo", Packets: 1, Bytes: 1 << 20, Within: time.Second}}, func([]byte) {})
+	if err != nil || !end.TimedOut {
+		return fmt.Errorf("capturing: %+v, %w", end, err)
+	}
+	return nil
 }
 
 func TestMissingProgramIsNotInstalled(t *testing.T) {

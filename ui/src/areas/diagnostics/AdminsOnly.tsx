@@ -1,0 +1,10 @@
+import type { ReactNode } from 'react'
+import { useTranslation } from 'react-i18next'
+import { useCanEdit } from '../../app/session'
+import { Notice } from '../../kit/Notice'
+
+/** Tools send packets: a viewer is told so instead of being refused. */
+export function AdminsOnly({ children }: { children: ReactNode }) {
+  const { t } = useTranslation('diagnostics')
+  return useCanEdit() ? children : <Notice tone="off">{t('adminsOnly')}</Notice>
+}
