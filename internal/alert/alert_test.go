@@ -241,10 +241,10 @@ func TestMailByExim(t *testing.T) {
 		{"the password is not sent in the clear", trusting, secured.plain, with(map[string]any{"use_tls": false}), "The mail server offers no way to log in, or none that is safe without TLS."},
 		{"wrong password", trusting, secured.plain, with(map[string]any{"password": "wrong"}), "The mail server did not take the user and password (535)."},
 		{"no login", trusting, secured.plain, map[string]any{"use_tls": true}, "The mail server refused the message (550)."},
-		{"unknown authority", outbound.New(h.Host), secured.plain, login, "Its certificate is not valid: x509: certificate signed by unknown authority."},
-		{"unknown authority, implicit", outbound.New(h.Host), secured.implicit, with(map[string]any{"implicit_tls": true}), "Its certificate is not valid: x509: certificate signed by unknown authority."},
-		{"another protocol", trusting, secured.plain, with(map[string]any{"implicit_tls": true}), "It does not speak the protocol that was expected."},
-		{"nobody there", trusting, freePort(t), nil, "It cannot be reached."},
+		{"unknown authority", outbound.New(h.Host), secured.plain, login, "Its certificate is from an authority that this gateway does not trust."},
+		{"unknown authority, implicit", outbound.New(h.Host), secured.implicit, with(map[string]any{"implicit_tls": true}), "Its certificate is from an authority that this gateway does not trust."},
+		{"another protocol", trusting, secured.plain, with(map[string]any{"implicit_tls": true}), "It does not speak TLS."},
+		{"nobody there", trusting, freePort(t), nil, "It refuses the connection: nothing listens there, or a firewall is in between."},
 	} {
 		if said := send(c.door, c.port, c.settings); said != c.says {
 			t.Errorf("%s: %q", c.name, said)
@@ -332,7 +332,7 @@ func TestAL03HostileReceivers(t *testing.T) {
 	}
 	for i, want := range []string{"It did not answer within 10s.", "It did not answer within 10s.", "", "It answered 418.",
 		"It answered 302, which leads elsewhere. Enter the address that it leads to.", "It answered 307, which leads elsewhere. Enter the address that it leads to.",
-		"The mail server answered 554.", "It says too much."} {
+		"The mail server answered 554.", "It answers without an end."} {
 		if got := out.Results[i].Error; got != want {
 			t.Errorf("%d: %q instead of %q", i, got, want)
 		}

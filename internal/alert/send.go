@@ -60,7 +60,7 @@ func (r *Room) explain(ctx context.Context, err error) error {
 		return refusal(fmt.Sprintf("The mail server refused the message (%d).", mailed.ErrorCode()))
 	}
 	if why := outbound.Explain(err); why != "" {
-		return refusal("The alert was not sent: " + why + ".")
+		return refusal(strings.ToUpper(why[:1]) + why[1:] + ".")
 	}
 	return refusal("It does not speak the protocol that was expected.")
 }
