@@ -27,6 +27,7 @@ import (
 	"edge.internal/gateway/internal/kit/wire"
 	"edge.internal/gateway/internal/license"
 	"edge.internal/gateway/internal/license/document"
+	"edge.internal/gateway/internal/logs"
 	"edge.internal/gateway/internal/network"
 	"edge.internal/gateway/internal/ntp"
 	"edge.internal/gateway/internal/proxy"
@@ -58,6 +59,7 @@ type House struct {
 	IDS          *ids.Room
 	License      *license.Room
 	Upgrade      *upgrade.Room
+	LogView      *logs.Room
 	// Management is the management port of the service itself.
 	Management *Management
 	// SelfSigned is the gateway's certificate until it has a better one.
@@ -115,6 +117,7 @@ func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, 
 	h.IDS = ids.New(k, h.idsDeps())
 	h.License = license.New(k, h.licenseDeps())
 	h.Upgrade = upgrade.New(k)
+	h.LogView = logs.New(k, logs.Deps{Domains: h.Proxy.DomainNames})
 
 	k.Router.SetupDone = h.Setup.Completed
 	k.Router.Sessions = h.Account
@@ -135,6 +138,7 @@ func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, 
 	h.IDS.Mount()
 	h.License.Mount()
 	h.Upgrade.Mount()
+	h.LogView.Mount()
 	k.Resources.MountChangeSets()
 	mountSpec(k)
 	return h, nil

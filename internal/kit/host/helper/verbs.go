@@ -22,11 +22,12 @@ var served = map[string]bool{
 	"ProxyReload": true, "ProxyProcess": true, "LeaseServerAsk": true,
 	"TunnelDevices": true, "CreateTunnel": true, "ChangeTunnel": true, "RemoveTunnel": true, "TunnelFiles": true,
 	"RefreshPackages": true, "BeginUpgrade": true,
+	"ReadLogBefore": true, "SearchJournal": true, "FollowJournal": true,
 }
 
 // repeatable are the verbs that may be done twice: they read, or leave what they leave however often they are done.
 var repeatable = map[string]bool{
-	"Read": true, "Install": true, "Remove": true, "Sweep": true, "ReadLog": true, "PortUsers": true,
+	"Read": true, "Install": true, "Remove": true, "Sweep": true, "ReadLog": true, "ReadLogBefore": true, "PortUsers": true,
 	"FilterState": true, "FilterDigest": true, "FilterDigestOf": true, "FilterCounters": true,
 	"ProxyProcess": true, "TunnelDevices": true, "TunnelFiles": true, "RefreshPackages": true,
 }
@@ -48,6 +49,36 @@ func (c *Client) Sweep() error { return c.do(context.Background(), "Sweep") }
 
 func (c *Client) ReadLog(l host.Log, most int64) ([]byte, error) {
 	return ask[[]byte](context.Background(), c, "ReadLog", l, most)
+}
+
+func (c *Client) ReadLogBefore(l host.Log, at host.LogPlace, most int64) (host.LogPiece, error) {
+	return ask[host.LogPiece](context.Background(), c, "ReadLogBefore", l, at, most)
+}
+
+func (c *Client) SearchJournal(ctx context.Context, q host.JournalQuery, sink func([]host.JournalEntry, host.JournalPlace)) error {
+	return until(ctx, c.exchange(ctx, "SearchJournal", []any{q}, func(in *cbor.Decoder) error {
+		var batch []host.JournalEntry
+		var at host.JournalPlace
+		if err := in.Decode(&batch); err != nil {
+			return err
+		}
+		if err := in.Decode(&at); err != nil {
+			return err
+		}
+		sink(batch, at)
+		return nil
+	}))
+}
+
+func (c *Client) FollowJournal(ctx context.Context, q host.JournalQuery, sink func([]host.JournalEntry)) error {
+	return until(ctx, c.exchange(ctx, "FollowJournal", []any{q}, func(in *cbor.Decoder) error {
+		var batch []host.JournalEntry
+		if err := in.Decode(&batch); err != nil {
+			return err
+		}
+		sink(batch)
+		return nil
+	}))
 }
 
 func (c *Client) TrimLog(l host.Log) error { return c.do(context.Background(), "TrimLog", l) }
