@@ -46,7 +46,7 @@ func squidLine(line string) (time.Time, string, host.Level) {
 			level = host.LevelWarn
 		}
 	}
-	return time.UnixMilli(int64(math.Round(seconds*1000))).UTC(), host.WithoutQueries(strings.TrimSpace(text)), level
+	return time.UnixMilli(int64(math.Round(seconds * 1000))).UTC(), host.WithoutQueries(strings.TrimSpace(text)), level
 }
 
 // radiusLine reads a line of FreeRADIUS's own log.

@@ -122,9 +122,12 @@ func pieceOf(f *os.File, number uint64, end, most int64) (host.LogPiece, error) 
 	b = b[:to-from]
 	if from > 0 {
 		first := int64(bytes.IndexByte(b, '\n') + 1)
-		if first < int64(len(b)) { // at least one line is whole
+		switch {
+		case first < int64(len(b)): // at least one line is whole
 			from, b = from+first, b[first:]
-		} else {
+		case to < end: // the last one is, seen from its own end
+			from, b = to, nil
+		default:
 			b = nil
 		}
 	}
