@@ -10,6 +10,7 @@ import {
   IconClock,
   IconDevices,
   IconFileDiff,
+  IconFileText,
   IconHistory,
   IconHomeShield,
   IconKey,
@@ -95,7 +96,13 @@ export const navigation: { area: string | null; items: NavItem[] }[] = [
       { name: 'ids', to: paths.ids, icon: IconRadar2 },
     ],
   },
-  { area: 'operations', items: [{ name: 'audit', to: paths.audit, icon: IconHistory }] },
+  {
+    area: 'operations',
+    items: [
+      { name: 'logs', to: paths.logs, icon: IconFileText },
+      { name: 'audit', to: paths.audit, icon: IconHistory },
+    ],
+  },
   {
     area: 'system',
     items: [

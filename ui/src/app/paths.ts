@@ -110,6 +110,8 @@ export const paths = {
   idsBouncerNew: '/security/ids/bouncers/new',
   idsCollections: '/security/ids/collections',
   idsSettings: '/security/ids/settings',
+  logs: '/operations/logs',
+  logEntry: (id: string) => `/operations/logs/${encodeURIComponent(id)}`,
   audit: '/operations/audit',
   auditEntry: (id: string) => `/operations/audit/${encodeURIComponent(id)}`,
   components: '/system/components',

@@ -140,6 +140,7 @@ const idsAlerts = part(ids, 'alerts', alertsOfIds)
 const bouncersOfIds = () => import('../areas/ids/Bouncers')
 const idsBouncers = part(ids, 'bouncers', bouncersOfIds)
 
+const logs = page(paths.logs, () => import('../areas/logs/LogsPage'))
 const audit = page(paths.audit, () => import('../areas/audit/AuditPage'))
 
 const components = page(paths.components, () => import('../areas/components/ComponentsPage'))
@@ -249,6 +250,7 @@ const tree = root.addChildren([
     part(ids, 'settings', () => import('../areas/ids/Settings')),
   ]),
   // An entry is shown by the page itself, which often has it already.
+  logs.addChildren([at(logs, '$id')]),
   audit.addChildren([at(audit, '$id')]),
   components.addChildren([part(components, '$name', () => import('../areas/components/ComponentDetail'))]),
   page(paths.settings, () => import('../areas/settings/SettingsPage')),

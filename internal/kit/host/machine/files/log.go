@@ -140,6 +140,9 @@ func (s *Files) TrimLog(l host.Log) error {
 	if err != nil {
 		return err
 	}
+	if spec.Limit == 0 {
+		return fmt.Errorf("%s is not the gateway's to cut", spec.Path)
+	}
 	dir, err := s.enter(spec.Path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -147,9 +150,6 @@ func (s *Files) TrimLog(l host.Log) error {
 		return err
 	}
 	defer dir.Close()
-	if spec.Limit == 0 {
-		return fmt.Errorf("%s is not the gateway's to cut", spec.Path)
-	}
 	if err := trim(dir.path(spec.Path), spec.Limit); err != nil {
 		return fmt.Errorf("cutting %s: %w", spec.Path, err)
 	}
