@@ -1,14 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import {
-  aroundSearch,
-  barsOf,
-  isFiltered,
-  localInput,
-  logQuery,
-  rangeSearch,
-  sourcesOf,
-  streamQuery,
-} from './log-logic'
+import { localInput } from '../../kit/format'
+import { aroundSearch, barsOf, isFiltered, logQuery, rangeSearch, sourcesOf, streamQuery } from './log-logic'
 
 const entry = (at: number, level: 'error' | 'warn' | 'info' | 'debug' = 'info') => ({
   time: new Date(at).toISOString(),

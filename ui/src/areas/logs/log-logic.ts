@@ -1,5 +1,6 @@
 import { Stream } from '../../api/stream'
 import type { LogEntry } from '../../api/types'
+import { localInput } from '../../kit/format'
 import type { ListSearch } from '../../kit/list-logic'
 
 export const levels = ['error', 'warn', 'info'] as const
@@ -34,12 +35,6 @@ export const isFiltered = (search: ListSearch) => Object.keys(logQuery(search)).
 export function logStream(query: Record<string, string>): Stream<LogEntry> {
   const text = new URLSearchParams({ ...query, limit: '200' }).toString()
   return new Stream<LogEntry>(`/logs/live?${text}`, { key: ({ id }) => id, limit: 2000 })
-}
-
-/** A moment as an input for a local time has it, to the second. */
-export function localInput(at: number): string {
-  const moment = new Date(at)
-  return new Date(at - moment.getTimezoneOffset() * 60_000).toISOString().slice(0, 19)
 }
 
 /** The address of what is since so long ago. */
