@@ -33,7 +33,7 @@ type Input struct {
 	Sources string    `query:"sources" doc:"Names of sources, with commas between; all without it."`
 	Level   string    `query:"level" doc:"The least that matters: error, warn, info or debug; all without it."`
 	Text    string    `query:"text" doc:"Text in what was said, taken literally; case does not matter."`
-	Domain  uuid.UUID `query:"domain" doc:"Id of a domain of the reverse proxy: only what names it, as the lines of its access log do."`
+	Domain  uuid.UUID `query:"domain" doc:"Id of a domain of the reverse proxy: only the lines about its requests."`
 	Since   time.Time `query:"since" doc:"Not before this time."`
 	Until   time.Time `query:"until" doc:"Not after this time."`
 	Limit   *int      `query:"limit" doc:"How many, at most 1000; 200 without it."`
@@ -45,7 +45,7 @@ type LiveInput struct {
 	Sources string    `query:"sources" doc:"Names of sources, with commas between; all without it."`
 	Level   string    `query:"level" doc:"The least that matters: error, warn, info or debug; all without it."`
 	Text    string    `query:"text" doc:"Text in what was said, taken literally; case does not matter."`
-	Domain  uuid.UUID `query:"domain" doc:"Id of a domain of the reverse proxy: only what names it, as the lines of its access log do."`
+	Domain  uuid.UUID `query:"domain" doc:"Id of a domain of the reverse proxy: only the lines about its requests."`
 	Limit   *int      `query:"limit" doc:"How many earlier entries to begin with, at most 1000; 100 without it."`
 }
 
@@ -105,6 +105,8 @@ func (in Input) filter() (filter, error) {
 	}
 	if in.Domain != uuid.Nil {
 		f.words = append(f.words, in.Domain.String())
+		f.sources = slices.DeleteFunc(slices.Clone(f.sources), func(s Source) bool { return s.Name != requests })
+		c.That(len(f.sources) > 0, "domain", "needs the source %s", requests)
 	}
 	c.That(in.Since.IsZero() || in.Until.IsZero() || !in.Until.Before(in.Since), "until", "must not be before since")
 	if in.Limit != nil {

@@ -57,6 +57,9 @@ type Source struct {
 	audit  bool
 }
 
+// requests is the source that says which domain it speaks of.
+const requests = "reverse-proxy-access"
+
 // sources is the whole list, in the order in which people read it.
 var sources = []Source{
 	{Name: "api", Title: "API", Description: "The service behind the console, and what it applies.", voices: []host.Voice{host.APIVoice}},
@@ -64,7 +67,7 @@ var sources = []Source{
 	{Name: "helper", Title: "Helper", Description: "What the gateway does as root, its upgrades and its start.", voices: []host.Voice{host.HelperVoice}},
 	{Name: "waf", Title: "WAF agent", Description: "The agent of the web application firewall.", voices: []host.Voice{host.WAFVoice}},
 	{Name: "reverse-proxy", Title: "Reverse proxy", Description: "What HAProxy says about itself and its servers.", voices: []host.Voice{host.ProxyVoice}},
-	{Name: "reverse-proxy-access", Title: "Reverse proxy, requests", Description: "Requests of domains whose access log is on, and requests of all domains that failed.", voices: []host.Voice{host.RequestsVoice}},
+	{Name: requests, Title: "Reverse proxy, requests", Description: "Requests of domains whose access log is on, and requests of all domains that failed.", voices: []host.Voice{host.RequestsVoice}},
 	{Name: "forward-proxy", Title: "Forward proxy", Description: "What squid says about itself.", voices: []host.Voice{host.SquidVoice}},
 	{Name: "forward-proxy-access", Title: "Forward proxy, requests", Description: "Requests of the forward proxy's clients.", files: []host.Log{host.SquidAccess}},
 	{Name: "dns", Title: "DNS", Description: "The resolver, unbound.", voices: []host.Voice{host.ResolverVoice}},

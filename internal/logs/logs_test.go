@@ -244,9 +244,10 @@ func TestBadFilters(t *testing.T) {
 		"text=" + strings.Repeat("x", 300): "text",
 		"since=yesterday":                  "since",
 		"since=2026-01-02T00:00:00Z&until=2026-01-01T00:00:00Z": "until",
-		"domain=www":                   "domain",
-		"cursor=x":                     "cursor",
-		"cursor=" + cursor + "&text=y": "cursor",
+		"sources=dns&domain=" + site.String():                   "domain",
+		"domain=www":                                            "domain",
+		"cursor=x":                                              "cursor",
+		"cursor=" + cursor + "&text=y":                          "cursor",
 	} {
 		a := w.Get(t, "/logs?"+query)
 		if a.Status != http.StatusBadRequest || a.Error.Fields[field] == "" {

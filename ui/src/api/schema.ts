@@ -16308,7 +16308,7 @@ export interface operations {
                 level?: string;
                 /** @description Text in what was said, taken literally; case does not matter. */
                 text?: string;
-                /** @description Id of a domain of the reverse proxy: only what names it, as the lines of its access log do. */
+                /** @description Id of a domain of the reverse proxy: only the lines about its requests. */
                 domain?: string;
                 /** @description Not before this time. */
                 since?: string;
@@ -16360,7 +16360,7 @@ export interface operations {
                 level?: string;
                 /** @description Text in what was said, taken literally; case does not matter. */
                 text?: string;
-                /** @description Id of a domain of the reverse proxy: only what names it, as the lines of its access log do. */
+                /** @description Id of a domain of the reverse proxy: only the lines about its requests. */
                 domain?: string;
                 /** @description How many earlier entries to begin with, at most 1000; 100 without it. */
                 limit?: number;

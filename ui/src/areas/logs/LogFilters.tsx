@@ -7,7 +7,7 @@ import { Choice, Choices } from '../../kit/Choice'
 import type { ListSearch } from '../../kit/list-logic'
 import { useDomains } from '../proxy/useSites'
 import classes from './Logs.module.css'
-import { levels, rangeSearch, ranges } from './log-logic'
+import { levels, rangeSearch, ranges, requestsOfDomains } from './log-logic'
 import { sourcesQuery } from './resources'
 
 /** Which entries to show. It stands in the address; the gateway applies it. */
@@ -94,7 +94,7 @@ export function LogFilters({ faults, live }: { faults: Record<string, string>; l
           label={t('domain')}
           data={all.map(({ id, name }) => ({ value: id, label: name }))}
           value={search.domain ?? null}
-          onChange={(value) => change({ domain: value ?? undefined })}
+          onChange={(value) => change({ domain: value ?? undefined, ...(value && { sources: requestsOfDomains }) })}
           placeholder={t('any')}
           clearable
           clearButtonProps={{ 'aria-label': t('clear', { filter: t('domain') }) }}

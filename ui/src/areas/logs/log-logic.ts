@@ -5,6 +5,9 @@ import type { ListSearch } from '../../kit/list-logic'
 
 export const levels = ['error', 'warn', 'info'] as const
 
+/** The only source that says which domain it speaks of. */
+export const requestsOfDomains = 'reverse-proxy-access'
+
 /** How many entries one answer has. */
 export const pageSize = 500
 
