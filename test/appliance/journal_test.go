@@ -159,7 +159,7 @@ func TestRealJournal(t *testing.T) {
 			return false
 		}
 	})
-	if !slices.Equal(texts(found), []string{"tunnel speaks", "tunnel speaks"}) {
+	if said := slices.Compact(texts(found)); len(found.Entries) < 2 || !slices.Equal(said, []string{"tunnel speaks"}) {
 		t.Errorf("%+v", found)
 	}
 }
