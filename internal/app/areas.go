@@ -31,6 +31,7 @@ import (
 	"edge.internal/gateway/internal/kit/wire"
 	"edge.internal/gateway/internal/license"
 	"edge.internal/gateway/internal/license/document"
+	"edge.internal/gateway/internal/logs"
 	"edge.internal/gateway/internal/network"
 	"edge.internal/gateway/internal/ntp"
 	"edge.internal/gateway/internal/proxy"
@@ -65,6 +66,7 @@ type House struct {
 	Alert        *alert.Room
 	Remotes      *remote.Room
 	Diagnostics  *diag.Room
+	LogView      *logs.Room
 	// Management is the management port of the service itself.
 	Management *Management
 	// SelfSigned is the gateway's certificate until it has a better one.
@@ -125,6 +127,7 @@ func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, 
 	h.Alert = alert.New(k, alertDeps(store))
 	h.Remotes = remote.New(k)
 	h.Diagnostics = diag.New(k, h.diagDeps())
+	h.LogView = logs.New(k, logs.Deps{Domains: h.Proxy.DomainNames})
 
 	k.Router.SetupDone = h.Setup.Completed
 	k.Router.Sessions = h.Account
@@ -149,6 +152,7 @@ func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, 
 	scheduler.Mount(k, jobs(k, store, alert.NewWatcher(h.Alert, alert.Sources{})))
 	h.Remotes.Mount()
 	h.Diagnostics.Mount()
+	h.LogView.Mount()
 	k.Resources.MountChangeSets()
 	mountSpec(k)
 	return h, nil

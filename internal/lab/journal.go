@@ -12,18 +12,19 @@ const journalSize = 5 << 20
 // journal is the log file of a unit. One older file is kept beside it.
 type journal struct {
 	path string
+	most int64
 
 	mu   sync.Mutex
 	file *os.File
 	size int64
 }
 
-func newJournal(path string) *journal { return &journal{path: path} }
+func newJournal(path string) *journal { return &journal{path: path, most: journalSize} }
 
 func (j *journal) Write(p []byte) (int, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.file != nil && j.size > journalSize {
+	if j.file != nil && j.size > j.most {
 		j.file.Close()
 		j.file = nil
 		if err := os.Rename(j.path, j.path+".1"); err != nil {

@@ -25,6 +25,7 @@ type supervisor struct {
 	plan    plan
 	units   []*unit // in the order in which they start
 	changes bus.Topic[host.Unit]
+	said    *chronicle
 }
 
 var _ units.Supervised = (*supervisor)(nil)
@@ -41,7 +42,7 @@ const searchPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 var environment = []string{"PATH=" + searchPath, "LC_ALL=C.UTF-8"}
 
 func newSupervisor(p plan) *supervisor {
-	s := &supervisor{plan: p}
+	s := &supervisor{plan: p, said: newChronicle(filepath.Join(p.Dir, "log", "chronicle.jsonl"))}
 	s.addDatabase()
 	if p.isolated() {
 		s.addTimeServer()
@@ -75,7 +76,7 @@ func (s *supervisor) addUnit(spec host.UnitSpec) {
 	if own {
 		env = slices.Concat(environment, s.plan.Env)
 	}
-	log := newJournal(logFile(s.plan.Dir, spec.Unit))
+	log := s.log(spec.Unit)
 	u := s.add(newUnit(spec.Unit, func(ctx context.Context) (running, error) {
 		d, err := launchDaemon(ctx, spec, s.plan.root(), env, log)
 		if err != nil {
@@ -93,6 +94,20 @@ func (s *supervisor) addUnit(spec host.UnitSpec) {
 		}
 		return nil
 	}
+}
+
+// log is where a unit writes to: a file of its own, and the chronicle of all.
+func (s *supervisor) log(u host.Unit) io.Writer {
+	return both{newJournal(logFile(s.plan.Dir, u)), s.said.of(u)}
+}
+
+// both writes to two, even if the first one fails.
+type both struct{ first, second io.Writer }
+
+func (b both) Write(p []byte) (int, error) {
+	n, err := b.first.Write(p)
+	_, _ = b.second.Write(p)
+	return n, err
 }
 
 // unprivileged runs a program as a user who can become nothing more.
@@ -133,7 +148,7 @@ func (s *supervisor) programArgv(spec host.UnitSpec) []string {
 }
 
 func (s *supervisor) addDatabase() {
-	log := newJournal(logFile(s.plan.Dir, PostgreSQL))
+	log := s.log(PostgreSQL)
 	u := s.add(newUnit(PostgreSQL, func(ctx context.Context) (running, error) { return s.launchDatabase(ctx, log) }))
 	u.keep = true
 }
@@ -181,7 +196,7 @@ func (s *supervisor) addTimeServer() {
 		Stop:    syscall.SIGTERM, Grace: 5 * time.Second,
 	}
 	lines := []string{"local stratum 8", "allow", "bindaddress " + bare(sites[s.plan.Site][0].Client[0]), "cmdport 0", "bindcmdaddress /", "pidfile " + spec.Ready}
-	log := newJournal(logFile(s.plan.Dir, WanTime))
+	log := s.log(WanTime)
 	u := s.add(newUnit(WanTime, func(ctx context.Context) (running, error) {
 		if err := os.MkdirAll(folder, 0o750); err != nil {
 			return nil, err

@@ -41,6 +41,7 @@ type Domain struct {
 	Maintenance            bool           `json:"maintenance" doc:"Show the maintenance page instead of the site."`
 	MaxBodySizeBytes       int64          `json:"max_body_size_bytes" minimum:"0" maximum:"1099511627776" doc:"Largest request body; 0 sets no limit. What is over it gets 413, and what does not say its length gets 411."`
 	WWWRedirect            string         `json:"www_redirect" enum:"none,to_www,to_apex" doc:"Whether the name without www. leads to the one with it, or the other way round. The domain then answers to both."`
+	AccessLog              bool           `json:"access_log" doc:"Write a line into the log for each request, not only for those that fail: GET /logs?sources=reverse-proxy-access shows them."`
 	Notes                  string         `json:"notes" maxLength:"4000" doc:"Free text for the people who look after it."`
 	CertificateID          *uuid.UUID     `json:"certificate_id" doc:"Certificate to show. None chooses the best that fits the name."`
 }

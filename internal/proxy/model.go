@@ -55,12 +55,12 @@ type shape struct {
 	periods []int
 	// strips are the lengths of prefixes that are taken off.
 	strips []int
-	// inspects says that requests of some domain are inspected.
-	inspects bool
+	// inspects says that requests of some domain are inspected, and logs that they are logged though they went well.
+	inspects, logs bool
 }
 
 func (s *shape) equal(x *shape) bool {
-	return slices.Equal(s.slots, x.slots) && slices.Equal(s.periods, x.periods) && slices.Equal(s.strips, x.strips) && s.inspects == x.inspects
+	return slices.Equal(s.slots, x.slots) && slices.Equal(s.periods, x.periods) && slices.Equal(s.strips, x.strips) && s.inspects == x.inspects && s.logs == x.logs
 }
 
 // slot is one header operation. Of those that add, a domain may have several for one name.
@@ -101,6 +101,7 @@ func compile(c *Config) *model {
 	for i := range c.Domains {
 		d := &c.Domains[i]
 		m.inspects = m.inspects || d.Active && inspections[d.ID] != nil
+		m.logs = m.logs || d.Active && d.AccessLog
 		m.add(siteOf(d, hanging{headers[d.ID], rules[d.ID], inspections[d.ID]}))
 	}
 	if !c.FQDN.IsZero() {
@@ -219,7 +220,7 @@ func siteOf(d *Domain, with hanging) site {
 	}
 	s.slotted = slotted(with.headers)
 	s.routes = routesOf(d, with.rules)
-	s.needs.inspects = with.inspection != nil
+	s.needs.inspects, s.needs.logs = with.inspection != nil, d.AccessLog
 	if d.RateLimitEnabled {
 		s.needs.periods = []int{d.RateLimitPeriodSeconds}
 	}
@@ -236,7 +237,7 @@ func siteOf(d *Domain, with hanging) site {
 	canonical, other := d.canonical()
 	s.hosts = []entry{{conf.Value(canonical), whole}}
 	if !other.IsZero() {
-		s.hosts = append(s.hosts, entry{conf.Value(other), []conf.Arg{flags(conf.Word("w"), d.plainFlag(), d.noH3Flag(), d.hstsFlag()), conf.ID(d.ID), conf.Word(""), conf.Value(canonical), d.hsts()}})
+		s.hosts = append(s.hosts, entry{conf.Value(other), []conf.Arg{flags(conf.Word("w"), d.plainFlag(), d.noH3Flag(), d.hstsFlag(), d.logFlag()), conf.ID(d.ID), conf.Word(""), conf.Value(canonical), d.hsts()}})
 	}
 	return s
 }
@@ -251,7 +252,7 @@ func (s *site) fits(x *shape) bool {
 			return false
 		}
 	}
-	return (x.inspects || !s.needs.inspects) && !slices.ContainsFunc(s.needs.periods, missing(x.periods)) && !slices.ContainsFunc(s.needs.strips, missing(x.strips))
+	return (x.inspects || !s.needs.inspects) && (x.logs || !s.needs.logs) && !slices.ContainsFunc(s.needs.periods, missing(x.periods)) && !slices.ContainsFunc(s.needs.strips, missing(x.strips))
 }
 
 // slot is the number of a header operation, or -1.
@@ -295,7 +296,7 @@ func (m *model) add(s site) {
 func fieldsOf(d *Domain, headers, routes bool, inspection *Inspection) []conf.Arg {
 	all := flags(d.plainFlag(),
 		d.noH3Flag(), when(d.Maintenance, conf.Word("m")), when(routes, conf.Word("r")), when(headers, conf.Word("h")),
-		d.hstsFlag(), when(d.RateLimitEnabled, conf.Word("l")), when(d.MaxBodySizeBytes > 0, conf.Word("b")), inspection.flags())
+		d.hstsFlag(), when(d.RateLimitEnabled, conf.Word("l")), when(d.MaxBodySizeBytes > 0, conf.Word("b")), d.logFlag(), inspection.flags())
 	requests, period, body := conf.Word(""), conf.Word(""), conf.Word("")
 	if d.RateLimitEnabled {
 		requests, period = conf.Int(d.RateLimitRequests), conf.Int(d.RateLimitPeriodSeconds)
@@ -338,6 +339,9 @@ func (d *Domain) plainFlag() conf.Arg { return when(!d.HTTPToHTTPS, conf.Word("p
 
 // noH3Flag says that no answer for the site offers HTTP/3.
 func (d *Domain) noH3Flag() conf.Arg { return when(d.DisableH3, conf.Word("n")) }
+
+// logFlag says that requests are logged, whatever becomes of them.
+func (d *Domain) logFlag() conf.Arg { return when(d.AccessLog, conf.Word("t")) }
 
 func (d *Domain) hstsFlag() conf.Arg { return when(d.HSTSEnabled, conf.Word("s")) }
 

@@ -152,10 +152,13 @@ func renderGlobal(w *conf.Writer, c *Config, m *model) {
 	w.Line("setenv", conf.Word(`RES_OPTIONS "timeout:1 attempts:1"`))
 	w.Line("user", conf.Word("haproxy"))
 	w.Line("group", conf.Word("haproxy"))
-	if m.inspects {
+	switch {
+	case m.logs:
+		w.Line("log", conf.Word("stdout len 4096 format raw daemon notice"))
+	case m.inspects:
 		// Requests that went well are logged at the level below, which is not written.
 		w.Line("log", conf.Word("stdout format raw daemon notice"))
-	} else {
+	default:
 		w.Line("log", conf.Word("stdout format raw daemon info"))
 	}
 	w.Line("stats", conf.Word("socket /run/haproxy/admin.sock mode 660 group haproxy level admin expose-fd listeners"))
@@ -185,9 +188,9 @@ func renderGlobal(w *conf.Writer, c *Config, m *model) {
 	w.Line("mode", conf.Word("http"))
 	w.Line("log", conf.Word("global"))
 	w.Line("option", conf.Word("httplog"))
-	if m.inspects {
-		// What went wrong has a level of its own, and what went well is of one that is not logged. By dontlog-normal a request that
-		// passed although it was not inspected would not be, either.
+	if m.inspects || m.logs {
+		// What went wrong has a level of its own, and what went well is of one that is not logged, unless the domain wants it. By
+		// dontlog-normal a request that passed although it was not inspected would not be, either.
 		w.Line("option", conf.Word("log-separate-errors"))
 	} else {
 		w.Line("option", conf.Word("dontlog-normal"))
@@ -220,16 +223,28 @@ func renderGlobal(w *conf.Writer, c *Config, m *model) {
 // 4 where a redirect leads, 5 Strict-Transport-Security, 6 requests and 7 seconds of the rate limit, 8 largest body, 9 how
 // much of a body is inspected. The flags: p served without TLS too, w redirect, m maintenance, r routing rules, h headers,
 // s Strict-Transport-Security, l rate limit, b largest body, n no HTTP/3, g the gateway itself, f inspected by the web
-// application firewall, o passes if it could not be, i passes if its body is too large for that, a responses are inspected, too.
-func renderFind(w *conf.Writer) {
+// application firewall, o passes if it could not be, i passes if its body is too large for that, a responses are inspected, too, t
+// requests are logged though they went well.
+func renderFind(w *conf.Writer, m *model) {
 	w.Line("http-request", conf.Word("set-var(txn.host) req.hdr(host),host_only,lower,rtrim(.)"))
 	w.Line("http-request", conf.Word("set-var(txn.site) var(txn.host),map_str(maps/hosts.map)"))
 	w.Line("http-request", conf.Word("set-var(txn.site) var(txn.host),field(2,.,0),map_str(maps/wildcards.map) if !{ var(txn.site) -m found }"))
 	w.Line("http-request", conf.Word("set-var(txn.flags) var(txn.site),field(1,|)"))
 	w.Line("http-request", conf.Word("set-var(txn.id) var(txn.site),field(2,|)"))
 	w.Line("http-request", conf.Word("set-var(txn.backend) var(txn.site),field(3,|)"))
+	renderLog(w, m)
 	// A server may offer HTTP/3, too.
 	w.Line("http-after-response", conf.Word("del-header Alt-Svc if { var(txn.flags) -m sub n }"))
+}
+
+// renderLog writes what is behind HAProxy's usual line: the domain, and what an alert of the web application firewall is made of.
+func renderLog(w *conf.Writer, m *model) {
+	if m.inspects || m.logs {
+		w.Line("log-format", conf.Word(`"%ci:%cp [%tr] %ft %b/%s %TR/%Tw/%Tc/%Tr/%Ta %ST %B %CC %CS %tsc %ac/%fc/%bc/%sc/%rc %sq/%bq %hr %hs %{+Q}r %[var(txn.request)] %[var(txn.id)] %[var(txn.waf.error)] %[var(txn.waf.client)]"`))
+	}
+	if m.logs {
+		w.Line("http-request", conf.Word("set-log-level notice if { var(txn.flags) -m sub t }"))
+	}
 }
 
 // renderForwarded tells the servers who asks. What a client says about that is not believed, in any spelling.
@@ -280,8 +295,6 @@ func renderInspection(w *conf.Writer, m *model) {
 		blockPage = `content-type "text/html; charset=utf-8" lf-file pages/blocked.html hdr X-Request-ID %[unique-id] hdr Cache-Control no-store if `
 	)
 	w.Line("unique-id-format", conf.Word("%[uuid()]"))
-	// Behind HAProxy's usual line stands what an alert is made of.
-	w.Line("log-format", conf.Word(`"%ci:%cp [%tr] %ft %b/%s %TR/%Tw/%Tc/%Tr/%Ta %ST %B %CC %CS %tsc %ac/%fc/%bc/%sc/%rc %sq/%bq %hr %hs %{+Q}r %[var(txn.request)] %[var(txn.id)] %[var(txn.waf.error)] %[var(txn.waf.client)]"`))
 	w.Line("log", conf.Word("/run/gateway/waf.sock len 8192 format raw local0 alert"))
 	// Whatever follows a body reaches the server uninspected.
 	w.Line("http-request", conf.Word(`return status 400 content-type text/plain string "trailers are not taken here" if `+inspected+" { req.hdr(trailer) -m found }"))
@@ -363,7 +376,7 @@ func renderHTTP(w *conf.Writer, c *Config, m *model) {
 	}
 	// Without a host there is nowhere to lead to.
 	w.Line("http-request", conf.Word("deny deny_status 400 if !{ req.hdr(host) -m found }"))
-	renderFind(w)
+	renderFind(w, m)
 	// A certificate authority asks here, whatever becomes of the site.
 	const challenge = " if { path_beg /.well-known/acme-challenge/ }"
 	w.Line("http-request", conf.Word("set-var(txn.flags) str(gp)"+challenge))
@@ -390,7 +403,7 @@ func renderHTTPS(w *conf.Writer, c *Config, m *model) {
 			w.Line("bind", conf.Word("quic6@:::443 v6only ssl crt-list certificates.list alpn h3"))
 		}
 	}
-	renderFind(w)
+	renderFind(w, m)
 	w.Line("http-request", conf.Word(`return status 404 content-type text/plain string "there is no such site here" if !{ var(txn.site) -m found }`))
 	w.Line("http-request", conf.Word("redirect prefix https://%[var(txn.site),field(4,|)] code 301 if { var(txn.flags) -m sub w }"))
 	w.Line("http-after-response", conf.Word("set-header Strict-Transport-Security %[var(txn.site),field(5,|)] if { var(txn.flags) -m sub s }"))

@@ -56,6 +56,7 @@ func TestStepHoldsForItsShapeAlone(t *testing.T) {
 		"rate limits":     func(x *shape) { x.periods = nil },
 		"prefix lengths":  func(x *shape) { x.strips = nil },
 		"inspection":      func(x *shape) { x.inspects = true },
+		"access log":      func(x *shape) { x.logs = true },
 		"not known again": nil,
 	} {
 		t.Run(name, func(t *testing.T) {

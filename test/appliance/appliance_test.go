@@ -76,6 +76,7 @@ func TestAppliance(t *testing.T) {
 		{"EveryComponentChanges", func(t *testing.T, g *appliance) { g.everyComponentChanges(t) }},
 		{"Traffic", traffic},
 		{"Services", services},
+		{"Logs", logs},
 		{"HostileAPI", hostileAPI},
 		{"Reboot", reboot},
 		{"RebootWithoutDatabase", rebootWithoutDatabase},

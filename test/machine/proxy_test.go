@@ -57,6 +57,8 @@ var proxyTests = []struct {
 	{"HeadersStayWithTheirNames", headersStayWithTheirNames},
 	{"NamesThatDoNotResolve", namesThatDoNotResolve},
 	{"UnusableCertificate", unusableCertificate},
+	{"AccessLog", accessLog},
+	{"LogsOfALab", logsOfALab},
 	{"WAFSites", wafSites},
 	{"WAFUnderAttack", wafUnderAttack},
 	{"ManagementPlane", managementPlane},

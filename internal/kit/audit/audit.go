@@ -179,6 +179,20 @@ func (l *Log) Tally(ctx context.Context, action, detail string, since time.Time)
 	return total, by, db.Fault(err)
 }
 
+// Backward returns entries by the time of what was done, newest first: those since a moment that come before another and, of that one,
+// have a lesser id. Zero moments do not ask.
+func (l *Log) Backward(ctx context.Context, since, before time.Time, id uuid.UUID, limit int) ([]Entry, error) {
+	rows, err := l.db.Query(ctx, selectEntries+`
+		WHERE ($1::timestamptz IS NULL OR created_at >= $1)
+		  AND ($2::timestamptz IS NULL OR (created_at, id) < ($2, $3))
+		ORDER BY created_at DESC, id DESC LIMIT $4`, absent(since), absent(before), id, min(limit, MaxLimit))
+	if err != nil {
+		return nil, db.Fault(err)
+	}
+	entries, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Entry])
+	return entries, db.Fault(err)
+}
+
 // Get returns one entry.
 func (l *Log) Get(ctx context.Context, id uuid.UUID) (Entry, error) {
 	rows, err := l.db.Query(ctx, selectEntries+` WHERE id = $1`, id)

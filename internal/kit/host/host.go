@@ -30,6 +30,7 @@ type Machine interface {
 	Radius
 	Detection
 	Logs
+	Journal
 	Tunnels
 	Ports
 	Packages

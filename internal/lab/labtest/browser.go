@@ -13,6 +13,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/coder/websocket"
 )
 
 // Browser talks to a gateway's API through its front door, as a browser does.
@@ -50,6 +52,19 @@ func (b *Browser) WaitDatabase(t testing.TB) {
 		}
 	}
 	t.Fatal("the API has no database")
+}
+
+// Stream opens a stream of the API, which ends with the test.
+func (b *Browser) Stream(t testing.TB, path string) *websocket.Conn {
+	t.Helper()
+	conn, _, err := websocket.Dial(t.Context(), b.url+"/api/v1"+path, &websocket.DialOptions{
+		HTTPClient: &http.Client{Jar: b.http.Jar, Transport: b.http.Transport}, HTTPHeader: http.Header{"Origin": {b.url}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.CloseNow() })
+	return conn
 }
 
 // Answer is what a request got.

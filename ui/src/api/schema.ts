@@ -2242,6 +2242,57 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/logs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What programs and daemons said and who did what, newest first */
+        get: operations["logs.search"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/logs/live": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The newest entries that match, oldest first, and then each new one */
+        get: operations["logs.live"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/logs/sources": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Who says something */
+        get: operations["logs.sources"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/nat-rules": {
         parameters: {
             query?: never;
@@ -7732,6 +7783,59 @@ export interface components {
             /** @description Whom the license was issued to. */
             subject: string;
         };
+        LogsEntry: {
+            /** @description Whether the text was longer. */
+            cut: boolean;
+            /** @description What else is known about it, by name. */
+            fields: {
+                [key: string]: string;
+            };
+            /** @description Names the entry. */
+            id: string;
+            /**
+             * @description How much it matters.
+             * @enum {string}
+             */
+            level: "error" | "warn" | "info" | "debug";
+            /** @description Who said it: the name of a source. */
+            source: string;
+            /** @description What was said. Characters that are no text are replaced. */
+            text: string;
+            /**
+             * Format: date-time
+             * @description When it was said.
+             */
+            time: string;
+        };
+        LogsFailure: {
+            /** @description Why. */
+            error: string;
+            /** @description What could not be read: journal, audit or the name of a source. */
+            source: string;
+        };
+        LogsPage: {
+            /** @description Give it back with the same filters to read on; empty when there is nothing older. */
+            cursor: string;
+            /** @description What was found, newest first. */
+            entries: components["schemas"]["LogsEntry"][];
+            /** @description Sources that could not be read now; the rest was. */
+            errors: components["schemas"]["LogsFailure"][];
+            /** @description Whether the search took too long and ended before the page was full: there may be more, also of what is asked for. */
+            partial: boolean;
+            /**
+             * Format: date-time
+             * @description Everything newer than this has been looked at; absent when everything has.
+             */
+            searched_to: string | null;
+        };
+        LogsSource: {
+            /** @description What is in it. */
+            description: string;
+            /** @description Name of the source in queries and entries. */
+            name: string;
+            /** @description What people call it. */
+            title: string;
+        };
         NetworkAddress: {
             /**
              * @description IPv4 or IPv6 address.
@@ -8619,6 +8723,8 @@ export interface components {
             websocket?: boolean;
         };
         ProxyDomain: {
+            /** @description Write a line into the log for each request, not only for those that fail: GET /logs?sources=reverse-proxy-access shows them. */
+            access_log: boolean;
             /** @description Off, the proxy does not know the domain. */
             active: boolean;
             /** @description Backend that answers whatever no routing rule takes. */
@@ -8685,6 +8791,8 @@ export interface components {
             www_redirect: "none" | "to_www" | "to_apex";
         };
         ProxyDomainCreate: {
+            /** @description Write a line into the log for each request, not only for those that fail: GET /logs?sources=reverse-proxy-access shows them. */
+            access_log?: boolean;
             /** @description Off, the proxy does not know the domain. */
             active?: boolean;
             /** @description Backend that answers whatever no routing rule takes. */
@@ -8743,6 +8851,8 @@ export interface components {
             notes?: string;
         };
         ProxyDomainUpdate: {
+            /** @description Write a line into the log for each request, not only for those that fail: GET /logs?sources=reverse-proxy-access shows them. */
+            access_log?: boolean;
             /** @description Off, the proxy does not know the domain. */
             active?: boolean;
             /** @description Backend that answers whatever no routing rule takes. */
@@ -18962,6 +19072,138 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["LicenseRecord"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "logs.search": {
+        parameters: {
+            query?: {
+                /** @description Names of sources, with commas between; all without it. */
+                sources?: string;
+                /** @description The least that matters: error, warn, info or debug; all without it. */
+                level?: string;
+                /** @description Text in what was said, taken literally; case does not matter. */
+                text?: string;
+                /** @description Id of a domain of the reverse proxy: only the lines about its requests. */
+                domain?: string;
+                /** @description Not before this time. */
+                since?: string;
+                /** @description Not after this time. */
+                until?: string;
+                /** @description How many, at most 1000; 200 without it. */
+                limit?: number;
+                /** @description The cursor of an earlier page, to read on. */
+                cursor?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["LogsPage"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "logs.live": {
+        parameters: {
+            query?: {
+                /** @description Names of sources, with commas between; all without it. */
+                sources?: string;
+                /** @description The least that matters: error, warn, info or debug; all without it. */
+                level?: string;
+                /** @description Text in what was said, taken literally; case does not matter. */
+                text?: string;
+                /** @description Id of a domain of the reverse proxy: only the lines about its requests. */
+                domain?: string;
+                /** @description How many earlier entries to begin with, at most 1000; 100 without it. */
+                limit?: number;
+                /** @description Send a frame {"heartbeat": time} every so many seconds (1 to 60), beside the events. Without it there are no such frames. */
+                heartbeat?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A WebSocket; each text frame is one of these, or the heartbeat that was asked for. */
+            101: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LogsEntry"];
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "logs.sources": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["LogsSource"][];
                         error: null;
                     };
                 };

@@ -10,6 +10,7 @@ import {
   IconClock,
   IconDevices,
   IconFileDiff,
+  IconFileText,
   IconHistory,
   IconHomeShield,
   IconKey,
@@ -100,6 +101,7 @@ export const navigation: { area: string | null; items: NavItem[] }[] = [
     area: 'operations',
     items: [
       { name: 'diagnostics', to: paths.diagnostics, icon: IconStethoscope },
+      { name: 'logs', to: paths.logs, icon: IconFileText },
       { name: 'audit', to: paths.audit, icon: IconHistory },
     ],
   },

@@ -114,6 +114,8 @@ export const paths = {
   diagnosticsPath: '/operations/diagnostics/reachability',
   diagnosticsConnections: '/operations/diagnostics/connections',
   diagnosticsCapture: '/operations/diagnostics/capture',
+  logs: '/operations/logs',
+  logEntry: (id: string) => `/operations/logs/${encodeURIComponent(id)}`,
   audit: '/operations/audit',
   auditEntry: (id: string) => `/operations/audit/${encodeURIComponent(id)}`,
   components: '/system/components',

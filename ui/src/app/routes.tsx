@@ -142,6 +142,7 @@ const idsBouncers = part(ids, 'bouncers', bouncersOfIds)
 
 const diagnostics = page(paths.diagnostics, () => import('../areas/diagnostics/DiagnosticsPage'))
 
+const logs = page(paths.logs, () => import('../areas/logs/LogsPage'))
 const audit = page(paths.audit, () => import('../areas/audit/AuditPage'))
 
 const components = page(paths.components, () => import('../areas/components/ComponentsPage'))
@@ -257,6 +258,7 @@ const tree = root.addChildren([
     part(diagnostics, 'capture', () => import('../areas/diagnostics/Capture')),
   ]),
   // An entry is shown by the page itself, which often has it already.
+  logs.addChildren([at(logs, '$id')]),
   audit.addChildren([at(audit, '$id')]),
   components.addChildren([part(components, '$name', () => import('../areas/components/ComponentDetail'))]),
   page(paths.settings, () => import('../areas/settings/SettingsPage')),

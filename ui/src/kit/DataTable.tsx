@@ -125,10 +125,9 @@ function VirtualRows<T>(props: DataTableProps<T>) {
   })
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: a scrolling region must be reachable by keyboard.
-    <div ref={scroller} className={classes.scroller} tabIndex={0}>
+    <div ref={scroller} role="rowgroup" className={classes.scroller} tabIndex={0} onKeyDown={moveBetweenRows}>
       <div
-        role="rowgroup"
-        onKeyDown={moveBetweenRows}
+        role="presentation"
         style={{ height: virtualizer.getTotalSize(), position: 'relative' }}
       >
         {virtualizer.getVirtualItems().map((item) => {

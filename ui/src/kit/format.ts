@@ -67,3 +67,9 @@ export function exactTime(from: number | string): string {
 export function clockTime(from: number | string): string {
   return new Date(from).toLocaleTimeString('en-GB')
 }
+
+/** A moment as an input for a local time has it, to the second. */
+export function localInput(at: number): string {
+  const moment = new Date(at)
+  return new Date(at - moment.getTimezoneOffset() * 60_000).toISOString().slice(0, 19)
+}

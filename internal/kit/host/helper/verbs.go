@@ -23,6 +23,7 @@ var served = map[string]bool{
 	"TunnelDevices": true, "CreateTunnel": true, "ChangeTunnel": true, "RemoveTunnel": true, "TunnelFiles": true,
 	"RefreshPackages": true, "BeginUpgrade": true,
 	"Connections": true, "EndConnection": true,
+	"ReadLogBefore": true, "SearchJournal": true, "FollowJournal": true,
 }
 
 // probes is what is served apart from the helper, by a process that is not root.
@@ -30,7 +31,7 @@ var probes = map[string]bool{"Probe": true}
 
 // repeatable are the verbs that may be done twice: they read, or leave what they leave however often they are done.
 var repeatable = map[string]bool{
-	"Read": true, "Install": true, "Remove": true, "Sweep": true, "ReadLog": true, "PortUsers": true,
+	"Read": true, "Install": true, "Remove": true, "Sweep": true, "ReadLog": true, "ReadLogBefore": true, "PortUsers": true,
 	"FilterState": true, "FilterDigest": true, "FilterDigestOf": true, "FilterCounters": true,
 	"ProxyProcess": true, "TunnelDevices": true, "TunnelFiles": true, "RefreshPackages": true,
 	"Connections": true,
@@ -50,6 +51,36 @@ func (c *Client) Sweep() error { return c.do(context.Background(), "Sweep") }
 
 func (c *Client) ReadLog(l host.Log, most int64) ([]byte, error) {
 	return ask[[]byte](context.Background(), c, "ReadLog", l, most)
+}
+
+func (c *Client) ReadLogBefore(l host.Log, at host.LogPlace, most int64) (host.LogPiece, error) {
+	return ask[host.LogPiece](context.Background(), c, "ReadLogBefore", l, at, most)
+}
+
+func (c *Client) SearchJournal(ctx context.Context, q host.JournalQuery, sink func([]host.JournalEntry, host.JournalPlace)) error {
+	return until(ctx, c.exchange(ctx, "SearchJournal", []any{q}, func(in *cbor.Decoder) error {
+		var batch []host.JournalEntry
+		var at host.JournalPlace
+		if err := in.Decode(&batch); err != nil {
+			return err
+		}
+		if err := in.Decode(&at); err != nil {
+			return err
+		}
+		sink(batch, at)
+		return nil
+	}))
+}
+
+func (c *Client) FollowJournal(ctx context.Context, q host.JournalQuery, sink func([]host.JournalEntry)) error {
+	return until(ctx, c.exchange(ctx, "FollowJournal", []any{q}, func(in *cbor.Decoder) error {
+		var batch []host.JournalEntry
+		if err := in.Decode(&batch); err != nil {
+			return err
+		}
+		sink(batch)
+		return nil
+	}))
 }
 
 func (c *Client) TrimLog(l host.Log) error { return c.do(context.Background(), "TrimLog", l) }

@@ -17,6 +17,25 @@ func (m *Machine) ReadLog(l host.Log, most int64) ([]byte, error) {
 	return bytes.Clone(b), nil
 }
 
+// ReadLogBefore reads what SetLog has set, which is one file.
+func (m *Machine) ReadLogBefore(l host.Log, at host.LogPlace, most int64) (host.LogPiece, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	const number = 1
+	b := m.logs[l]
+	if at.File == number {
+		b = b[:min(at.Offset, int64(len(b)))]
+	}
+	b = b[:bytes.LastIndexByte(b, '\n')+1]
+	to, from := int64(len(b)), int64(0)
+	if to > most {
+		from = to - most + int64(bytes.IndexByte(b[to-most:], '\n')) + 1
+	}
+	return host.LogPiece{
+		Lines: bytes.Clone(b[from:]), From: host.LogPlace{File: number, Offset: from}, To: host.LogPlace{File: number, Offset: to}, More: from > 0,
+	}, nil
+}
+
 // TrimLog leaves a log as it is and counts.
 func (m *Machine) TrimLog(l host.Log) error {
 	m.mu.Lock()

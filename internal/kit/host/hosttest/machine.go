@@ -42,6 +42,7 @@ type Machine struct {
 	packages    packages
 	probe       ProbeScript
 	connections []host.Connection
+	journal     journal
 }
 
 type verb struct {

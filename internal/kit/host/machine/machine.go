@@ -21,6 +21,7 @@ import (
 	"edge.internal/gateway/internal/kit/host/machine/probe"
 	"edge.internal/gateway/internal/kit/host/machine/squid"
 	"edge.internal/gateway/internal/kit/host/machine/unbound"
+	"edge.internal/gateway/internal/kit/host/machine/units"
 	"edge.internal/gateway/internal/kit/host/machine/wireguard"
 )
 
@@ -39,6 +40,7 @@ type Options struct {
 // Machine is the real machine.
 type Machine struct {
 	host.Units
+	host.Journal
 	*files.Files
 	*command.Commands
 	*network.Network
@@ -70,8 +72,12 @@ func New(opts Options) (*Machine, error) {
 	f := files.New(h)
 	c := command.New(h, f)
 	jobs, _ := opts.Units.(packages.Starter)
+	journal, ok := opts.Units.(host.Journal)
+	if !ok {
+		journal = units.None{Reason: "nothing keeps what daemons say"}
+	}
 	return &Machine{
-		Units: opts.Units, Files: f, Commands: c, Network: network.New(h), Filter: filter.New(h, c), Proxy: haproxy.New(h),
+		Units: opts.Units, Journal: journal, Files: f, Commands: c, Network: network.New(h), Filter: filter.New(h, c), Proxy: haproxy.New(h),
 		Resolver: unbound.New(h), Squid: squid.New(h), Kea: kea.New(h), Radius: freeradius.New(h), CrowdSec: crowdsec.New(h), Tunnels: wireguard.New(h, c, opts.Units),
 		Packages: packages.New(h, jobs), Probes: probe.New(h), Table: conntrack.New(h), Known: facts.New(h),
 	}, nil

@@ -1,4 +1,4 @@
-import { Button, TextInput } from '@mantine/core'
+import { Button, SegmentedControl, TextInput } from '@mantine/core'
 import { useDebouncedCallback } from '@mantine/hooks'
 import { useInfiniteQuery } from '@tanstack/react-query'
 import { useNavigate, useParams, useSearch } from '@tanstack/react-router'
@@ -7,6 +7,7 @@ import { http, unwrap } from '../../api/client'
 import { auditStream } from '../../api/streams'
 import type { AuditEntry } from '../../api/types'
 import { paths } from '../../app/paths'
+import { localInput } from '../../kit/format'
 import { LiveMark } from '../../kit/LiveMark'
 import { FaultNotice } from '../../kit/Loaded'
 import type { ListSearch } from '../../kit/list-logic'
@@ -14,11 +15,16 @@ import { Page, Panel } from '../../kit/Page'
 import { useStream } from '../../kit/useStream'
 import classes from './Audit.module.css'
 import { AuditList } from './AuditList'
+import { ChangesView } from './ChangesView'
+import { yesterday } from './changes'
 import { EntryDrawer } from './EntryDrawer'
 import { filters, newerEntries } from './live-entries'
 
 const pageSize = 100
 const times = ['from', 'to'] as const
+
+/** The views of the log: its entries, and what they add up to. */
+const views = ['entries', 'changes'] as const
 
 /** An input without a time zone means the operator's own; the API wants UTC. */
 const toUtc = (local: string | undefined) => (local ? new Date(local).toISOString() : undefined)
@@ -54,9 +60,34 @@ export default function AuditPage() {
   const found = query.data?.pages.flat() ?? []
   const entries = [...newerEntries(live.items, found, search), ...found]
 
+  const view = search.view === 'changes' ? 'changes' : 'entries'
+  const put = (part: ListSearch) =>
+    void navigate({ to: paths.audit, search: (old: ListSearch) => ({ ...old, ...part }) } as never)
+
   return (
-    <Page title={t('title')} lead={t('lead')}>
-      <Panel title={t('entries')} aside={<LiveMark {...live} />} flush>
+    <Page
+      title={t('title')}
+      lead={t('lead')}
+      actions={
+        <>
+          <Button
+            variant="default"
+            size="compact-md"
+            onClick={() => put({ view: 'changes', from: localInput(yesterday(new Date()).getTime()), to: undefined })}
+          >
+            {t('changes.sinceYesterday')}
+          </Button>
+          <SegmentedControl
+            size="xs"
+            aria-label={t('views.label')}
+            data={views.map((value) => ({ value, label: t(`views.${value}`) }))}
+            value={view}
+            onChange={(value) => put({ view: value === 'changes' ? value : undefined })}
+          />
+        </>
+      }
+    >
+      <Panel title={t(view === 'entries' ? 'entries' : 'views.filters')} aside={<LiveMark {...live} />} flush>
         <form className={classes.filters} onSubmit={(event) => event.preventDefault()}>
           {filters.map((name) => (
             <TextInput
@@ -69,9 +100,10 @@ export default function AuditPage() {
           ))}
           {times.map((name) => (
             <TextInput
-              key={name}
+              key={`${name} ${view}`}
               size="xs"
               type="datetime-local"
+              step={1}
               label={t(name)}
               defaultValue={search[name] ?? ''}
               onChange={(event) => change({ [name]: event.currentTarget.value || undefined })}
@@ -79,8 +111,10 @@ export default function AuditPage() {
           ))}
         </form>
         {query.isError && <FaultNotice fault={query.error} />}
-        {query.data && <AuditList entries={entries} rowLink={(row) => paths.auditEntry(row.id)} />}
-        {query.hasNextPage && (
+        {view === 'entries' && query.data && (
+          <AuditList entries={entries} rowLink={(row) => paths.auditEntry(row.id)} />
+        )}
+        {view === 'entries' && query.hasNextPage && (
           <div className={classes.more}>
             <Button variant="default" loading={query.isFetchingNextPage} onClick={() => query.fetchNextPage()}>
               {t('more')}
@@ -88,6 +122,7 @@ export default function AuditPage() {
           </div>
         )}
       </Panel>
+      {view === 'changes' && <ChangesView newest={live.items.at(-1)?.id} />}
       {id && <EntryDrawer id={id} known={entries.find((one) => one.id === id)} />}
     </Page>
   )

@@ -11,13 +11,8 @@ import { Loaded } from '../../kit/Loaded'
 import { Notice } from '../../kit/Notice'
 import { Facts } from '../../kit/Page'
 import classes from './Audit.module.css'
+import { changesOf } from './changes'
 import { justAfter } from './live-entries'
-
-/** The details of a change: each field with its value before and after. */
-function changesOf(details: unknown) {
-  const fields = (details as { fields?: Record<string, [unknown, unknown]> } | null)?.fields
-  return Object.entries(fields ?? {}).map(([field, [before, after]]) => ({ field, before, after }))
-}
 
 /** One entry by its id: from the list when it is there, else from the gateway, so that its link can be shared. */
 export function EntryDrawer({ id, known }: { id: string; known?: AuditEntry }) {

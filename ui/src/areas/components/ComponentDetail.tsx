@@ -1,6 +1,6 @@
 import { Button, Group } from '@mantine/core'
 import { useMutation, useQuery } from '@tanstack/react-query'
-import { useParams } from '@tanstack/react-router'
+import { Link, useParams } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
 import { http, unwrap } from '../../api/client'
 import { toFault } from '../../api/fault'
@@ -17,6 +17,7 @@ import { Notice } from '../../kit/Notice'
 import { conditionTone, StateBadge } from '../../kit/StateBadge'
 import { toast } from '../../kit/toast'
 import { useStream } from '../../kit/useStream'
+import { sourcesOf } from '../logs/log-logic'
 import classes from './Components.module.css'
 
 type Restartable = ApiPaths['/system/service-restart']['post']['requestBody']['content']['application/json']['kind']
@@ -62,6 +63,9 @@ export default function ComponentDetail() {
         {component && (
           <Group gap="md">
             <StateBadge component={component} />
+            <Link to={paths.logs} search={{ sources: sourcesOf(name) } as never}>
+              {t('logs')}
+            </Link>
             {canEdit && component.state !== 'not_installed' && restartable.includes(name) && (
               <Button size="compact-sm" variant="default" onClick={() => restart.mutate()}>
                 {t('restart.verb')}

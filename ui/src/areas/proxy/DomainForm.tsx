@@ -66,6 +66,7 @@ function useFields(): FieldSpec[] {
     { name: 'rate_limit_period_seconds', type: 'span', min: 1, max: 3600, when: when('rate_limit_enabled') },
     { name: 'max_body_size_bytes', type: 'size', min: 0 },
     { name: 'maintenance', type: 'switch' },
+    { name: 'access_log', type: 'switch' },
     { name: 'notes', type: 'note', section: 'notes' },
   ]
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"syscall"
 
 	"edge.internal/gateway/internal/kit/host"
 )
@@ -59,11 +60,88 @@ func tailOf(f *os.File, size, most int64) ([]byte, error) {
 	return b[:bytes.LastIndexByte(b, '\n')+1], nil
 }
 
+// ReadLogBefore reads a log from its end on, piece by piece, and then what was put aside.
+func (s *Files) ReadLogBefore(l host.Log, at host.LogPlace, most int64) (host.LogPiece, error) {
+	spec, err := l.Spec()
+	if err != nil {
+		return host.LogPiece{}, err
+	}
+	if most <= 0 || most > longestPiece || at.Offset < 0 {
+		return host.LogPiece{}, fmt.Errorf("a piece of a log has between 1 and %d bytes", longestPiece)
+	}
+	dir, err := s.enter(spec.Path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return host.LogPiece{}, nil
+	} else if err != nil {
+		return host.LogPiece{}, err
+	}
+	defer dir.Close()
+	found := at.File == 0
+	for i, path := range []string{dir.path(spec.Path), dir.path(spec.Path) + ".1"} {
+		f, info, err := openPlain(path, os.O_RDONLY)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		} else if err != nil {
+			return host.LogPiece{}, fmt.Errorf("reading %s: %w", spec.Path, err)
+		}
+		defer f.Close()
+		number := info.Sys().(*syscall.Stat_t).Ino
+		end := info.Size()
+		if !found {
+			if number != at.File {
+				continue
+			}
+			found = true
+			// A file that was cut begins anew: what was before the place has been put aside.
+			end = min(end, at.Offset)
+			if at.Offset > info.Size() {
+				end = 0
+			}
+		}
+		if end == 0 {
+			continue
+		}
+		piece, err := pieceOf(f, number, end, most)
+		piece.More = piece.From.Offset > 0 || i == 0
+		return piece, err
+	}
+	return host.LogPiece{}, nil
+}
+
+// longestPiece is how much of a log is read at once.
+const longestPiece = 4 << 20
+
+// pieceOf reads the whole lines before a place of a file. What has no end yet, and a line that does not fit, is passed over.
+func pieceOf(f *os.File, number uint64, end, most int64) (host.LogPiece, error) {
+	from := max(0, end-most)
+	b := make([]byte, end-from)
+	if _, err := f.ReadAt(b, from); err != nil && !errors.Is(err, io.EOF) {
+		return host.LogPiece{}, err
+	}
+	to := from + int64(bytes.LastIndexByte(b, '\n')+1)
+	b = b[:to-from]
+	if from > 0 {
+		first := int64(bytes.IndexByte(b, '\n') + 1)
+		switch {
+		case first < int64(len(b)): // at least one line is whole
+			from, b = from+first, b[first:]
+		case to < end: // the last one is, seen from its own end
+			from, b = to, nil
+		default:
+			b = nil
+		}
+	}
+	return host.LogPiece{Lines: b, From: host.LogPlace{File: number, Offset: from}, To: host.LogPlace{File: number, Offset: to}}, nil
+}
+
 // TrimLog cuts a log. Daemons keep theirs open and write at its end, wherever that is.
 func (s *Files) TrimLog(l host.Log) error {
 	spec, err := l.Spec()
 	if err != nil {
 		return err
+	}
+	if spec.Limit == 0 {
+		return fmt.Errorf("%s is not the gateway's to cut", spec.Path)
 	}
 	dir, err := s.enter(spec.Path)
 	if errors.Is(err, fs.ErrNotExist) {

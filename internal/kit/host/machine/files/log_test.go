@@ -125,3 +125,56 @@ func TestLogsAreNotFollowed(t *testing.T) {
 		t.Fatalf("the victim has %q, %v", b, err)
 	}
 }
+
+// A log is read from its end on, piece by piece, and then what was put aside.
+func TestReadLogBefore(t *testing.T) {
+	s, path := logMachine(t)
+	read := func(at host.LogPlace, most int64) host.LogPiece {
+		t.Helper()
+		p, err := s.ReadLogBefore(host.RadiusLogins, at, most)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	if p := read(host.LogPlace{}, 100); len(p.Lines) != 0 || p.More {
+		t.Fatalf("%+v", p)
+	}
+	write(t, path+".1", "one\ntwo\n")
+	write(t, path, "three\nfour\n"+strings.Repeat("x", 50)+"\nfive\nsi")
+	var got []string
+	at, pieces := host.LogPlace{}, 0
+	for more := true; more; pieces++ {
+		p := read(at, 13)
+		if len(p.Lines) > 0 {
+			got = append(got, string(p.Lines))
+		}
+		at, more = p.From, p.More
+		if pieces > 20 {
+			t.Fatal("it does not end")
+		}
+	}
+	// The line that does not fit is left out, and the one without an end is not there yet.
+	if want := "five\n|three\nfour\n|one\ntwo\n"; strings.Join(got, "|") != want {
+		t.Fatalf("%q", got)
+	}
+	// What a place was in has been cut: it goes on with what was put aside.
+	whole := read(host.LogPlace{}, 1000)
+	if err := os.Truncate(path, 0); err != nil {
+		t.Fatal(err)
+	}
+	if p := read(whole.To, 1000); string(p.Lines) != "one\ntwo\n" || p.More {
+		t.Fatalf("%+v", p)
+	}
+	if p := read(host.LogPlace{File: 1, Offset: 5}, 1000); len(p.Lines) != 0 || p.More {
+		t.Fatalf("a file that is gone has %q", p.Lines)
+	}
+	for _, most := range []int64{0, -1, 1 << 40} {
+		if _, err := s.ReadLogBefore(host.RadiusLogins, host.LogPlace{}, most); err == nil {
+			t.Errorf("%d bytes are read", most)
+		}
+	}
+	if err := s.TrimLog(host.SquidAccess); err == nil {
+		t.Error("a log of another is cut")
+	}
+}

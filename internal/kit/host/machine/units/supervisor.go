@@ -26,10 +26,15 @@ const SupervisorSocket = "/run/gateway-lab/units.sock"
 // connection gives the verb up.
 type Supervisor struct{ Socket string }
 
-// unitRequest is one verb for one unit.
+// longestRequest is more than any has: a search has words.
+const longestRequest = 32 << 10
+
+// unitRequest is one verb for one unit, or for what units said.
 type unitRequest struct {
-	Verb string    `json:"verb"` // state, start, stop, restart, reload, enable, disable, list, watch
+	Verb string    `json:"verb"` // state, start, stop, restart, reload, enable, disable, list, watch, search, follow
 	Unit host.Unit `json:"unit,omitempty"`
+	// Query is what is searched or followed.
+	Query *host.JournalQuery `json:"query,omitempty"`
 }
 
 // unitReply is the answer to it.
@@ -37,6 +42,10 @@ type unitReply struct {
 	States       []host.UnitState `json:"states,omitempty"`
 	Error        string           `json:"error,omitempty"`
 	NotInstalled bool             `json:"not_installed,omitempty"`
+	// Entries and Place are a batch of what was said. There are many replies to a search, and the last says that it is over.
+	Entries []host.JournalEntry `json:"entries,omitempty"`
+	Place   host.JournalPlace   `json:"place,omitzero"`
+	Over    bool                `json:"over,omitempty"`
 }
 
 func (s Supervisor) State(ctx context.Context, u host.Unit) (host.UnitState, error) {
@@ -80,6 +89,39 @@ func (s Supervisor) Watch(ctx context.Context, told func(host.Unit)) error {
 		for _, state := range reply.States {
 			told(state.Unit)
 		}
+	}
+}
+
+// SearchJournal asks the supervisor, which keeps what the units of a lab say.
+func (s Supervisor) SearchJournal(ctx context.Context, q host.JournalQuery, sink func([]host.JournalEntry, host.JournalPlace)) error {
+	return s.journal(ctx, unitRequest{Verb: "search", Query: &q}, sink)
+}
+
+// FollowJournal asks the supervisor.
+func (s Supervisor) FollowJournal(ctx context.Context, q host.JournalQuery, sink func([]host.JournalEntry)) error {
+	return s.journal(ctx, unitRequest{Verb: "follow", Query: &q}, func(batch []host.JournalEntry, _ host.JournalPlace) { sink(batch) })
+}
+
+func (s Supervisor) journal(ctx context.Context, req unitRequest, sink func([]host.JournalEntry, host.JournalPlace)) error {
+	conn, err := s.send(ctx, req)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })()
+	for replies := json.NewDecoder(conn); ; {
+		var reply unitReply
+		switch err := replies.Decode(&reply); {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			return fmt.Errorf("reading the lab's journal: %w", err)
+		case reply.Error != "":
+			return errors.New(reply.Error)
+		case reply.Over:
+			return nil
+		}
+		sink(reply.Entries, reply.Place)
 	}
 }
 
@@ -137,6 +179,7 @@ func (e notInstalledReply) Unwrap() error { return host.ErrNotInstalled }
 // Supervised is what the lab's supervisor offers.
 type Supervised interface {
 	host.Units
+	host.Journal
 	States(ctx context.Context) ([]host.UnitState, error)
 }
 
@@ -169,7 +212,7 @@ func serveVerb(ctx context.Context, conn net.Conn, units Supervised) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { conn.SetReadDeadline(time.Unix(1, 0)) })()
-	line, err := bufio.NewReader(io.LimitReader(conn, 4096)).ReadBytes('\n')
+	line, err := bufio.NewReader(io.LimitReader(conn, longestRequest)).ReadBytes('\n')
 	if err != nil {
 		return err
 	}
@@ -197,6 +240,12 @@ func serveVerb(ctx context.Context, conn net.Conn, units Supervised) error {
 		<-gone
 		return err
 	}
+	if req.Query != nil {
+		err := serveJournal(ctx, cancel, conn, units, req)
+		cancel()
+		<-gone
+		return err
+	}
 	states, err := dispatch(ctx, units, req)
 	if ctx.Err() != nil { // nobody waits for the answer
 		<-gone
@@ -210,6 +259,32 @@ func serveVerb(ctx context.Context, conn net.Conn, units Supervised) error {
 	cancel()
 	<-gone
 	return err
+}
+
+// serveJournal tells what units have said.
+func serveJournal(ctx context.Context, cancel context.CancelFunc, conn net.Conn, units Supervised, req unitRequest) error {
+	replies := json.NewEncoder(conn)
+	tell := func(batch []host.JournalEntry, at host.JournalPlace) {
+		if replies.Encode(unitReply{Entries: batch, Place: at}) != nil {
+			cancel()
+		}
+	}
+	err := req.Query.Check()
+	switch {
+	case err != nil:
+	case req.Verb == "follow":
+		err = units.FollowJournal(ctx, *req.Query, func(batch []host.JournalEntry) { tell(batch, host.JournalPlace{}) })
+	default:
+		err = units.SearchJournal(ctx, *req.Query, tell)
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	last := unitReply{Over: true}
+	if err != nil {
+		last.Error = err.Error()
+	}
+	return replies.Encode(last)
 }
 
 // permitted lets everyone look; the rest is for root, as systemd has it, and for whom the supervisor runs as.

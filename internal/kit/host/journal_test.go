@@ -1,0 +1,128 @@
+package host
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestWorded(t *testing.T) {
+	for text, want := range map[string]Level{
+		`time=2026-01-01T00:00:00.000Z level=WARN msg="database is not attached"`: LevelWarn,
+		`time="2026-01-01T00:00:00Z" level=fatal msg="no"`:                        LevelError,
+		`[ALERT]    (12) : parsing [x:3] : unknown keyword`:                       LevelError,
+		`[WARNING]  (12) : Server b/s is going DOWN`:                              LevelWarn,
+		`[NOTICE]   (12) : New worker (13) forked`:                                LevelInfo,
+		`Server web/one is DOWN, reason: Layer4 connection problem`:               LevelWarn,
+		`backend web has no server available!`:                                    LevelError,
+		`ERROR DHCP4_PACKET_SEND_FAIL no`:                                         LevelError,
+		`WARN  DHCP4_RESERVATIONS x`:                                              LevelWarn,
+		`[1700000000] unbound[12:0] error: can't bind socket`:                     LevelError,
+		`[1700000000] unbound[12:0] notice: init module 0`:                        LevelInfo,
+		`[12:0] fatal error: could not open ports`:                                LevelError,
+		`Mon Jan  1 00:00:00 2026 : Error: Ignoring request`:                      LevelError,
+		`2026/01/01 00:00:00 kid1| WARNING: no servers`:                           LevelWarn,
+		`2026/01/01 00:00:00| FATAL: Bungled`:                                     LevelError,
+		`panic: runtime error: index out of range`:                                LevelError,
+		`192.0.2.1:4711 [01/Jan/2026:00:00:00.000] gateway_https~ b/s 0/0/1/2/3 503 10 - - SC-- 1/1/0/0/0 0/0 "GET / HTTP/1.1"`:       LevelError,
+		`192.0.2.1:4711 [01/Jan/2026:00:00:00.000] gateway_https~ b/s 0/0/1/2/3 404 10 - - ---- 1/1/0/0/0 0/0 "GET /error: HTTP/1.1"`: LevelInfo,
+	} {
+		if got, ok := Worded(text); !ok || got != want {
+			t.Errorf("%s: %d, %t", text, got, ok)
+		}
+	}
+	for _, text := range []string{"", "selected source 192.0.2.1", "an error occurred", "error rate is low", "informational: x", "errors: 0"} {
+		if level, ok := Worded(text); ok {
+			t.Errorf("%q says %d", text, level)
+		}
+	}
+}
+
+func TestReadable(t *testing.T) {
+	for b, want := range map[string]string{
+		"plain\ttext\n":     "plain\ttext\n",
+		"a\x00b\x1b[31mc":   "a\ufffdb\ufffd[31mc",
+		"\xff\xfe":          "\ufffd\ufffd",
+		"Grüße":             "Grüße",
+		"exe\u202efdp.txt":  "exe\ufffdfdp.txt",
+		"c1\u0085next":      "c1\ufffdnext",
+		"<img onerror=x()>": "<img onerror=x()>",
+	} {
+		if got := Readable([]byte(b)); got != want {
+			t.Errorf("%q became %q", b, got)
+		}
+	}
+}
+
+// Requests and the reverse proxy's own words are one unit's, and two voices.
+func TestHear(t *testing.T) {
+	now := time.Now()
+	line := `192.0.2.1:4711 [01/Jan/2026:00:00:00.000] gateway_https~ b/s 0/0/1/2/3 200 10 - - ---- 1/1/0/0/0 0/0 "GET /Path?token=secret HTTP/1.1" - 0198 - -`
+	say := func(of, text string) Said {
+		return Said{At: now, Of: [3]string{of}, Priority: 6, Plain: true, Text: []byte(text)}
+	}
+	hear := func(q JournalQuery, s Said) (JournalEntry, bool) {
+		t.Helper()
+		if err := q.Check(); err != nil {
+			t.Fatal(err)
+		}
+		return NewEar(q).Hear(s)
+	}
+	both := []Voice{ProxyVoice, RequestsVoice}
+	e, ok := hear(JournalQuery{Voices: both, Level: LevelDebug, Words: []string{"/PATH"}}, say("haproxy.service", line))
+	if !ok || e.Voice != RequestsVoice || strings.Contains(e.Text, "secret") || !strings.Contains(e.Text, "/Path?… HTTP") {
+		t.Errorf("%+v, %t", e, ok)
+	}
+	if e, ok = hear(JournalQuery{Voices: both, Level: LevelDebug}, say("haproxy.service", "[NOTICE] (1) : x")); !ok || e.Voice != ProxyVoice {
+		t.Errorf("%+v, %t", e, ok)
+	}
+	for name, x := range map[string]struct {
+		q JournalQuery
+		s Said
+	}{
+		"another unit":     {JournalQuery{Voices: both, Level: LevelDebug}, say("ssh.service", line)},
+		"not its requests": {JournalQuery{Voices: both[:1], Level: LevelDebug}, say("haproxy.service", line)},
+		"only requests":    {JournalQuery{Voices: both[1:], Level: LevelDebug}, say("haproxy.service", "x")},
+		"what is hidden":   {JournalQuery{Voices: both, Level: LevelDebug, Words: []string{"secret"}}, say("haproxy.service", line)},
+		"level":            {JournalQuery{Voices: both, Level: LevelWarn}, say("haproxy.service", line)},
+		"too late":         {JournalQuery{Voices: both, Level: LevelDebug, Until: now.Add(-1)}, say("haproxy.service", line)},
+		"too early":        {JournalQuery{Voices: both, Level: LevelDebug, Since: now.Add(1)}, say("haproxy.service", line)},
+	} {
+		if e, ok := hear(x.q, x.s); ok {
+			t.Errorf("%s: %+v", name, e)
+		}
+	}
+	if _, ok = hear(JournalQuery{Voices: both, Level: LevelDebug, Words: []string{"GRÜSSE", "und"}}, say("haproxy.service", "Grüsse und mehr")); !ok {
+		t.Error("a word with other letters is not found")
+	}
+}
+
+func TestJournalQueriesAreClosed(t *testing.T) {
+	good := JournalQuery{Voices: []Voice{APIVoice}, Level: LevelInfo, Before: "s=0123456789abcdef;i=2;b=3;m=4;t=5;x=6"}
+	if err := good.Check(); err != nil {
+		t.Fatal(err)
+	}
+	for name, spoil := range map[string]func(*JournalQuery){
+		"no voice":       func(q *JournalQuery) { q.Voices = nil },
+		"another voice":  func(q *JournalQuery) { q.Voices = []Voice{"ssh"} },
+		"no level":       func(q *JournalQuery) { q.Level = 9 },
+		"negative level": func(q *JournalQuery) { q.Level = -1 },
+		"an option":      func(q *JournalQuery) { q.Before = "--file=/etc/shadow" },
+		"long word":      func(q *JournalQuery) { q.Words = []string{strings.Repeat("x", 2000)} },
+		"many words":     func(q *JournalQuery) { q.Words = make([]string, 9) },
+	} {
+		q := good
+		spoil(&q)
+		if q.Check() == nil {
+			t.Errorf("%s is taken", name)
+		}
+	}
+}
+
+func TestEveryVoiceIsComplete(t *testing.T) {
+	for v, spec := range voices {
+		if len(spec.Services) == 0 && spec.Slice == "" {
+			t.Errorf("%s is nobody's", v)
+		}
+	}
+}

@@ -1,0 +1,401 @@
+package units
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/child"
+)
+
+const journalctl = "/usr/bin/journalctl"
+
+// fields of the journal that are read, besides those that it always tells. What a program was started with is not among them.
+const (
+	fieldText     = "MESSAGE"
+	fieldPriority = "PRIORITY"
+	fieldUnit     = "_SYSTEMD_UNIT"
+	fieldAbout    = "UNIT"
+	fieldSlice    = "_SYSTEMD_SLICE"
+	fieldWay      = "_TRANSPORT"
+	fieldPID      = "_PID"
+)
+
+// told are the fields that people see, by their names there.
+var told = []struct{ field, name string }{
+	{fieldUnit, "unit"}, {fieldAbout, "about"}, {"SYSLOG_IDENTIFIER", "identifier"}, {"_COMM", "program"}, {fieldPID, "pid"}, {"_UID", "uid"}, {fieldWay, "transport"},
+	{"COMPONENT", "component"}, {"REQUEST_ID", "request_id"}, {"ACTOR", "actor"}, {"_HOSTNAME", "hostname"}, {"_BOOT_ID", "boot_id"},
+}
+
+// journalFields is the list for journalctl.
+func journalFields() string {
+	names := []string{fieldText, fieldPriority, fieldSlice}
+	for _, f := range told {
+		names = append(names, f.field)
+	}
+	return strings.Join(names, ",")
+}
+
+// searchArguments have the journal begin at the end of what is asked for.
+func searchArguments(q host.JournalQuery) []string {
+	args := []string{"--reverse"}
+	if q.Before != "" {
+		// With a cursor journalctl takes no other beginning, and counts by it from here: who reads knows where to stop.
+		return append(append(args, "--cursor="+q.Before), matches(q)...)
+	}
+	if !q.Since.IsZero() {
+		args = append(args, "--since="+moment(q.Since))
+	}
+	if !q.Until.IsZero() {
+		args = append(args, "--until="+moment(q.Until))
+	}
+	return append(args, matches(q)...)
+}
+
+func followArguments(q host.JournalQuery) []string {
+	return append([]string{"--follow", "--no-tail", "--since=" + moment(q.Since)}, matches(q)...)
+}
+
+func moment(t time.Time) string {
+	return fmt.Sprintf("@%d.%06d", t.Unix(), t.Nanosecond()/1000)
+}
+
+// matches are the terms by which the journal finds entries in its indexes: those of the units, and what systemd says about these. What is
+// written to an output has the same priority whatever it says, so that its words have to be read.
+func matches(q host.JournalQuery) []string {
+	var own, about, slices []string
+	for _, v := range q.Voices {
+		spec, _ := v.Spec()
+		for _, s := range spec.Services {
+			own, about = append(own, fieldUnit+"="+s), append(about, fieldAbout+"="+s)
+		}
+		if spec.Slice != "" {
+			slices = append(slices, fieldSlice+"="+spec.Slice)
+		}
+	}
+	var priorities []string
+	if q.Level < host.LevelDebug {
+		for p := range q.Level.Priority() + 1 {
+			priorities = append(priorities, fieldPriority+"="+strconv.Itoa(p))
+		}
+	}
+	var all []string
+	either := func(terms ...[]string) {
+		if len(terms[0]) == 0 {
+			return
+		}
+		if len(all) > 0 {
+			all = append(all, "+")
+		}
+		for _, t := range terms {
+			all = append(all, t...)
+		}
+	}
+	for _, who := range [][]string{own, slices} {
+		either(who, priorities)
+		if len(priorities) > 0 {
+			either(who, []string{fieldWay + "=stdout"})
+		}
+	}
+	either(about, []string{fieldPID + "=1"}, priorities)
+	return all
+}
+
+// SearchJournal asks systemd's journal.
+func (Systemd) SearchJournal(ctx context.Context, q host.JournalQuery, sink func([]host.JournalEntry, host.JournalPlace)) error {
+	if err := q.Check(); err != nil {
+		return err
+	}
+	return runJournal(ctx, searchArguments(q), func(said io.Reader) error { return search(ctx, said, q, sink) })
+}
+
+// FollowJournal asks systemd's journal.
+func (Systemd) FollowJournal(ctx context.Context, q host.JournalQuery, sink func([]host.JournalEntry)) error {
+	if err := q.Check(); err != nil {
+		return err
+	}
+	return runJournal(ctx, followArguments(q), func(said io.Reader) error { return follow(said, q, sink) })
+}
+
+// runJournal runs journalctl and has what it says read, until the context ends or the reader has enough.
+func runJournal(ctx context.Context, args []string, read func(io.Reader) error) error {
+	out, in, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	var complaints child.Tail
+	cmd := exec.Command(journalctl, append([]string{"--quiet", "--no-pager", "--system", "--output=export", "--output-fields=" + journalFields()}, args...)...)
+	cmd.Env, cmd.Dir = []string{"PATH=/usr/bin:/bin", "LC_ALL=C"}, "/"
+	cmd.Stdout, cmd.Stderr = in, &complaints
+	ended, err := child.Start(cmd, syscall.SIGKILL)
+	in.Close()
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("journalctl: %w", host.ErrNotInstalled)
+	} else if err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, func() { cmd.Process.Kill() })
+	defer stop()
+	err = read(out)
+	whole := errors.Is(err, io.EOF)
+	if !whole {
+		cmd.Process.Kill()
+	}
+	failed := <-ended
+	switch {
+	case ctx.Err() != nil || errors.Is(err, errEnough):
+		return nil
+	case !whole:
+		return fmt.Errorf("reading the journal: %w", err)
+	case failed != nil:
+		return fmt.Errorf("journalctl: %w: %s", failed, complaints.LastLines())
+	}
+	return nil
+}
+
+// errEnough ends a search that has found what was wanted.
+var errEnough = errors.New("enough")
+
+const (
+	// batchEntries, batchBytes and batchEvery are when a batch is passed on.
+	batchEntries = 64
+	batchBytes   = 128 << 10
+	batchEvery   = 100 * time.Millisecond
+	// lookAtClock is how many entries are read between two looks at the clock.
+	lookAtClock = 256
+)
+
+// search reads entries, newest first.
+func search(ctx context.Context, said io.Reader, q host.JournalQuery, sink func([]host.JournalEntry, host.JournalPlace)) error {
+	r, ear := newExport(said), host.NewEar(q)
+	var batch []host.JournalEntry
+	var place host.JournalPlace
+	size, found, told := 0, 0, time.Now()
+	pass := func() {
+		sink(batch, place)
+		batch, size, told = batch[:0], 0, time.Now()
+	}
+	for n := 1; ; n++ {
+		s, err := r.next()
+		if err != nil || ctx.Err() != nil {
+			pass()
+			return cmp.Or(err, ctx.Err())
+		}
+		if s.Cursor == q.Before && s.Cursor != "" {
+			continue
+		}
+		if !q.Since.IsZero() && s.At.Before(q.Since) {
+			pass()
+			return errEnough
+		}
+		place = host.JournalPlace{Cursor: s.Cursor, At: s.At}
+		if e, ok := ear.Hear(s); ok {
+			e.Fields = r.fields()
+			batch = append(batch, e)
+			size += len(e.Text)
+			found++
+		}
+		switch {
+		case q.Limit > 0 && found == q.Limit:
+			pass()
+			return errEnough
+		case len(batch) == batchEntries, size >= batchBytes, n%lookAtClock == 0 && time.Since(told) > batchEvery:
+			pass()
+		}
+	}
+}
+
+// follow reads entries as they come.
+func follow(said io.Reader, q host.JournalQuery, sink func([]host.JournalEntry)) error {
+	r, ear := newExport(said), host.NewEar(q)
+	var batch []host.JournalEntry
+	for {
+		s, err := r.next()
+		if err != nil {
+			return err
+		}
+		if e, ok := ear.Hear(s); ok {
+			e.Fields = r.fields()
+			batch = append(batch, e)
+		}
+		if len(batch) > 0 && (r.in.Buffered() == 0 || len(batch) == batchEntries) {
+			sink(batch)
+			batch = batch[:0]
+		}
+	}
+}
+
+// export reads the journal's export format: lines NAME=value, or for what is not plain text NAME, eight bytes with the length, and the
+// value; entries end with an empty line. Whatever is said and however long it is, little of it is kept.
+type export struct {
+	in   *bufio.Reader
+	text []byte
+	cut  bool
+	// values are those of the entry at hand, by their names. They are used again.
+	values map[string][]byte
+}
+
+func newExport(r io.Reader) *export {
+	x := &export{in: bufio.NewReaderSize(r, 64<<10), values: map[string][]byte{}}
+	for _, name := range append(strings.Split(journalFields(), ","), "__CURSOR", "__REALTIME_TIMESTAMP") {
+		if name != fieldText {
+			x.values[name] = nil
+		}
+	}
+	return x
+}
+
+// next reads an entry. What it returns is valid until the next one is read.
+func (x *export) next() (host.Said, error) {
+	for name, v := range x.values {
+		x.values[name] = v[:0]
+	}
+	x.text, x.cut = x.text[:0], false
+	for seen := false; ; {
+		line, err := x.in.ReadSlice('\n')
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull): // a long value
+		case errors.Is(err, io.EOF) && !seen && len(line) == 0:
+			return host.Said{}, io.EOF
+		case errors.Is(err, io.EOF):
+			return host.Said{}, io.ErrUnexpectedEOF
+		case err != nil:
+			return host.Said{}, err
+		case len(line) == 1 && seen:
+			return x.said()
+		case len(line) == 1:
+			continue
+		}
+		seen = true
+		more := err != nil
+		if !more {
+			line = line[:len(line)-1]
+		}
+		at := bytes.IndexByte(line, '=')
+		if at >= 0 {
+			name := x.name(line[:at])
+			x.keep(name, line[at+1:])
+			for more {
+				line, err = x.in.ReadSlice('\n')
+				more = errors.Is(err, bufio.ErrBufferFull)
+				if err != nil && !more {
+					return host.Said{}, unexpected(err)
+				}
+				if !more {
+					line = line[:len(line)-1]
+				}
+				x.keep(name, line)
+			}
+			continue
+		}
+		if more {
+			return host.Said{}, errors.New("the journal has a name without an end")
+		}
+		if err := x.binary(x.name(line)); err != nil {
+			return host.Said{}, unexpected(err)
+		}
+	}
+}
+
+// unexpected is the end of what was said in the middle of an entry.
+func unexpected(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// name is a field's name if its value is wanted, and otherwise empty.
+func (x *export) name(b []byte) string {
+	if string(b) == fieldText {
+		return fieldText
+	}
+	for name := range x.values {
+		if string(b) == name {
+			return name
+		}
+	}
+	return ""
+}
+
+// binary reads a value with its length before it.
+func (x *export) binary(name string) error {
+	var head [8]byte
+	if _, err := io.ReadFull(x.in, head[:]); err != nil {
+		return err
+	}
+	for left := binary.LittleEndian.Uint64(head[:]); left > 0; {
+		piece, err := x.in.Peek(int(min(left, 4<<10)))
+		if err != nil {
+			return err
+		}
+		x.keep(name, piece)
+		left -= uint64(len(piece))
+		if _, err := x.in.Discard(len(piece)); err != nil {
+			return err
+		}
+	}
+	_, err := x.in.Discard(1) // the newline behind it
+	return err
+}
+
+// keep keeps a piece of a value, as far as there is room for it.
+func (x *export) keep(name string, piece []byte) {
+	switch name {
+	case "":
+	case fieldText:
+		room := host.LongestText - len(x.text)
+		if len(piece) > room {
+			piece, x.cut = piece[:room], true
+		}
+		x.text = append(x.text, piece...)
+	default:
+		v := x.values[name]
+		x.values[name] = append(v, piece[:min(len(piece), host.LongestField-len(v))]...)
+	}
+}
+
+// said is the entry at hand.
+func (x *export) said() (host.Said, error) {
+	at, err := strconv.ParseInt(string(x.values["__REALTIME_TIMESTAMP"]), 10, 64)
+	if err != nil {
+		return host.Said{}, errors.New("the journal has an entry without a time")
+	}
+	s := host.Said{
+		At: time.UnixMicro(at).UTC(), Cursor: string(x.values["__CURSOR"]), Priority: -1, Plain: string(x.values[fieldWay]) == "stdout",
+		Of: [3]string{string(x.values[fieldUnit]), "", string(x.values[fieldSlice])}, Text: x.text, Cut: x.cut,
+	}
+	if p, err := strconv.Atoi(string(x.values[fieldPriority])); err == nil && p >= 0 && p <= 7 {
+		s.Priority = p
+	}
+	// Everybody can say that something is about a unit; systemd is believed.
+	if string(x.values[fieldPID]) == "1" {
+		s.Of[1] = string(x.values[fieldAbout])
+	}
+	return s, nil
+}
+
+// fields are what else is known about the entry at hand.
+func (x *export) fields() []host.JournalField {
+	var list []host.JournalField
+	for _, f := range told {
+		if v := x.values[f.field]; len(v) > 0 {
+			list = append(list, host.JournalField{Name: f.name, Value: host.Readable(v)})
+		}
+	}
+	return list
+}

@@ -1,0 +1,248 @@
+package lab
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"edge.internal/gateway/internal/kit/host"
+)
+
+// A lab has no journald. The chronicle is what it has instead: every line that a unit says, with the time and the unit, so that
+// the gateway's logs can be searched and followed in a lab as on a real machine.
+
+const (
+	// chronicleSize is where the file is put aside and a new one begun.
+	chronicleSize = 16 << 20
+	// longestLine is where a line is broken, as journald does.
+	longestLine = 48 << 10
+	// followers may be so many lines behind before they lose some.
+	followBacklog = 4096
+	// chronicleBatch is how many entries are told at once.
+	chronicleBatch = 64
+)
+
+// line is one line of the chronicle's file.
+type line struct {
+	At   int64     `json:"t"` // microseconds; no two are the same, so that it is the line's name, too
+	Unit host.Unit `json:"u"`
+	Text string    `json:"m"`
+	Cut  bool      `json:"c,omitempty"`
+}
+
+// chronicle keeps what all units of a lab say.
+type chronicle struct {
+	file *journal
+
+	mu        sync.Mutex
+	last      int64
+	followers map[chan line]struct{}
+}
+
+func newChronicle(path string) *chronicle {
+	c := &chronicle{file: newJournal(path), followers: map[chan line]struct{}{}}
+	c.file.most = chronicleSize
+	return c
+}
+
+// of is where a unit writes to.
+func (c *chronicle) of(u host.Unit) io.Writer { return &speaker{chronicle: c, unit: u} }
+
+// add keeps a line.
+func (c *chronicle) add(u host.Unit, text []byte, cut bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last = max(c.last+1, time.Now().UnixMicro())
+	l := line{At: c.last, Unit: u, Text: string(text), Cut: cut}
+	b, err := json.Marshal(l)
+	if err != nil {
+		return
+	}
+	_, _ = c.file.Write(append(b, '\n')) // a full disk must not stop a unit
+	for f := range c.followers {
+		select {
+		case f <- l:
+		default: // too slow
+		}
+	}
+}
+
+// speaker makes lines of what a unit says.
+type speaker struct {
+	chronicle *chronicle
+	unit      host.Unit
+
+	mu   sync.Mutex
+	rest []byte
+}
+
+func (s *speaker) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rest = append(s.rest, p...)
+	for {
+		end := bytes.IndexByte(s.rest, '\n')
+		switch {
+		case end < 0 && len(s.rest) < longestLine:
+			return len(p), nil
+		case end < 0 || end > longestLine:
+			s.say(s.rest[:longestLine])
+			s.rest = s.rest[longestLine:]
+		default:
+			s.say(s.rest[:end])
+			s.rest = s.rest[end+1:]
+		}
+	}
+}
+
+func (s *speaker) say(text []byte) {
+	if text = bytes.TrimRight(text, "\r"); len(text) > 0 {
+		s.chronicle.add(s.unit, text[:min(len(text), host.LongestText)], len(text) > host.LongestText)
+	}
+}
+
+// said is a line as one of the journal's.
+func (l line) said() host.Said {
+	return host.Said{
+		At: time.UnixMicro(l.At).UTC(), Cursor: "t=" + strconv.FormatInt(l.At, 16), Of: [3]string{string(l.Unit) + ".service"}, Priority: -1, Plain: true,
+		Text: []byte(l.Text), Cut: l.Cut,
+	}
+}
+
+func (l line) entry(ear *host.Ear) (host.JournalEntry, bool) {
+	e, ok := ear.Hear(l.said())
+	e.Fields = []host.JournalField{{Name: "unit", Value: string(l.Unit) + ".service"}, {Name: "transport", Value: "stdout"}}
+	return e, ok
+}
+
+// SearchJournal reads the chronicle from its end.
+func (s *supervisor) SearchJournal(ctx context.Context, q host.JournalQuery, sink func([]host.JournalEntry, host.JournalPlace)) error {
+	before := int64(0)
+	if q.Before != "" {
+		var err error
+		if before, err = strconv.ParseInt(strings.TrimPrefix(q.Before, "t="), 16, 64); err != nil {
+			return errors.New("this is no cursor of the journal of a lab")
+		}
+	}
+	ear := host.NewEar(q)
+	var batch []host.JournalEntry
+	var place host.JournalPlace
+	found := 0
+	pass := func() {
+		sink(batch, place)
+		batch = batch[:0]
+	}
+	defer pass()
+	for _, path := range []string{s.said.file.path, s.said.file.path + ".1"} {
+		more, err := backward(path, func(b []byte) bool {
+			var l line
+			if json.Unmarshal(b, &l) != nil || before != 0 && l.At >= before {
+				return ctx.Err() == nil
+			}
+			said := l.said()
+			if said.At.Before(q.Since) {
+				return false
+			}
+			place = host.JournalPlace{Cursor: said.Cursor, At: said.At}
+			if e, ok := l.entry(ear); ok {
+				batch = append(batch, e)
+				found++
+			}
+			if len(batch) == chronicleBatch {
+				pass()
+			}
+			return ctx.Err() == nil && (q.Limit == 0 || found < q.Limit)
+		})
+		if err != nil || !more {
+			return err
+		}
+	}
+	return nil
+}
+
+// backward calls each with the lines of a file, last one first, until it does not want more.
+func backward(path string, each func([]byte) bool) (more bool, err error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, nil
+	} else if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return false, err
+	}
+	const piece = 256 << 10
+	var rest []byte // the beginning of what has been read, which may be half a line
+	for end := info.Size(); end > 0; {
+		from := max(0, end-piece)
+		b := make([]byte, end-from, end-from+int64(len(rest)))
+		if _, err := f.ReadAt(b, from); err != nil && !errors.Is(err, io.EOF) {
+			return false, err
+		}
+		b = append(b, rest...)
+		first := 0
+		if from > 0 {
+			first = bytes.IndexByte(b, '\n') + 1
+		}
+		rest = bytes.Clone(b[:first])
+		lines := bytes.Split(bytes.TrimSuffix(b[first:], []byte("\n")), []byte("\n"))
+		for i := len(lines) - 1; i >= 0; i-- {
+			if len(lines[i]) > 0 && !each(lines[i]) {
+				return false, nil
+			}
+		}
+		end = from
+	}
+	return true, nil
+}
+
+// FollowJournal tells what was said since a moment, and then what is said.
+func (s *supervisor) FollowJournal(ctx context.Context, q host.JournalQuery, sink func([]host.JournalEntry)) error {
+	heard := make(chan line, followBacklog)
+	s.said.mu.Lock()
+	s.said.followers[heard] = struct{}{}
+	s.said.mu.Unlock()
+	defer func() {
+		s.said.mu.Lock()
+		defer s.said.mu.Unlock()
+		delete(s.said.followers, heard)
+	}()
+	var earlier []host.JournalEntry
+	newest := int64(0)
+	search := q
+	search.Before, search.Limit = "", followBacklog
+	err := s.SearchJournal(ctx, search, func(batch []host.JournalEntry, _ host.JournalPlace) { earlier = append(earlier, batch...) })
+	if err != nil {
+		return err
+	}
+	slices.Reverse(earlier)
+	if len(earlier) > 0 {
+		newest = earlier[len(earlier)-1].At.UnixMicro()
+		sink(earlier)
+	}
+	ear := host.NewEar(q)
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case l := <-heard:
+			if l.At <= newest {
+				continue
+			}
+			if e, ok := l.entry(ear); ok {
+				sink([]host.JournalEntry{e})
+			}
+		}
+	}
+}

@@ -1,0 +1,114 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"edge.internal/gateway/internal/kit/host"
+)
+
+// said is what a search of the chronicle finds.
+func chronicled(t *testing.T, s *supervisor, q host.JournalQuery) (texts []string, place host.JournalPlace) {
+	t.Helper()
+	q.Level = host.LevelDebug
+	err := s.SearchJournal(t.Context(), q, func(batch []host.JournalEntry, at host.JournalPlace) {
+		for _, e := range batch {
+			texts = append(texts, e.Text)
+		}
+		place = at
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return texts, place
+}
+
+func newChronicler(t *testing.T) *supervisor {
+	return &supervisor{said: newChronicle(filepath.Join(t.TempDir(), "chronicle.jsonl"))}
+}
+
+// A lab's supervisor answers what journald does elsewhere: this is the lab's own implementation, without a journal.
+func TestLabJournalIsTheSupervisorsChronicle(t *testing.T) {
+	s := newChronicler(t)
+	dns, time := s.said.of(host.Unbound), s.said.of(host.Chrony)
+	fmt.Fprint(dns, "one\ntwo")
+	fmt.Fprint(time, "other\n")
+	fmt.Fprint(dns, " and a half\r\n\n")
+	q := host.JournalQuery{Voices: []host.Voice{host.ResolverVoice}}
+	got, place := chronicled(t, s, q)
+	if strings.Join(got, "|") != "two and a half|one" {
+		t.Fatalf("%q", got)
+	}
+	q.Before = place.Cursor
+	if got, _ := chronicled(t, s, q); len(got) != 0 {
+		t.Fatalf("%q is older than the oldest", got)
+	}
+	q = host.JournalQuery{Voices: []host.Voice{host.ResolverVoice, host.TimeVoice}, Limit: 1}
+	for _, want := range []string{"two and a half", "other", "one"} {
+		got, place := chronicled(t, s, q)
+		if len(got) != 1 || got[0] != want {
+			t.Fatalf("%q instead of %s", got, want)
+		}
+		q.Before = place.Cursor
+	}
+}
+
+// A line that does not end is broken, and no line is longer than what is kept of it.
+func TestLabJournalBreaksLongLines(t *testing.T) {
+	s := newChronicler(t)
+	fmt.Fprint(s.said.of(host.Unbound), strings.Repeat("x", 2*longestLine+10), "\nend\n")
+	got, _ := chronicled(t, s, host.JournalQuery{Voices: []host.Voice{host.ResolverVoice}})
+	if len(got) != 4 || got[0] != "end" || len(got[1]) != 10 || len(got[2]) != host.LongestText {
+		t.Fatalf("%d lines", len(got))
+	}
+}
+
+func TestLabJournalGoesBackToTheOlderFile(t *testing.T) {
+	s := newChronicler(t)
+	s.said.file.most = 4 << 10
+	w := s.said.of(host.Unbound)
+	for i := range 100 {
+		fmt.Fprintf(w, "line %d\n", i)
+	}
+	got, _ := chronicled(t, s, host.JournalQuery{Voices: []host.Voice{host.ResolverVoice}})
+	for i, text := range got {
+		if text != fmt.Sprintf("line %d", 99-i) {
+			t.Fatalf("%d: %s", i, text)
+		}
+	}
+	if len(got) < 60 {
+		t.Errorf("%d lines are kept", len(got))
+	}
+}
+
+func TestLabJournalIsFollowed(t *testing.T) {
+	s := newChronicler(t)
+	w := s.said.of(host.Unbound)
+	fmt.Fprint(w, "earlier\n")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	got := make(chan string, 10)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- s.FollowJournal(ctx, host.JournalQuery{Voices: []host.Voice{host.ResolverVoice}, Level: host.LevelDebug, Since: time.Now().Add(-time.Minute)}, func(batch []host.JournalEntry) {
+			for _, e := range batch {
+				got <- e.Text
+			}
+		})
+	}()
+	if text := <-got; text != "earlier" {
+		t.Fatal(text)
+	}
+	fmt.Fprint(w, "later\n")
+	if text := <-got; text != "later" {
+		t.Fatal(text)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,167 @@
+package logs
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/google/uuid"
+
+	"edge.internal/gateway/internal/kit/check"
+	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/host"
+)
+
+const (
+	// MaxLimit is how many entries one page has at the most, and pageLimit how many when the caller does not say.
+	MaxLimit, pageLimit = 1000, 200
+	// liveLimit is how many entries a stream begins with.
+	liveLimit = 100
+	// longestText is how long a text may be that is searched for.
+	longestText = 200
+	// longestCursor is more than any has.
+	longestCursor = 4 << 10
+)
+
+// Input are the parameters of a search.
+type Input struct {
+	Sources string    `query:"sources" doc:"Names of sources, with commas between; all without it."`
+	Level   string    `query:"level" doc:"The least that matters: error, warn, info or debug; all without it."`
+	Text    string    `query:"text" doc:"Text in what was said, taken literally; case does not matter."`
+	Domain  uuid.UUID `query:"domain" doc:"Id of a domain of the reverse proxy: only the lines about its requests."`
+	Since   time.Time `query:"since" doc:"Not before this time."`
+	Until   time.Time `query:"until" doc:"Not after this time."`
+	Limit   *int      `query:"limit" doc:"How many, at most 1000; 200 without it."`
+	Cursor  string    `query:"cursor" doc:"The cursor of an earlier page, to read on."`
+}
+
+// LiveInput are the parameters of a stream.
+type LiveInput struct {
+	Sources string    `query:"sources" doc:"Names of sources, with commas between; all without it."`
+	Level   string    `query:"level" doc:"The least that matters: error, warn, info or debug; all without it."`
+	Text    string    `query:"text" doc:"Text in what was said, taken literally; case does not matter."`
+	Domain  uuid.UUID `query:"domain" doc:"Id of a domain of the reverse proxy: only the lines about its requests."`
+	Limit   *int      `query:"limit" doc:"How many earlier entries to begin with, at most 1000; 100 without it."`
+}
+
+// Validate says what is wrong with them, before a stream is opened.
+func (in *LiveInput) Validate() error {
+	_, err := in.filter()
+	return err
+}
+
+// filter is what is asked for.
+type filter struct {
+	sources      []Source
+	level        host.Level
+	words        []string
+	since, until time.Time
+	limit        int
+	from         places
+}
+
+// places are where to go on, by what is read; what is not there begins at its end.
+type places map[string]string
+
+// over is the place of what has nothing older.
+const over = "-"
+
+func (in LiveInput) filter() (filter, error) {
+	limit := liveLimit
+	if in.Limit != nil {
+		limit = *in.Limit
+	}
+	return Input{Sources: in.Sources, Level: in.Level, Text: in.Text, Domain: in.Domain, Limit: &limit}.filter()
+}
+
+func (in Input) filter() (filter, error) {
+	f := filter{level: host.LevelDebug, since: in.Since, until: in.Until, limit: pageLimit}
+	var c check.List
+	if in.Sources == "" {
+		f.sources = sources
+	} else {
+		for name := range strings.SplitSeq(in.Sources, ",") {
+			i := slices.IndexFunc(sources, func(s Source) bool { return s.Name == name })
+			if i < 0 {
+				c.Add("sources", "has %q, which is not one of those that GET /logs/sources lists", clipped(name))
+			} else if !slices.ContainsFunc(f.sources, func(s Source) bool { return s.Name == name }) {
+				f.sources = append(f.sources, sources[i])
+			}
+		}
+	}
+	if in.Level != "" {
+		f.level = host.Level(slices.Index(levels, in.Level))
+		c.That(f.level >= 0, "level", "must be error, warn, info or debug")
+	}
+	if in.Text != "" {
+		f.words = append(f.words, in.Text)
+		c.That(len(in.Text) <= longestText, "text", "must have at most %d bytes", longestText)
+		c.That(!strings.ContainsFunc(in.Text, unicode.IsControl), "text", "must not have line breaks or other control characters")
+	}
+	if in.Domain != uuid.Nil {
+		f.words = append(f.words, in.Domain.String())
+		f.sources = slices.DeleteFunc(slices.Clone(f.sources), func(s Source) bool { return s.Name != requests })
+		c.That(len(f.sources) > 0, "domain", "needs the source %s", requests)
+	}
+	c.That(in.Since.IsZero() || in.Until.IsZero() || !in.Until.Before(in.Since), "until", "must not be before since")
+	if in.Limit != nil {
+		f.limit = *in.Limit
+		c.That(f.limit >= 1 && f.limit <= MaxLimit, "limit", "must be between 1 and %d", MaxLimit)
+	}
+	if in.Cursor != "" {
+		var err error
+		if f.from, err = parseCursor(in.Cursor, f.mark()); err != nil {
+			c.Add("cursor", "%s", err)
+		}
+	}
+	return f, c.Err()
+}
+
+// clipped is a text for a complaint.
+func clipped(s string) string {
+	if len(s) > 40 {
+		return s[:40] + "…"
+	}
+	return s
+}
+
+// mark names the filters that a cursor was made for: with others it would leave something out.
+func (f filter) mark() string {
+	h := sha256.New()
+	for _, s := range f.sources {
+		fmt.Fprintf(h, "%s,", s.Name)
+	}
+	fmt.Fprintf(h, "|%d|%q|%d|%d", f.level, f.words, f.since.UnixMicro(), f.until.UnixMicro())
+	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:9])
+}
+
+// cursor is what a caller gets to read on.
+type cursor struct {
+	Mark   string `json:"f"`
+	Places places `json:"p"`
+}
+
+func (f filter) cursor(at places) (string, error) {
+	b, err := json.Marshal(cursor{f.mark(), at})
+	return base64.RawURLEncoding.EncodeToString(b), err
+}
+
+func parseCursor(text, mark string) (places, error) {
+	var c cursor
+	b, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil || len(text) > longestCursor || json.Unmarshal(b, &c) != nil || c.Places == nil {
+		return nil, fmt.Errorf("is not one that this gateway has given: begin without it")
+	}
+	if c.Mark != mark {
+		return nil, fmt.Errorf("belongs to other filters: begin without it")
+	}
+	return c.Places, nil
+}
+
+// tooBusy is the answer when too many search or follow.
+var tooBusy = fault.New(fault.Unavailable, "Other searches are reading the logs. Try again in a moment.")

@@ -1,0 +1,147 @@
+// Package logs owns the view of everything that the gateway's programs and daemons have said: the journal, the log files beside it and the
+// audit log, merged by time, searched and followed by the same filters.
+package logs
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+
+	"edge.internal/gateway/internal/kit"
+	"edge.internal/gateway/internal/kit/actor"
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/httpd"
+)
+
+// Deps are what the room needs of others.
+type Deps struct {
+	// Domains are the names of the reverse proxy's domains.
+	Domains func(ctx context.Context, q db.Querier) (map[uuid.UUID]string, error)
+}
+
+// Room is the logs.
+type Room struct {
+	*kit.Kit
+	deps Deps
+	// searching and following hold as many as there may be at a time: each is a process that reads the journal.
+	searching, following chan struct{}
+	// within is how long a search may take.
+	within time.Duration
+}
+
+const (
+	// searches and follows are how many run at a time.
+	searches, follows = 3, 12
+	// searchWithin is when a search tells what it has found so far.
+	searchWithin = 5 * time.Second
+	// pollEvery is how often files are looked at that are followed.
+	pollEvery = time.Second
+)
+
+// New builds the room.
+func New(k *kit.Kit, deps Deps) *Room {
+	return &Room{Kit: k, deps: deps, searching: make(chan struct{}, searches), following: make(chan struct{}, follows), within: searchWithin}
+}
+
+// Source is one of those who say something.
+type Source struct {
+	Name        string `json:"name" doc:"Name of the source in queries and entries."`
+	Title       string `json:"title" doc:"What people call it."`
+	Description string `json:"description" doc:"What is in it."`
+
+	voices []host.Voice
+	files  []host.Log
+	audit  bool
+}
+
+// requests is the source that says which domain it speaks of.
+const requests = "reverse-proxy-access"
+
+// sources is the whole list, in the order in which people read it.
+var sources = []Source{
+	{Name: "api", Title: "API", Description: "The service behind the console, and what it applies.", voices: []host.Voice{host.APIVoice}},
+	{Name: "scheduler", Title: "Scheduler", Description: "Periodic jobs.", voices: []host.Voice{host.SchedulerVoice}},
+	{Name: "helper", Title: "Helper", Description: "What the gateway does as root, its upgrades and its start.", voices: []host.Voice{host.HelperVoice}},
+	{Name: "waf", Title: "WAF agent", Description: "The agent of the web application firewall.", voices: []host.Voice{host.WAFVoice}},
+	{Name: "reverse-proxy", Title: "Reverse proxy", Description: "What HAProxy says about itself and its servers.", voices: []host.Voice{host.ProxyVoice}},
+	{Name: requests, Title: "Reverse proxy, requests", Description: "Requests of domains whose access log is on, and requests of all domains that failed.", voices: []host.Voice{host.RequestsVoice}},
+	{Name: "forward-proxy", Title: "Forward proxy", Description: "What squid says about itself.", voices: []host.Voice{host.SquidVoice}},
+	{Name: "forward-proxy-access", Title: "Forward proxy, requests", Description: "Requests of the forward proxy's clients.", files: []host.Log{host.SquidAccess}},
+	{Name: "dns", Title: "DNS", Description: "The resolver, unbound.", voices: []host.Voice{host.ResolverVoice}},
+	{Name: "ntp", Title: "NTP", Description: "The time daemon, chrony.", voices: []host.Voice{host.TimeVoice}},
+	{Name: "dhcp", Title: "DHCP", Description: "The DHCP server, Kea.", voices: []host.Voice{host.LeasesVoice}},
+	{Name: "radius", Title: "RADIUS", Description: "FreeRADIUS, and who tried to log in.", voices: []host.Voice{host.RadiusVoice}, files: []host.Log{host.RadiusServer, host.RadiusLogins}},
+	{Name: "tunnels", Title: "Tunnels", Description: "The units of tunnels that the kernel does not carry itself.", voices: []host.Voice{host.TunnelVoice}},
+	{Name: "ids", Title: "Intrusion detection", Description: "CrowdSec and what puts its bans into the packet filter.", voices: []host.Voice{host.DetectionVoice}},
+	{Name: "journal", Title: "Log daemon", Description: "The journal itself: what it rotates, and what it had to drop.", voices: []host.Voice{host.JournalVoice}},
+	{Name: "audit", Title: "Audit", Description: "Who did what.", audit: true},
+}
+
+// sourceOf is the name of the source that a voice or a file belongs to.
+var sourceOf = func() map[string]string {
+	names := map[string]string{}
+	for _, s := range sources {
+		for _, v := range s.voices {
+			names[string(v)] = s.Name
+		}
+		for _, f := range s.files {
+			names[string(f)] = s.Name
+		}
+	}
+	return names
+}()
+
+// Entry is one thing that was said.
+type Entry struct {
+	ID     string            `json:"id" doc:"Names the entry."`
+	Time   time.Time         `json:"time" doc:"When it was said."`
+	Source string            `json:"source" doc:"Who said it: the name of a source."`
+	Level  string            `json:"level" enum:"error,warn,info,debug" doc:"How much it matters."`
+	Text   string            `json:"text" doc:"What was said. Characters that are no text are replaced."`
+	Cut    bool              `json:"cut" doc:"Whether the text was longer."`
+	Fields map[string]string `json:"fields" doc:"What else is known about it, by name."`
+}
+
+// Page is an answer to a search.
+type Page struct {
+	Entries []Entry `json:"entries" doc:"What was found, newest first."`
+	Cursor  string  `json:"cursor" doc:"Give it back with the same filters to read on; empty when there is nothing older."`
+	Partial bool    `json:"partial" doc:"Whether the search took too long and ended before the page was full: there may be more, also of what is asked for."`
+	// SearchedTo is for people who wonder whether to go on.
+	SearchedTo *time.Time `json:"searched_to" doc:"Everything newer than this has been looked at; absent when everything has."`
+	Errors     []Failure  `json:"errors" doc:"Sources that could not be read now; the rest was."`
+}
+
+// Failure is a source that could not be read.
+type Failure struct {
+	Source string `json:"source" doc:"What could not be read: journal, audit or the name of a source."`
+	Error  string `json:"error" doc:"Why."`
+}
+
+var levels = []string{host.LevelError: "error", host.LevelWarn: "warn", host.LevelInfo: "info", host.LevelDebug: "debug"}
+
+// Mount adds the room's routes. They answer without the database, too.
+func (r *Room) Mount() {
+	tagged := func(id, summary string) httpd.Doc { return httpd.Doc{ID: id, Tag: "logs", Summary: summary} }
+	httpd.Handle(r.Router, http.MethodGet, "/logs/sources", httpd.Read.Offline(), tagged("logs.sources", "Who says something"),
+		func(*httpd.Call, struct{}) ([]Source, error) { return sources, nil })
+	httpd.Handle(r.Router, http.MethodGet, "/logs", httpd.Read.Offline(), tagged("logs.search", "What programs and daemons said and who did what, newest first"),
+		func(c *httpd.Call, in Input) (Page, error) {
+			f, err := in.filter()
+			if err != nil {
+				return Page{}, err
+			}
+			return r.search(c, f, c.Actor)
+		})
+	httpd.Stream(r.Router, "/logs/live", httpd.Read.Offline(), tagged("logs.live", "The newest entries that match, oldest first, and then each new one"),
+		func(ctx context.Context, in LiveInput, send func(Entry) error) error {
+			f, err := in.filter()
+			if err != nil {
+				return err
+			}
+			return r.follow(ctx, f, actor.From(ctx), send)
+		})
+}

@@ -1,0 +1,282 @@
+package logs
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"edge.internal/gateway/internal/kit/actor"
+)
+
+const (
+	// pageBytes is where a page ends though it has fewer entries.
+	pageBytes = 4 << 20
+	// ahead is how many steps a reader may be ahead of who wants them.
+	ahead = 4
+)
+
+// found is an entry, and the place to go on from behind it.
+type found struct {
+	Entry
+	place string
+}
+
+// step is what a reader has found since the last one. Everything newer than at has been looked at, and the place is where that is.
+type step struct {
+	entries []found
+	at      time.Time
+	place   string
+}
+
+// reader reads one thing from its end on, newest first, and ends when there is nothing older. name is what it is called in cursors.
+type reader struct {
+	name string
+	read func(ctx context.Context, from string, tell func(step)) error
+}
+
+// track is how far a reader has come.
+type track struct {
+	reader
+	steps chan step
+	// queue are entries that are not told yet.
+	queue []found
+	// at and place are where the reader is, and told is the place behind the last entry of it that was told.
+	at          time.Time
+	place, told string
+	ended       bool
+	err         error // valid when it has ended
+}
+
+// search merges what all readers find.
+func (r *Room) search(ctx context.Context, f filter, who actor.Actor) (Page, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.within)
+	defer cancel()
+	select {
+	case r.searching <- struct{}{}:
+		defer func() { <-r.searching }()
+	case <-ctx.Done():
+		return Page{}, tooBusy
+	}
+	var tracks []*track
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+	for _, rd := range r.readers(f, who) {
+		t := &track{reader: rd, steps: make(chan step, ahead), place: f.from[rd.name], told: f.from[rd.name]}
+		tracks = append(tracks, t)
+		if t.place == over {
+			t.ended = true
+			continue
+		}
+		running.Go(func() {
+			defer close(t.steps)
+			err := t.read(ctx, t.told, func(s step) {
+				select {
+				case t.steps <- s:
+				case <-ctx.Done():
+				}
+			})
+			if ctx.Err() == nil {
+				t.err = err
+			}
+		})
+	}
+	return f.merge(ctx, tracks)
+}
+
+// merge takes the newest entry of all, again and again.
+func (f filter) merge(ctx context.Context, tracks []*track) (Page, error) {
+	page := Page{Entries: []Entry{}, Errors: []Failure{}}
+	size := 0
+	for len(page.Entries) < f.limit && size < pageBytes {
+		for _, t := range tracks {
+			t.fill(ctx)
+		}
+		next := newest(tracks)
+		if next == nil {
+			break
+		}
+		if waiting := latest(tracks); waiting != nil && (waiting.at.IsZero() || next.queue[0].Time.Before(waiting.at)) {
+			break // the search has taken too long, and something newer may still be found
+		}
+		e := next.queue[0]
+		next.queue, next.told = next.queue[1:], e.place
+		page.Entries = append(page.Entries, e.Entry)
+		size += len(e.Text)
+	}
+	full := len(page.Entries) == f.limit || size >= pageBytes
+	at, more := places{}, false
+	for _, t := range tracks {
+		switch {
+		case len(t.queue) > 0:
+			at[t.name], more = t.told, true
+		case t.ended:
+			at[t.name] = over
+		default:
+			at[t.name], more = t.place, true
+		}
+		if t.ended && t.err != nil {
+			page.Errors = append(page.Errors, Failure{Source: t.name, Error: t.err.Error()})
+		}
+	}
+	if !more {
+		return page, nil
+	}
+	page.Partial = !full
+	page.SearchedTo = f.searchedTo(page.Entries, tracks, full)
+	var err error
+	page.Cursor, err = f.cursor(at)
+	return page, err
+}
+
+// searchedTo is the moment down to which nothing is missing.
+func (f filter) searchedTo(entries []Entry, tracks []*track, full bool) *time.Time {
+	at := f.until
+	if full {
+		at = entries[len(entries)-1].Time
+	} else if t := latest(tracks); t != nil {
+		at = t.at
+	}
+	if at.IsZero() {
+		return nil
+	}
+	return &at
+}
+
+// fill waits until the track has an entry or will have none.
+func (t *track) fill(ctx context.Context) {
+	for len(t.queue) == 0 && !t.ended {
+		// What is there already counts, even if the time is over.
+		select {
+		case s, ok := <-t.steps:
+			t.take(s, ok)
+			continue
+		default:
+		}
+		select {
+		case s, ok := <-t.steps:
+			t.take(s, ok)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (t *track) take(s step, ok bool) {
+	if !ok {
+		t.ended = true
+		return
+	}
+	t.queue, t.place = s.entries, s.place
+	if !s.at.IsZero() {
+		t.at = s.at
+	}
+}
+
+// newest is the track with the newest entry.
+func newest(tracks []*track) *track {
+	var best *track
+	for _, t := range tracks {
+		if len(t.queue) > 0 && (best == nil || t.queue[0].Time.After(best.queue[0].Time)) {
+			best = t
+		}
+	}
+	return best
+}
+
+// latest is the track that has nothing to show and has come least far; nil if all have.
+func latest(tracks []*track) *track {
+	var least *track
+	for _, t := range tracks {
+		if len(t.queue) == 0 && !t.ended && (least == nil || t.at.IsZero() || !least.at.IsZero() && t.at.After(least.at)) {
+			least = t
+		}
+	}
+	return least
+}
+
+// readers are those of the sources that are asked for.
+func (r *Room) readers(f filter, who actor.Actor) []reader {
+	var list []reader
+	if voices := f.voices(); len(voices) > 0 {
+		list = append(list, reader{"journal", func(ctx context.Context, from string, tell func(step)) error {
+			return r.readJournal(ctx, f, voices, from, tell)
+		}})
+	}
+	for _, s := range f.sources {
+		for _, l := range s.files {
+			list = append(list, reader{string(l), func(ctx context.Context, from string, tell func(step)) error {
+				return r.readFile(ctx, f, l, from, tell)
+			}})
+		}
+		if s.audit {
+			list = append(list, reader{"audit", func(ctx context.Context, from string, tell func(step)) error {
+				return r.readAudit(ctx, f, who, from, tell)
+			}})
+		}
+	}
+	return list
+}
+
+// follow tells the newest entries, oldest first, and then each new one.
+func (r *Room) follow(ctx context.Context, f filter, who actor.Actor, send func(Entry) error) error {
+	select {
+	case r.following <- struct{}{}:
+		defer func() { <-r.following }()
+	default:
+		return tooBusy
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	begun := r.Clock.Now()
+	page, err := r.search(ctx, f, who)
+	if err != nil {
+		return err
+	}
+	// What is said while the snapshot is read may be in both.
+	known := map[string]bool{}
+	slices.Reverse(page.Entries)
+	for _, e := range page.Entries {
+		if !e.Time.Before(begun.Add(-overlap)) {
+			known[e.ID] = true
+		}
+		if err := send(e); err != nil {
+			return err
+		}
+	}
+	f.since, f.from = begun.Add(-overlap), nil
+	heard := make(chan Entry, 64)
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel(nil)
+	for _, follower := range r.followers(f, who) {
+		running.Go(func() {
+			err := follower(ctx, func(e Entry) {
+				select {
+				case heard <- e:
+				case <-ctx.Done():
+				}
+			})
+			if err != nil && ctx.Err() == nil {
+				cancel(err)
+			}
+		})
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case e := <-heard:
+			if known[e.ID] {
+				continue
+			}
+			if err := send(e); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// overlap is how much earlier than the snapshot following begins: the journal has entries a little later than they were made.
+const overlap = 2 * time.Second

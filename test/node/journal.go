@@ -1,0 +1,109 @@
+package node
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/machine/units"
+)
+
+// JournalAgent is the first argument by which a program that runs SearchesJournal at its start is told to search the journal.
+const JournalAgent = "journal-agent"
+
+// Found is what a search of a node's journal found.
+type Found struct {
+	Entries []host.JournalEntry
+	Place   host.JournalPlace
+	Took    time.Duration
+	// Peak is the most memory that the program had, in bytes.
+	Peak int64
+	// Failure is how it failed.
+	Failure string
+}
+
+// SearchesJournal does, in a copy of the running program inside a node, what SearchJournal asks for, and does not return then. Elsewhere it
+// does nothing.
+func SearchesJournal() {
+	if len(os.Args) != 4 || os.Args[1] != JournalAgent {
+		return
+	}
+	var q host.JournalQuery
+	if err := json.Unmarshal([]byte(os.Args[3]), &q); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	// A search that does not end by itself is not given more than this.
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	var f Found
+	took := time.Now()
+	var err error
+	switch os.Args[2] {
+	case "search":
+		err = units.Systemd{}.SearchJournal(ctx, q, func(batch []host.JournalEntry, at host.JournalPlace) {
+			f.Entries, f.Place = append(f.Entries, batch...), at
+		})
+	case "follow":
+		err = units.Systemd{}.FollowJournal(ctx, q, func(batch []host.JournalEntry) {
+			f.Entries = append(f.Entries, batch...)
+			fmt.Fprintf(os.Stderr, "%d\n", len(f.Entries))
+			if len(f.Entries) >= q.Limit {
+				cancel()
+			}
+		})
+	}
+	f.Took = time.Since(took)
+	if err != nil {
+		f.Failure = err.Error()
+	}
+	status, _ := os.ReadFile("/proc/self/status")
+	if _, after, ok := strings.Cut(string(status), "VmHWM:"); ok {
+		_, _ = fmt.Sscanf(after, "%d", &f.Peak)
+		f.Peak <<= 10
+	}
+	if err := json.NewEncoder(os.Stdout).Encode(f); err != nil {
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+const agentPath = "/root/journal-agent"
+
+// SearchJournal searches the node's journal with a copy of the running program, which has to call SearchesJournal at its start.
+func (n *Node) SearchJournal(ctx context.Context, verb string, q host.JournalQuery) (f Found, err error) {
+	if _, err := n.Run(ctx, "test", "-x", agentPath); err != nil {
+		self, err := os.Executable()
+		if err != nil {
+			return f, err
+		}
+		if err := n.Copy(self, agentPath); err != nil {
+			return f, err
+		}
+		if _, err := n.Run(ctx, "chmod", "0755", agentPath); err != nil {
+			return f, err
+		}
+	}
+	arguments, err := json.Marshal(q)
+	if err != nil {
+		return f, err
+	}
+	out, err := n.Run(ctx, agentPath, JournalAgent, verb, string(arguments))
+	if err != nil {
+		return f, fmt.Errorf("%w: %s", err, Tail(out))
+	}
+	// What it says beside it comes before.
+	if err := json.Unmarshal([]byte(out[max(0, bytes.IndexByte([]byte(out), '{')):]), &f); err != nil {
+		return f, fmt.Errorf("%w: %s", err, Tail(out))
+	}
+	if f.Failure != "" {
+		return f, errors.New(f.Failure)
+	}
+	return f, nil
+}

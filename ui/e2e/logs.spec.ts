@@ -1,0 +1,132 @@
+import type { Page } from '@playwright/test'
+import { byAPI, expect, expectAccessible, expectNoSidewaysScroll, settled, test } from './gateway'
+
+const entries = (page: Page) => page.getByRole('table', { name: 'Entries' }).getByRole('row')
+
+/** A name that a stranger could choose, in an entry of the audit log and of the service's own. */
+const hostile = '<img src=x onerror="document.title=1">'
+
+const note = (text: string) =>
+  byAPI(async (api) => {
+    const answer = await api.post('/api/v1/firewall/zones', {
+      data: { name: `logs${Date.now() % 100_000}`, description: text },
+    })
+    const { data } = await answer.json()
+    await api.put(`/api/v1/firewall/zones/${data.id}`, { data: { description: 'tidy' } })
+    return data as { id: string; name: string }
+  })
+
+test.describe('the logs', () => {
+  test('show what was said and done in one list, and keep their filters in the address', async ({ page }) => {
+    const zone = await note(hostile)
+    await page.goto('/')
+    await page.getByRole('link', { name: 'Logs', exact: true }).click()
+    await expect(entries(page).nth(3)).toBeVisible()
+    await expectAccessible(page)
+
+    await page.getByLabel('Text').fill(zone.name.toUpperCase())
+    await expect(page).toHaveURL(/text=LOGS/)
+    await expect(entries(page).filter({ hasText: `firewall.zone.create ${zone.name}` })).toHaveCount(1)
+    await page.reload()
+    await expect(page.getByLabel('Text')).toHaveValue(zone.name.toUpperCase())
+    const row = entries(page).filter({ hasText: `firewall.zone.update ${zone.name}` })
+    await expect(row).toContainText('Audit')
+    await expect(row).toContainText('info')
+
+    await row.getByRole('link').click()
+    const drawer = page.getByRole('dialog')
+    await expect(drawer).toContainText('firewall.zone.update')
+    await expectAccessible(page)
+    await drawer.getByRole('link', { name: 'Open the audit entry' }).click()
+    await expect(page).toHaveURL(/operations\/audit/)
+    await expect(page.getByRole('dialog')).toContainText('tidy')
+  })
+
+  test('are narrowed by the histogram, with the keyboard too', async ({ page }) => {
+    await page.goto('/operations/logs')
+    const bars = page.getByRole('toolbar', { name: 'Entries over time' }).getByRole('button')
+    await expect(bars.first()).toBeVisible()
+    await bars.first().focus()
+    await page.keyboard.press('End')
+    await expect(bars.last()).toBeFocused()
+    await page.keyboard.press('Shift+ArrowLeft')
+    await page.keyboard.press('Enter')
+    await expect(page).toHaveURL(/since=.*until=|until=.*since=/)
+    await page.getByRole('button', { name: 'All', exact: true }).click()
+    await expect(page).not.toHaveURL(/since=/)
+
+    // Rows are reached and opened without a mouse.
+    const links = entries(page).getByRole('link')
+    await links.first().focus()
+    await page.keyboard.press('ArrowDown')
+    await expect(links.nth(1)).toBeFocused()
+    await page.keyboard.press('Enter')
+    await expect(page.getByRole('dialog')).toContainText('Everything known about it')
+    await page.keyboard.press('Escape')
+    await expect(page.getByRole('dialog')).toBeHidden()
+  })
+
+  test('are followed, paused and gone on with', async ({ page }) => {
+    await page.goto('/operations/logs')
+    await page.getByRole('button', { name: 'Follow' }).click()
+    await expect(page.getByText('up to date')).toBeVisible()
+    const first = await note('a')
+    await expect(entries(page).filter({ hasText: `firewall.zone.create ${first.name}` })).toHaveCount(1)
+    await page.getByRole('button', { name: 'Pause' }).click()
+    const second = await note('b')
+    await expect(page.getByText(/paused, [1-9]/)).toBeVisible()
+    await expect(entries(page).filter({ hasText: second.name })).toHaveCount(0)
+    await expectAccessible(page)
+    await page.getByRole('button', { name: 'Go on' }).click()
+    await expect(entries(page).filter({ hasText: `firewall.zone.create ${second.name}` })).toHaveCount(1)
+    await page.getByRole('button', { name: 'Stop following' }).click()
+    await expect(page).not.toHaveURL(/live=/)
+  })
+
+  test.describe('a bad filter', () => {
+    test.use({ expected: [400] })
+    test('is complained about at its field', async ({ page }) => {
+      await page.goto('/operations/logs?since=2026-02-01T00:00:00&until=2026-01-01T00:00:00')
+      await expect(page.getByText('must not be before since').first()).toBeVisible()
+    })
+  })
+
+  test('of a component are one click from its state', async ({ page }) => {
+    await page.goto('/system/components/ntp')
+    await page.getByRole('link', { name: 'Its logs' }).click()
+    await expect(page).toHaveURL(/operations\/logs\?sources=ntp/)
+  })
+})
+
+test('LG-06 what strangers say is text', async ({ page }) => {
+  const zone = await note(hostile)
+  for (const path of [
+    `/operations/logs?text=${zone.name}`,
+    `/operations/audit?subject=${zone.name}`,
+    '/operations/audit?view=changes',
+    `/firewall/zones/${zone.id}`,
+  ]) {
+    await page.goto(path)
+    await settled(page)
+    await expect(page.locator('img[onerror]')).toHaveCount(0)
+    await expect(page).not.toHaveTitle('1')
+  }
+  const policy = (await page.request.get('/')).headers()['content-security-policy'] ?? ''
+  expect(policy).toContain("script-src 'self'")
+  expect(policy).not.toContain('unsafe-inline')
+})
+
+test('the audit log answers what changed since yesterday', async ({ page }) => {
+  const zone = await note('before')
+  await byAPI((api) => api.put(`/api/v1/firewall/zones/${zone.id}`, { data: { description: 'in the end' } }))
+  await page.goto('/operations/audit')
+  await page.getByRole('button', { name: 'What changed since yesterday' }).click()
+  await expect(page).toHaveURL(/view=changes/)
+  const thing = page.getByRole('listitem').filter({ hasText: zone.name })
+  await expect(thing).toContainText('created')
+  await expect(thing).toContainText('in the end')
+  await expect(thing).not.toContainText('tidy')
+  await expectAccessible(page)
+  await page.setViewportSize({ width: 390, height: 844 })
+  await expectNoSidewaysScroll(page)
+})

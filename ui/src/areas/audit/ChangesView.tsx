@@ -1,0 +1,104 @@
+import { Button } from '@mantine/core'
+import { useQuery } from '@tanstack/react-query'
+import { Link, useSearch } from '@tanstack/react-router'
+import { useTranslation } from 'react-i18next'
+import { http, unwrap } from '../../api/client'
+import type { AuditEntry } from '../../api/types'
+import { pathOfThing, paths } from '../../app/paths'
+import { FieldChanges } from '../../kit/FieldChanges'
+import { exactTime } from '../../kit/format'
+import { Loaded } from '../../kit/Loaded'
+import type { ListSearch } from '../../kit/list-logic'
+import { Notice } from '../../kit/Notice'
+import { Panel } from '../../kit/Page'
+import { Badge } from '../../kit/StateBadge'
+import classes from './Audit.module.css'
+import { type ChangedThing, whatChanged, yesterday } from './changes'
+import { filters } from './live-entries'
+
+const pageSize = 1000
+/** More than this is not added up. */
+const mostPages = 10
+
+const tones = { created: 'live', changed: 'off', deleted: 'bad', passing: 'off' } as const
+
+/** All entries of a span of time, page by page. */
+async function entriesOf(search: ListSearch): Promise<{ entries: AuditEntry[]; whole: boolean }> {
+  const entries: AuditEntry[] = []
+  const from = search.from ? new Date(search.from) : yesterday(new Date())
+  for (let page = 0; page < mostPages; page++) {
+    const found: AuditEntry[] = await unwrap(
+      http.GET('/audit', {
+        params: {
+          query: {
+            ...Object.fromEntries(filters.map((name) => [name, search[name]])),
+            from: from.toISOString(),
+            to: search.to ? new Date(search.to).toISOString() : undefined,
+            limit: pageSize,
+            before: entries.at(-1)?.id,
+          },
+        },
+      }),
+    )
+    entries.push(...found)
+    if (found.length < pageSize) return { entries, whole: true }
+  }
+  return { entries, whole: false }
+}
+
+/** What is different from what it was: thing by thing, each field with what it was and what it is. */
+export function ChangesView({ newest }: { newest: string | undefined }) {
+  const { t } = useTranslation('audit')
+  const search = useSearch({ strict: false }) as ListSearch
+  const query = useQuery({
+    queryKey: ['audit', 'changes', search, newest],
+    queryFn: () => entriesOf(search),
+    placeholderData: (old) => old,
+  })
+  const since = search.from ? new Date(search.from) : yesterday(new Date())
+  return (
+    <Panel title={t('changes.title', { since: exactTime(since.getTime()) })}>
+      <Loaded query={query} height={240}>
+        {({ entries, whole }) => {
+          const things = whatChanged(entries)
+          return (
+            <>
+              {!whole && <Notice tone="warn">{t('changes.tooMany', { count: entries.length })}</Notice>}
+              {things.length === 0 && <p className="soft">{t('changes.none')}</p>}
+              <ul className={classes.things}>
+                {things.map((thing) => (
+                  <Thing key={thing.key} thing={thing} />
+                ))}
+              </ul>
+            </>
+          )
+        }}
+      </Loaded>
+    </Panel>
+  )
+}
+
+function Thing({ thing }: { thing: ChangedThing }) {
+  const { t } = useTranslation('audit')
+  const { kind, subject, fate, changes, actors, entries } = thing
+  const id = (entries[0]?.details as { id?: string } | null)?.id
+  const to = id && fate !== 'deleted' && fate !== 'passing' ? pathOfThing({ kind, id }) : undefined
+  return (
+    <li>
+      <div className={classes.thing}>
+        <Badge tone={tones[fate]}>{t(`changes.fates.${fate}`)}</Badge>
+        <span className="mono soft">{kind}</span>
+        {to ? <Link to={to}>{subject}</Link> : <strong>{subject}</strong>}
+        <span className="soft">{t('changes.by', { actors: actors.join(', ') })}</span>
+        <Button
+          size="compact-xs"
+          variant="subtle"
+          renderRoot={(props) => <Link to={paths.auditEntry(entries[0]?.id ?? '')} search={true} {...props} />}
+        >
+          {t('changes.entries', { count: entries.length })}
+        </Button>
+      </div>
+      {fate !== 'passing' && changes.length > 0 && <FieldChanges changes={changes} />}
+    </li>
+  )
+}

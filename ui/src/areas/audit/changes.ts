@@ -1,0 +1,80 @@
+import type { AuditEntry } from '../../api/types'
+import type { FieldChange } from '../../kit/FieldChanges'
+
+/** What became of one thing in a span of time. */
+export interface ChangedThing {
+  key: string
+  kind: string
+  /** What people called it last. */
+  subject: string
+  /** created and deleted are about the whole span: what was both is "gone again". */
+  fate: 'created' | 'changed' | 'deleted' | 'passing'
+  /** Each field with its first value before and its last value after; what is as it was is left out. */
+  changes: FieldChange[]
+  actors: string[]
+  /** The entries about it, newest first. */
+  entries: AuditEntry[]
+}
+
+/** The details of an entry about a thing. */
+interface Details {
+  id?: string
+  fields?: Record<string, [unknown, unknown]>
+}
+
+const verbs = new Set(['create', 'update', 'delete', 'move'])
+
+/** The kind and the verb of an action such as ntp.pool.create. */
+export function partsOf(action: string): { kind: string; verb: string } {
+  const at = action.lastIndexOf('.')
+  return { kind: action.slice(0, Math.max(at, 0)), verb: action.slice(at + 1) }
+}
+
+/** The details of a change: each field with its value before and after. */
+export function changesOf(details: unknown): FieldChange[] {
+  const fields = (details as Details | null)?.fields
+  return Object.entries(fields ?? {}).map(([field, [before, after]]) => ({ field, before, after }))
+}
+
+const same = (a: unknown, b: unknown) => JSON.stringify(a ?? null) === JSON.stringify(b ?? null)
+
+/** What entries, newest first, add up to, thing by thing; the last one that was touched comes first. */
+export function whatChanged(entries: readonly AuditEntry[]): ChangedThing[] {
+  const things = new Map<string, AuditEntry[]>()
+  for (const entry of entries) {
+    const { kind, verb } = partsOf(entry.action)
+    const { id, fields } = (entry.details ?? {}) as Details
+    if (!fields && !verbs.has(verb)) continue
+    const key = `${kind} ${id ?? entry.subject}`
+    things.set(key, [...(things.get(key) ?? []), entry])
+  }
+  return [...things]
+    .map(([key, about]) => thingOf(key, about))
+    .filter(({ fate, changes }) => fate !== 'changed' || changes.length > 0)
+}
+
+function thingOf(key: string, entries: AuditEntry[]): ChangedThing {
+  const net = new Map<string, FieldChange>()
+  for (const entry of entries.toReversed()) {
+    for (const { field, before, after } of changesOf(entry.details)) {
+      net.set(field, { field, before: net.has(field) ? net.get(field)?.before : before, after })
+    }
+  }
+  const newest = entries[0] as AuditEntry
+  const born = partsOf((entries.at(-1) as AuditEntry).action).verb === 'create'
+  const gone = partsOf(newest.action).verb === 'delete'
+  return {
+    key,
+    kind: partsOf(newest.action).kind,
+    subject: newest.subject,
+    fate: born && gone ? 'passing' : born ? 'created' : gone ? 'deleted' : 'changed',
+    changes: [...net.values()].filter(({ before, after }) => !same(before, after)),
+    actors: [...new Set(entries.map(({ actor }) => actor))],
+    entries,
+  }
+}
+
+/** The begin of yesterday, in the operator's own time. */
+export function yesterday(now: Date): Date {
+  return new Date(now.getFullYear(), now.getMonth(), now.getDate() - 1)
+}
