@@ -121,7 +121,7 @@ func TestCtlUpgrade(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := folder.Save(host.UpgradeFile, host.Upgrade{ID: "1", From: "1.0.0", To: "1.1.0", State: host.UpgradeTakenBack, Reason: "It did not serve.", Steps: []host.UpgradeStep{
+	if err := folder.Save(host.UpgradeFile, host.Upgrade{ID: "1", From: "1.0.0", To: "1.1.0", State: host.JobTakenBack, Reason: "It did not serve.", Steps: []host.JobStep{
 		{Name: "install", State: host.StepFailed, Output: "unpacking\nno\n", Error: "dpkg: no"},
 	}}); err != nil {
 		t.Fatal(err)

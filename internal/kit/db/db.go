@@ -51,10 +51,16 @@ type DB struct {
 }
 
 // Open prepares the connection without making one, so that the service starts while the database is away.
-func Open(url string) (*DB, error) {
+func Open(url string) (*DB, error) { return OpenBeside(url, "") }
+
+// OpenBeside is Open for another database of the same server.
+func OpenBeside(url, database string) (*DB, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, fmt.Errorf("database URL: %w", err)
+	}
+	if database != "" {
+		cfg.ConnConfig.Database = database
 	}
 	cfg.MaxConns = 16
 	cfg.ConnConfig.ConnectTimeout = 3 * time.Second

@@ -1,4 +1,4 @@
-package upgrade
+package job
 
 import (
 	"cmp"
@@ -18,6 +18,9 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 )
 
+// ErrSilent is what Ready says of a service that does not answer at all.
+var ErrSilent = errors.New("gateway-api does not answer")
+
 // Service is the gateway as its callers see it.
 type Service struct {
 	// Control is the socket of the API for the machine's root.
@@ -36,7 +39,7 @@ func (s Service) Live(ctx context.Context) []string {
 	live := []string{}
 	components, err := s.components(ctx)
 	if err != nil {
-		fmt.Fprintln(output(ctx), "the gateway does not tell its components:", err)
+		fmt.Fprintln(Output(ctx), "the gateway does not tell its components:", err)
 	}
 	for name, state := range components {
 		if state == "live" {
