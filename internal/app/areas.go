@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"edge.internal/gateway/internal/account"
+	"edge.internal/gateway/internal/backup"
 	"edge.internal/gateway/internal/certificate"
 	"edge.internal/gateway/internal/dhcp"
 	"edge.internal/gateway/internal/dns"
@@ -58,6 +59,7 @@ type House struct {
 	IDS          *ids.Room
 	License      *license.Room
 	Upgrade      *upgrade.Room
+	Backup       *backup.Room
 	// Management is the management port of the service itself.
 	Management *Management
 	// SelfSigned is the gateway's certificate until it has a better one.
@@ -115,6 +117,7 @@ func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, 
 	h.IDS = ids.New(k, h.idsDeps())
 	h.License = license.New(k, h.licenseDeps())
 	h.Upgrade = upgrade.New(k)
+	h.Backup = backup.New(k, h.backupDeps(store))
 
 	k.Router.SetupDone = h.Setup.Completed
 	k.Router.Sessions = h.Account
@@ -135,6 +138,7 @@ func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, 
 	h.IDS.Mount()
 	h.License.Mount()
 	h.Upgrade.Mount()
+	h.Backup.Mount()
 	k.Resources.MountChangeSets()
 	mountSpec(k)
 	return h, nil

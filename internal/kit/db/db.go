@@ -51,10 +51,10 @@ type DB struct {
 }
 
 // Open prepares the connection without making one, so that the service starts while the database is away.
-func Open(url string) (*DB, error) { return OpenBeside(url, "") }
+func Open(url string) (*DB, error) { return open(url, "") }
 
-// OpenBeside is Open for another database of the same server.
-func OpenBeside(url, database string) (*DB, error) {
+// open is Open for a database of another name than the URL has, if it is given.
+func open(url, database string) (*DB, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, fmt.Errorf("database URL: %w", err)

@@ -18,18 +18,19 @@ import (
 // restored, and to restore one. It has no pool and no bounds but those of the caller's context.
 type Server struct{ config *pgx.ConnConfig }
 
-// OpenServer prepares the connection without making one.
-func OpenServer(url string) (*Server, error) {
-	config, err := pgx.ParseConfig(url)
-	if err != nil {
-		return nil, fmt.Errorf("database URL: %w", err)
-	}
-	config.ConnectTimeout = 5 * time.Second
+// Server is the server of the database.
+func (d *DB) Server() *Server {
+	config := d.config.Copy()
 	// Rows are compared as text, which must not depend on the settings of a role or of a database.
 	for name, value := range map[string]string{"timezone": "UTC", "datestyle": "ISO, MDY", "intervalstyle": "postgres", "bytea_output": "hex", "extra_float_digits": "1"} {
 		config.RuntimeParams[name] = value
 	}
-	return &Server{config}, nil
+	return &Server{config}
+}
+
+// Beside prepares a connection to another database of the same server.
+func (d *DB) Beside(database string) (*DB, error) {
+	return open(d.config.ConnString(), database)
 }
 
 // Live is the name of the gateway's database.

@@ -60,6 +60,24 @@ func (s Service) components(ctx context.Context) (map[string]string, error) {
 	return states, err
 }
 
+// Waiting are the components that have not been applied yet, and idle says which others are not live.
+func (s Service) Waiting(ctx context.Context) (waiting, idle []string) {
+	states, err := s.components(ctx)
+	if err != nil {
+		return []string{err.Error()}, nil
+	}
+	for name, state := range states {
+		switch state {
+		case "pending":
+			waiting = append(waiting, name)
+		case "degraded":
+			idle = append(idle, fmt.Sprintf("The component %s is not as it should be: look at what it says.", name))
+		}
+	}
+	slices.Sort(idle)
+	return waiting, idle
+}
+
 // Ready complains until a version serves: it answers and has its database, what was live is live, and the console answers through HAProxy.
 func (s Service) Ready(ctx context.Context, version string, live []string) error {
 	if err := s.healthy(ctx, s.control(), "http://gateway", version); err != nil {
