@@ -97,27 +97,39 @@ func becomeGateway(root string) error {
 	if root != "" || os.Geteuid() != 0 {
 		return nil
 	}
-	u, err := user.Lookup(host.User)
+	ids, err := memberships()
 	if err != nil {
-		return fmt.Errorf("the gateway is not installed here: %w", err)
+		return err
 	}
 	uid, gid, err := files.LookupOwner(host.User, host.User)
 	if err != nil {
 		return err
 	}
 	var groups []int
-	names, err := u.GroupIds()
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		id, err := strconv.Atoi(name)
-		if err != nil {
-			return err
-		}
-		groups = append(groups, id)
+	for _, id := range ids {
+		groups = append(groups, int(id))
 	}
 	return errors.Join(syscall.Setgroups(groups), syscall.Setresgid(gid, gid, gid), syscall.Setresuid(uid, uid, uid))
+}
+
+// memberships are the groups of the gateway's user.
+func memberships() (groups []uint32, err error) {
+	u, err := user.Lookup(host.User)
+	if err != nil {
+		return nil, fmt.Errorf("the gateway is not installed here: %w", err)
+	}
+	names, err := u.GroupIds()
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		id, err := strconv.ParseUint(name, 10, 32)
+		if err != nil {
+			return nil, err
+		}
+		groups = append(groups, uint32(id))
+	}
+	return groups, nil
 }
 
 func resetPassword(cfg *Config) *cobra.Command {

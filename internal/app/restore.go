@@ -39,14 +39,18 @@ func RunRestore(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	user := &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+	groups, err := memberships()
+	if err != nil {
+		return err
+	}
+	user := &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid), Groups: groups}
 	local, err := machine.New(machine.Options{Units: runs, Database: cfg.DB, User: user})
 	if err != nil {
 		return err
 	}
 	// What an archive has configured is held to the same rules as what the API asks for.
 	m := guard.Around(local)
-	live, err := db.Open(cfg.DB)
+	live, err := db.OpenAs(cfg.DB, user)
 	if err != nil {
 		return err
 	}

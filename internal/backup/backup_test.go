@@ -537,7 +537,9 @@ func TestRestorePlan(t *testing.T) {
 		}
 		return p
 	}
-	p = foreign(func(m *archive.Manifest) { m.KeyID, m.Host, m.Interfaces = "0000000000000000", "elsewhere", []string{"ens3"} })
+	p = foreign(func(m *archive.Manifest) {
+		m.KeyID, m.Host, m.Interfaces = "0000000000000000", "elsewhere", []string{"ens3"}
+	})
 	if p.Key != "other" || len(p.Warnings) != 3 || !strings.Contains(strings.Join(p.Warnings, " "), "entered again") || p.Interfaces[0].Here {
 		t.Errorf("%+v", p)
 	}
@@ -643,7 +645,7 @@ func TestHostileDumps(t *testing.T) {
 		// The statement by which rows are loaded is part of the dump. Its length must stay.
 		"a program instead of rows": func(d []byte) []byte {
 			was := []byte("COPY public.ntp_pools (")
-			return bytes.Replace(d, was, []byte("COPY public.ntp_pools FROM PROGRAM 'touch "+mark+"' -- ")[:len(was)], 1)
+			return bytes.Replace(d, was, []byte("COPY public.ntp_pools FROM PROGRAM 'touch " + mark + "' -- ")[:len(was)], 1)
 		},
 		"a command for psql": func(d []byte) []byte {
 			return bytes.Replace(d, []byte("COPY public.ntp_pools ("), []byte("\\! touch ../../../../x("), 1)
@@ -657,8 +659,10 @@ func TestHostileDumps(t *testing.T) {
 		"another schema": func(d []byte) []byte {
 			return bytes.Replace(d, []byte("COPY public.ntp_pools ("), []byte("COPY pg_cat.ntp_pools ("), 1)
 		},
-		"no dump at all":     func([]byte) []byte { return []byte("SELECT 1;\n") },
-		"a script":           func([]byte) []byte { return []byte("\\! touch " + mark + "\nCOPY x TO PROGRAM 'touch " + mark + "';\n") },
+		"no dump at all": func([]byte) []byte { return []byte("SELECT 1;\n") },
+		"a script": func([]byte) []byte {
+			return []byte("\\! touch " + mark + "\nCOPY x TO PROGRAM 'touch " + mark + "';\n")
+		},
 		"a dump that is cut": func(d []byte) []byte { return d[:len(d)-len(d)/4] },
 		"other rows": func(d []byte) []byte {
 			return bytes.Replace(d, []byte("0.debian.pool.ntp.org"), []byte("9.debian.pool.ntp.org"), 1)

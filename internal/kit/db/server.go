@@ -30,7 +30,7 @@ func (d *DB) Server() *Server {
 
 // Beside prepares a connection to another database of the same server.
 func (d *DB) Beside(database string) (*DB, error) {
-	return open(d.config.ConnString(), database)
+	return open(d.config.ConnString(), database, d.as)
 }
 
 // Live is the name of the gateway's database.

@@ -166,7 +166,8 @@ func Load(ctx context.Context, machine host.Backups, server *db.Server, name str
 		cancel()
 		rows.Close()
 	}
-	if err := <-read; err != nil && (loaded == nil || !errors.Is(loaded, db.ErrRefusedDump)) {
+	// What was cut short has nothing to say.
+	if err := <-read; err != nil && !errors.Is(err, context.Canceled) {
 		return fmt.Errorf("PostgreSQL cannot read the dump: %w", err)
 	}
 	if loaded != nil {
