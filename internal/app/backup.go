@@ -2,7 +2,10 @@ package app
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"net/http"
+	"time"
 
 	"edge.internal/gateway/internal/backup"
 	"edge.internal/gateway/internal/kit"
@@ -57,4 +60,21 @@ func aside(ctx context.Context, m host.Machine, log *slog.Logger, d *db.DB, path
 		return nil, err
 	}
 	return Build(kit.New(d, m, clock.Real, log, box, paths, Version), store, password.New(password.Cost))
+}
+
+// backupWithin is how long a backup with its uploads and its proof may take.
+const backupWithin = 2 * time.Hour
+
+// scheduledBackup asks gateway-api for the backup of the day. What it says about it is in its description; an error is one of the job.
+func scheduledBackup(ctx context.Context, k *kit.Kit) error {
+	made, err := askAPIWithin[backup.Backup](ctx, k.Paths, backupWithin, http.MethodPost, "/backups/scheduled", nil)
+	switch {
+	case err != nil:
+		return err
+	case made.Error != "":
+		return errors.New(made.Error)
+	case made.Proof != nil && made.Proof.Error != "":
+		return errors.New(made.Proof.Error)
+	}
+	return nil
 }

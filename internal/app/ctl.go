@@ -213,8 +213,13 @@ func isDown(err error) bool {
 func controlSocket(paths kit.Paths) string { return paths.Run("control.sock") }
 
 // askAPI makes a request to gateway-api.
-func askAPI[T any](ctx context.Context, paths kit.Paths, method, path string, body []byte) (out T, err error) {
-	client := httpd.SocketClient(controlSocket(paths), time.Minute)
+func askAPI[T any](ctx context.Context, paths kit.Paths, method, path string, body []byte) (T, error) {
+	return askAPIWithin[T](ctx, paths, time.Minute, method, path, body)
+}
+
+// askAPIWithin is askAPI for what may take longer.
+func askAPIWithin[T any](ctx context.Context, paths kit.Paths, within time.Duration, method, path string, body []byte) (out T, err error) {
+	client := httpd.SocketClient(controlSocket(paths), within)
 	req, err := http.NewRequestWithContext(ctx, method, "http://gateway"+httpd.Prefix+path, bytes.NewReader(body))
 	if err != nil {
 		return out, err

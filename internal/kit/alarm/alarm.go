@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -111,27 +112,40 @@ func (p *Port) Settle(ctx context.Context, kind Kind, now []Alarm) error {
 			return fmt.Errorf("an alarm %s among those of %s", now[i].Kind, kind)
 		}
 	}
-	open, err := p.keys(ctx, kind)
+	open, err := p.lasting(ctx, kind)
 	if err != nil {
 		return err
 	}
+	var news []Alarm
+	for _, a := range now {
+		was, lasts := open[a.Key]
+		delete(open, a.Key)
+		if !lasts || !was.same(a, p.clock.Now()) {
+			news = append(news, a)
+		}
+	}
+	if len(news) == 0 && len(open) == 0 {
+		return nil
+	}
 	return p.db.Write(ctx, func(tx *db.Tx) error {
 		tx.Queue(lockTimeout)
-		for _, a := range now {
+		for _, a := range news {
 			if err := p.raise(ctx, tx, a); err != nil {
 				return err
 			}
 		}
-		for _, key := range open {
-			if slices.ContainsFunc(now, func(a Alarm) bool { return a.Key == key }) {
-				continue
-			}
+		for _, key := range slices.Sorted(maps.Keys(open)) {
 			if err := p.clear(ctx, tx, kind, key); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
+}
+
+// same tells whether reporting an alarm again would change nothing.
+func (l *lasting) same(a Alarm, now time.Time) bool {
+	return l.Subject == a.Subject && l.Message == a.Message && !a.Severity.Worse(l.Severity) && l.ToldAt != nil && now.Sub(*l.ToldAt) < quiet
 }
 
 // lockTimeout bounds the wait for another program that reports the same.
@@ -256,23 +270,44 @@ func read(ctx context.Context, tx *db.Tx, kind Kind, key string) (s state, err e
 
 // event adds an event for those who deliver.
 func event(tx *db.Tx, now time.Time, e Event) (uuid.UUID, error) {
-	id, err := uuid.NewV7()
-	if err != nil {
-		return id, err
+	e.CreatedAt = now
+	if err := e.insert(tx); err != nil {
+		return uuid.Nil, err
 	}
-	tx.Queue(`INSERT INTO alarm_events (id, created_at, kind, key, severity, subject, message, resolves) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
-		id, now, e.Kind, e.Key, e.Severity, e.Subject, e.Message, e.Resolves)
-	tx.Queue(`INSERT INTO alarm_outbox (event_id) VALUES ($1)`, id)
-	return id, nil
+	tx.Queue(`INSERT INTO alarm_outbox (event_id) VALUES ($1)`, e.ID)
+	return e.ID, nil
 }
 
-func (p *Port) keys(ctx context.Context, kind Kind) ([]string, error) {
-	rows, err := p.db.Query(ctx, `SELECT key FROM alarm_conditions WHERE kind = $1 AND ended_at IS NULL ORDER BY key`, kind)
+// insert adds the event, and gives it its id.
+func (e *Event) insert(tx *db.Tx) (err error) {
+	if e.ID, err = uuid.NewV7(); err != nil {
+		return err
+	}
+	tx.Queue(`INSERT INTO alarm_events (id, created_at, kind, key, severity, subject, message, resolves) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
+		e.ID, e.CreatedAt, e.Kind, e.Key, e.Severity, e.Subject, e.Message, e.Resolves)
+	return nil
+}
+
+// lasting is something that is wrong, as it was last reported.
+type lasting struct {
+	Key      string
+	Severity Severity
+	Subject  string
+	Message  string
+	ToldAt   *time.Time
+}
+
+func (p *Port) lasting(ctx context.Context, kind Kind) (map[string]lasting, error) {
+	rows, err := p.db.Query(ctx, `SELECT key, severity, subject, message, told_at FROM alarm_conditions WHERE kind = $1 AND ended_at IS NULL`, kind)
 	if err != nil {
 		return nil, db.Fault(err)
 	}
-	keys, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	return keys, db.Fault(err)
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[lasting])
+	byKey := make(map[string]lasting, len(list))
+	for _, l := range list {
+		byKey[l.Key] = l
+	}
+	return byKey, db.Fault(err)
 }
 
 // Open lists what is wrong now, the worst first and then the oldest.
@@ -295,6 +330,23 @@ func (p *Port) Take(ctx context.Context, tx *db.Tx, limit int) ([]Event, error) 
 		return nil, err
 	}
 	return pgx.CollectRows(rows, pgx.RowToStructByPos[Event])
+}
+
+// Mute notes that nobody is told of these events.
+func (p *Port) Mute(tx *db.Tx, events []uuid.UUID) {
+	if len(events) > 0 {
+		tx.Queue(`UPDATE alarm_events SET muted = true WHERE id = ANY ($1)`, events)
+	}
+}
+
+// Note adds an event that the caller delivers, such as a test. It is nothing that lasts.
+func (p *Port) Note(tx *db.Tx, a Alarm) (Event, error) {
+	if err := a.prepare(); err != nil {
+		return Event{}, err
+	}
+	e := Event{CreatedAt: p.clock.Now(), Kind: a.Kind, Key: a.Key, Severity: a.Severity, Subject: a.Subject, Message: a.Message}
+	err := e.insert(tx)
+	return e, err
 }
 
 // Prune deletes the events before a moment, and what is over since then, and tells how many events.
