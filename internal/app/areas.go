@@ -11,8 +11,8 @@ import (
 	"github.com/google/uuid"
 
 	"edge.internal/gateway/internal/account"
-	"edge.internal/gateway/internal/backup"
 	"edge.internal/gateway/internal/alert"
+	"edge.internal/gateway/internal/backup"
 	"edge.internal/gateway/internal/certificate"
 	"edge.internal/gateway/internal/dhcp"
 	"edge.internal/gateway/internal/dns"
