@@ -4,6 +4,200 @@
  */
 
 export interface paths {
+    "/alert-mutes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List every muted kind of alert */
+        get: operations["alert.mute.list"];
+        put?: never;
+        /** Create a muted kind of alert */
+        post: operations["alert.mute.create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/alert-mutes/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read one muted kind of alert */
+        get: operations["alert.mute.get"];
+        /** Change a muted kind of alert */
+        put: operations["alert.mute.update"];
+        post?: never;
+        /** Delete a muted kind of alert */
+        delete: operations["alert.mute.delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/alerts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List every alert channel */
+        get: operations["alert.channel.list"];
+        put?: never;
+        /** Create a alert channel */
+        post: operations["alert.channel.create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/alerts/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The latest events, newest first */
+        get: operations["alert.events"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/alerts/events/live": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The latest events, oldest first, and then each new one */
+        get: operations["alert.events.live"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/alerts/kinds": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What the gateway alerts of, and what it means */
+        get: operations["alert.kinds"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/alerts/open": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What is wrong now, the worst first */
+        get: operations["alert.open"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/alerts/settings": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read one alert settings */
+        get: operations["alert.settings.get"];
+        /** Change a alert settings */
+        put: operations["alert.settings.update"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/alerts/test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Send a test to every active channel, and say what came of it */
+        post: operations["alert.test"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/alerts/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read one alert channel */
+        get: operations["alert.channel.get"];
+        /** Change a alert channel */
+        put: operations["alert.channel.update"];
+        post?: never;
+        /** Delete a alert channel */
+        delete: operations["alert.channel.delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/alerts/{id}/test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Send a test to one channel, be it active or not */
+        post: operations["alert.channel.test"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api-tokens": {
         parameters: {
             query?: never;
@@ -535,6 +729,196 @@ export interface paths {
         put?: never;
         /** Create a server of the parent */
         post: operations["proxy.server.below.create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/backup-settings": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read one backup settings */
+        get: operations["backup.settings.get"];
+        /** Change a backup settings */
+        put: operations["backup.settings.update"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/backups": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** All backups, the newest first */
+        get: operations["backup.list"];
+        put?: never;
+        /** Back the gateway up. It is answered when the backup is done or has failed */
+        post: operations["backup.create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/backups/live": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Each backup that changes, while it does */
+        get: operations["backup.live"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/backups/restore": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The running restore of the gateway, or the last one */
+        get: operations["backup.restore.get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/backups/scheduled": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Do what is done every day: back the gateway up, take it to the off-site targets, and prove that it can be restored */
+        post: operations["backup.create-scheduled"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/backups/upload": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Bring an archive here, of this gateway or of another one, to restore it. One that is damaged is refused */
+        post: operations["backup.upload"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/backups/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One backup */
+        get: operations["backup.get"];
+        put?: never;
+        post?: never;
+        /** Delete a backup with its archive */
+        delete: operations["backup.delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/backups/{id}/download": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The archive of a backup. It holds secrets. A download that was cut off can go on where it was */
+        get: operations["backup.download"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/backups/{id}/restore": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Replace the gateway's data by those of a backup. It is answered when that has begun. What does not work is taken back */
+        post: operations["backup.restore"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/backups/{id}/restore-plan": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** What a restore of a backup would do, and what stands in its way. It changes nothing */
+        post: operations["backup.restore-plan"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/backups/{id}/verify": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Prove that a backup can be restored: load it into a database that is dropped again, bring that up to date, and ask every daemon about it */
+        post: operations["backup.verify"];
         delete?: never;
         options?: never;
         head?: never;
@@ -2688,6 +3072,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/system/jobs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What the gateway does again and again, and what came of it */
+        get: operations["system.jobs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/system/jobs/{name}/run": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Run a job now; it goes on after the answer */
+        post: operations["system.job.run"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/system/maintenance": {
         parameters: {
             query?: never;
@@ -3772,6 +4190,445 @@ export interface components {
              */
             role?: "admin" | "viewer";
         };
+        AlarmAbout: {
+            /** @description Name of the kind. */
+            kind: string;
+            /** @description What it means. */
+            meaning: string;
+            /** @description Whether it can be muted. */
+            mutable: boolean;
+            /**
+             * @description Its usual severity.
+             * @enum {string}
+             */
+            severity: "info" | "warning" | "error" | "critical";
+        };
+        AlarmCondition: {
+            /** @description Tells things of one kind apart. */
+            key: string;
+            /** @description What has gone wrong. */
+            kind: string;
+            /** @description What was last known about it. */
+            message: string;
+            /**
+             * Format: date-time
+             * @description When it was last seen.
+             */
+            seen_at: string;
+            /**
+             * @description How bad it is: the highest severity that was told.
+             * @enum {string}
+             */
+            severity: "info" | "warning" | "error" | "critical";
+            /**
+             * Format: date-time
+             * @description When it began.
+             */
+            since: string;
+            /** @description What it is about. */
+            subject: string;
+        };
+        AlertChannel: {
+            /** @description Whether it is told anything. */
+            active: boolean;
+            /** @description Let it reach the gateway itself and addresses of its links, such as a receiver on this machine. Otherwise these are refused, whatever name leads there. */
+            allow_internal: boolean;
+            /**
+             * Format: date-time
+             * @description When it was created.
+             */
+            readonly created_at: string;
+            /** @description Id, made by the service. */
+            readonly id: string;
+            /**
+             * @description How it is told: by a POST with JSON, or by e-mail.
+             * @enum {string}
+             */
+            kind: "webhook" | "email";
+            /**
+             * @description It is not told of what is less severe.
+             * @enum {string}
+             */
+            min_severity: "info" | "warning" | "error" | "critical";
+            /**
+             * @description Name of the channel; without one it goes by its target.
+             * @example a note
+             */
+            name: string;
+            /** @description What the kind needs besides. */
+            settings: components["schemas"]["AlertChannelSettings"];
+            /** @description For a webhook the address, http or https. For e-mail the recipient, or several with commas between them. */
+            target: string;
+            /**
+             * Format: date-time
+             * @description When it was last changed.
+             */
+            readonly updated_at: string;
+        };
+        AlertChannelCreate: {
+            /** @description Whether it is told anything. */
+            active?: boolean;
+            /** @description Let it reach the gateway itself and addresses of its links, such as a receiver on this machine. Otherwise these are refused, whatever name leads there. */
+            allow_internal?: boolean;
+            /**
+             * @description How it is told: by a POST with JSON, or by e-mail.
+             * @enum {string}
+             */
+            kind: "webhook" | "email";
+            /**
+             * @description It is not told of what is less severe.
+             * @enum {string}
+             */
+            min_severity?: "info" | "warning" | "error" | "critical";
+            /**
+             * @description Name of the channel; without one it goes by its target.
+             * @example a note
+             */
+            name?: string;
+            /** @description What the kind needs besides. */
+            settings?: components["schemas"]["AlertChannelSettings"];
+            /** @description For a webhook the address, http or https. For e-mail the recipient, or several with commas between them. */
+            target: string;
+        };
+        AlertChannelSettings: {
+            /**
+             * @description For e-mail: the sender.
+             * @example admin@example.net
+             */
+            from: string;
+            /** @description For a webhook: headers of the request, such as Authorization. Their values are never shown. */
+            headers: {
+                [key: string]: string;
+            };
+            /** @description For e-mail: TLS from the first byte on another port than 465. */
+            implicit_tls: boolean;
+            /** @description For e-mail: the password. It is never shown. */
+            password: string;
+            /**
+             * @description For e-mail: the server, by name or address.
+             * @example ntp.example.net
+             */
+            smtp_host: string;
+            /**
+             * Format: int64
+             * @description For e-mail: its port; 465 is TLS from the first byte.
+             */
+            smtp_port: number;
+            /** @description For e-mail: require TLS, by STARTTLS or, on port 465, from the first byte. The server's certificate must be valid. */
+            use_tls: boolean;
+            /** @description For e-mail: the user, if the server wants one. Without TLS the password is never sent as it is: the server has to offer CRAM-MD5 or SCRAM then. */
+            username: string;
+        };
+        AlertChannelUpdate: {
+            /** @description Whether it is told anything. */
+            active?: boolean;
+            /** @description Let it reach the gateway itself and addresses of its links, such as a receiver on this machine. Otherwise these are refused, whatever name leads there. */
+            allow_internal?: boolean;
+            /**
+             * @description How it is told: by a POST with JSON, or by e-mail.
+             * @enum {string}
+             */
+            kind?: "webhook" | "email";
+            /**
+             * @description It is not told of what is less severe.
+             * @enum {string}
+             */
+            min_severity?: "info" | "warning" | "error" | "critical";
+            /**
+             * @description Name of the channel; without one it goes by its target.
+             * @example a note
+             */
+            name?: string;
+            /** @description What the kind needs besides. */
+            settings?: components["schemas"]["AlertChannelSettings"];
+            /** @description For a webhook the address, http or https. For e-mail the recipient, or several with commas between them. */
+            target?: string;
+        };
+        AlertDelivery: {
+            /**
+             * Format: int64
+             * @description How often it was tried.
+             */
+            attempts: number;
+            /** @description What people call it. */
+            channel: string;
+            /** @description Id of the channel; it may be deleted by now. */
+            channel_id: string;
+            /** @description Whether it was one of many in a message. */
+            digest: boolean;
+            /**
+             * Format: date-time
+             * @description When it was told or given up.
+             */
+            ended_at: string | null;
+            /** @description Why it was not; empty otherwise. */
+            error: string;
+            /**
+             * @description Whether it was told. skipped: it was not told of the beginning, so it is not told of the end.
+             * @enum {string}
+             */
+            result: "ok" | "error" | "waiting" | "skipped";
+        };
+        AlertEvent: {
+            /**
+             * Format: date-time
+             * @description When it happened.
+             */
+            created_at: string;
+            /** @description Id of the event; later events have greater ids. */
+            id: string;
+            /** @description What happened; see /alerts/kinds. */
+            kind: string;
+            /** @description What happened, in words. */
+            message: string;
+            /** @description Whether no channel was told, because its kind was muted. */
+            muted: boolean;
+            /** @description Whether it says that something is over. */
+            resolved: boolean;
+            /** @description The event that told of its beginning; null otherwise. */
+            resolves: string;
+            /** @description What became of it at each channel that it was for. */
+            sent_to: components["schemas"]["AlertDelivery"][];
+            /**
+             * @description How bad it is.
+             * @enum {string}
+             */
+            severity: "info" | "warning" | "error" | "critical";
+            /** @description What it is about. */
+            subject: string;
+        };
+        AlertMute: {
+            /**
+             * Format: date-time
+             * @description When it was created.
+             */
+            readonly created_at: string;
+            /** @description Id, made by the service. */
+            readonly id: string;
+            /** @description Which kind; see /alerts/kinds. */
+            kind: string;
+            /** @description Why, for those who wonder about the silence. */
+            reason: string;
+            /**
+             * Format: date-time
+             * @description Until when, at most a year ahead. What still lasts then is told with its next reminder.
+             */
+            until: string;
+            /**
+             * Format: date-time
+             * @description When it was last changed.
+             */
+            readonly updated_at: string;
+        };
+        AlertMuteCreate: {
+            /** @description Which kind; see /alerts/kinds. */
+            kind: string;
+            /** @description Why, for those who wonder about the silence. */
+            reason?: string;
+            /**
+             * Format: date-time
+             * @description Until when, at most a year ahead. What still lasts then is told with its next reminder.
+             */
+            until: string;
+        };
+        AlertMuteUpdate: {
+            /** @description Which kind; see /alerts/kinds. */
+            kind?: string;
+            /** @description Why, for those who wonder about the silence. */
+            reason?: string;
+            /**
+             * Format: date-time
+             * @description Until when, at most a year ahead. What still lasts then is told with its next reminder.
+             */
+            until?: string;
+        };
+        AlertSettings: {
+            /**
+             * Format: int64
+             * @description A certificate with fewer days left is an error.
+             */
+            cert_error_days: number;
+            /**
+             * Format: int64
+             * @description A certificate with fewer days left is a warning.
+             */
+            cert_warning_days: number;
+            /**
+             * Format: int64
+             * @description Tracked connections, of those that can be, from which on there is an error.
+             */
+            conntrack_error_percent: number;
+            /**
+             * Format: int64
+             * @description Tracked connections, of those that can be, from which on there is a warning.
+             */
+            conntrack_warning_percent: number;
+            /**
+             * Format: date-time
+             * @description When it was created.
+             */
+            readonly created_at: string;
+            /**
+             * Format: int64
+             * @description A component or daemon that is not as it should be for longer is an error.
+             */
+            degraded_seconds: number;
+            /**
+             * Format: int64
+             * @description A channel gets as many messages a minute. What is more comes in one message, at most once a minute.
+             */
+            digest_over: number;
+            /**
+             * Format: int64
+             * @description Used space of the root file system from which on there is an error.
+             */
+            disk_error_percent: number;
+            /**
+             * Format: int64
+             * @description Used space of the root file system from which on there is a warning.
+             */
+            disk_warning_percent: number;
+            /**
+             * Format: int64
+             * @description As many failed logins within the next setting's minutes are a warning.
+             */
+            failed_logins: number;
+            /**
+             * Format: int64
+             * @description The time in which failed logins are counted.
+             */
+            failed_logins_minutes: number;
+            /**
+             * Format: int64
+             * @description How long events are kept.
+             */
+            history_days: number;
+            /** @description Id, made by the service. */
+            readonly id: string;
+            /**
+             * Format: int64
+             * @description Used memory from which on there is an error.
+             */
+            memory_error_percent: number;
+            /**
+             * Format: int64
+             * @description Used memory from which on there is a warning.
+             */
+            memory_warning_percent: number;
+            /**
+             * Format: int64
+             * @description A node whose database is further behind is a warning, and ten times as far an error.
+             */
+            replication_lag_seconds: number;
+            /**
+             * Format: int64
+             * @description A tunnel to another gateway without a handshake for longer is down. Handshakes are two minutes apart.
+             */
+            tunnel_down_minutes: number;
+            /**
+             * Format: date-time
+             * @description When it was last changed.
+             */
+            readonly updated_at: string;
+        };
+        AlertSettingsUpdate: {
+            /**
+             * Format: int64
+             * @description A certificate with fewer days left is an error.
+             */
+            cert_error_days?: number;
+            /**
+             * Format: int64
+             * @description A certificate with fewer days left is a warning.
+             */
+            cert_warning_days?: number;
+            /**
+             * Format: int64
+             * @description Tracked connections, of those that can be, from which on there is an error.
+             */
+            conntrack_error_percent?: number;
+            /**
+             * Format: int64
+             * @description Tracked connections, of those that can be, from which on there is a warning.
+             */
+            conntrack_warning_percent?: number;
+            /**
+             * Format: int64
+             * @description A component or daemon that is not as it should be for longer is an error.
+             */
+            degraded_seconds?: number;
+            /**
+             * Format: int64
+             * @description A channel gets as many messages a minute. What is more comes in one message, at most once a minute.
+             */
+            digest_over?: number;
+            /**
+             * Format: int64
+             * @description Used space of the root file system from which on there is an error.
+             */
+            disk_error_percent?: number;
+            /**
+             * Format: int64
+             * @description Used space of the root file system from which on there is a warning.
+             */
+            disk_warning_percent?: number;
+            /**
+             * Format: int64
+             * @description As many failed logins within the next setting's minutes are a warning.
+             */
+            failed_logins?: number;
+            /**
+             * Format: int64
+             * @description The time in which failed logins are counted.
+             */
+            failed_logins_minutes?: number;
+            /**
+             * Format: int64
+             * @description How long events are kept.
+             */
+            history_days?: number;
+            /**
+             * Format: int64
+             * @description Used memory from which on there is an error.
+             */
+            memory_error_percent?: number;
+            /**
+             * Format: int64
+             * @description Used memory from which on there is a warning.
+             */
+            memory_warning_percent?: number;
+            /**
+             * Format: int64
+             * @description A node whose database is further behind is a warning, and ten times as far an error.
+             */
+            replication_lag_seconds?: number;
+            /**
+             * Format: int64
+             * @description A tunnel to another gateway without a handshake for longer is down. Handshakes are two minutes apart.
+             */
+            tunnel_down_minutes?: number;
+        };
+        AlertTestResult: {
+            /** @description What people call it. */
+            channel: string;
+            /** @description Which channel. */
+            channel_id: string;
+            /**
+             * Format: int64
+             * @description How long it took.
+             */
+            duration_ms: number;
+            /** @description Why it did not; empty when it did. */
+            error: string;
+            /** @description Whether it took the message. */
+            ok: boolean;
+        };
+        AlertTested: {
+            /** @description The test in the history. */
+            event_id: string;
+            /** @description One for each channel that was tried. */
+            results: components["schemas"]["AlertTestResult"][];
+        };
         ApplyFileDiff: {
             /** @description Unified diff against what is live. */
             diff: string;
@@ -3842,6 +4699,308 @@ export interface components {
             request_id: string;
             /** @description What it was done to. */
             subject: string;
+        };
+        Backup: {
+            /**
+             * Format: date-time
+             * @description When it came to this gateway.
+             */
+            created_at: string;
+            /**
+             * Format: int64
+             * @description Bytes of the dump of the database, before they are compressed.
+             */
+            database_bytes: number;
+            /** @description Whether it takes a passphrase. It carries the master key then. */
+            encrypted: boolean;
+            /** @description Why it failed, for administrators; empty when it did not. */
+            error: string;
+            /** @description What its archive is called when it is downloaded. */
+            file: string;
+            /**
+             * Format: int64
+             * @description Bytes of the state files.
+             */
+            files_bytes: number;
+            /**
+             * Format: date-time
+             * @description When that ended.
+             */
+            finished_at: string | null;
+            /** @description Name of the machine that was backed up. */
+            host: string;
+            /** @description Id of the backup. */
+            id: string;
+            /** @description Names the master key that its secrets are sealed with. */
+            key_id: string;
+            /**
+             * @description Who had it made. Empty for an archive that was uploaded and cannot be read without its passphrase.
+             * @enum {string}
+             */
+            kind: "" | "manual" | "scheduled";
+            /**
+             * @description What is being done while it runs.
+             * @enum {string}
+             */
+            phase: "" | "dump" | "pack" | "upload";
+            /** @description The last trial to restore it; null when there was none. */
+            proof: components["schemas"]["BackupProof"];
+            /** @description How the upload to each off-site target ended. */
+            remote_uploads: components["schemas"]["BackupUploadResult"][];
+            /**
+             * Format: int64
+             * @description Version of the schema of its database.
+             */
+            schema_version: number;
+            /** @description Hash of the archive. */
+            sha256: string;
+            /**
+             * Format: int64
+             * @description Bytes of the archive.
+             */
+            size: number;
+            /**
+             * Format: date-time
+             * @description When the gateway was backed up.
+             */
+            started_at: string;
+            /**
+             * @description How far it has come.
+             * @enum {string}
+             */
+            status: "running" | "success" | "failed";
+            /**
+             * Format: date-time
+             * @description When something about it changed.
+             */
+            updated_at: string;
+            /** @description Whether it was brought here from elsewhere. Such a backup is not removed to make room for newer ones. */
+            uploaded: boolean;
+            /** @description Version of the gateway that was backed up. */
+            version: string;
+            /**
+             * Format: int64
+             * @description Bytes that the phase has written so far.
+             */
+            written: number;
+        };
+        BackupDeleted: {
+            /** @description Id of what was deleted. */
+            id: string;
+        };
+        BackupKeyInput: {
+            /** @description Opens an encrypted backup. Without it the passphrase of the settings is tried. */
+            passphrase?: string;
+        };
+        BackupPlan: {
+            /** @description Why it cannot be restored; empty when it can. */
+            blockers: string[];
+            /** @description State files that it has. */
+            files: string[];
+            /** @description Name of the machine that was backed up. */
+            host: string;
+            /** @description Interfaces that its configuration speaks of. */
+            interfaces: components["schemas"]["BackupPlannedInterface"][];
+            /**
+             * @description The master key that its secrets are sealed with. same: the one of this machine. carried: another one, which the backup carries. other: one that is not known here, so that every secret has to be entered again.
+             * @enum {string}
+             */
+            key: "same" | "carried" | "other";
+            /** @description Interfaces that this machine has. */
+            links: string[];
+            /**
+             * Format: date-time
+             * @description When the backup was made.
+             */
+            made_at: string;
+            /** @description State files that it does not have, and that go if this machine has them. */
+            missing: string[];
+            /**
+             * Format: int64
+             * @description Rows of its database.
+             */
+            rows: number;
+            /**
+             * Format: int64
+             * @description Version of the schema of its database.
+             */
+            schema_version: number;
+            /** @description Name of this machine. */
+            this_host: string;
+            /**
+             * Format: int64
+             * @description Version of the schema that this gateway has. An older database is brought up to it.
+             */
+            this_schema: number;
+            /** @description Version of this gateway. */
+            this_version: string;
+            /** @description Version of the gateway that was backed up. */
+            version: string;
+            /** @description What is to be known before it is restored. */
+            warnings: string[];
+        };
+        BackupPlannedInterface: {
+            /** @description Whether this machine has one of that name. */
+            here: boolean;
+            /** @description Its name in the backup. */
+            name: string;
+        };
+        BackupProof: {
+            /** @description Tables whose rows have changed since the backup. */
+            changed: string[];
+            /**
+             * Format: int64
+             * @description How long it took.
+             */
+            duration_ms: number;
+            /** @description Why it failed, for administrators; empty when it did not. */
+            error: string;
+            /**
+             * Format: date-time
+             * @description When it ended.
+             */
+            finished_at: string | null;
+            /**
+             * Format: int64
+             * @description Rows that were loaded and compared with what was backed up.
+             */
+            rows: number;
+            /**
+             * Format: date-time
+             * @description When the trial began.
+             */
+            started_at: string;
+            /**
+             * @description Whether it can be restored.
+             * @enum {string}
+             */
+            status: "running" | "proven" | "failed";
+            /**
+             * Format: int64
+             * @description Tables that they are in.
+             */
+            tables: number;
+        };
+        BackupRestore: {
+            /** @description Id of the backup. */
+            backup_id: string;
+            /**
+             * Format: date-time
+             * @description When it was asked for.
+             */
+            began_at: string | null;
+            /**
+             * Format: date-time
+             * @description When it ended.
+             */
+            ended_at: string | null;
+            /** @description Name of the machine that was backed up; empty until it is known. */
+            host: string;
+            /** @description Id of the restore; empty when there was none. */
+            id: string;
+            /**
+             * Format: date-time
+             * @description When the backup was made.
+             */
+            made_at: string | null;
+            /** @description Why it did not succeed, for administrators; empty when it did. */
+            reason: string;
+            /**
+             * @description How far it has come. refused: nothing was changed. taken_back: the data from before are there again. stuck: taking it back failed, too.
+             * @enum {string}
+             */
+            state: "none" | "running" | "done" | "refused" | "taken_back" | "stuck";
+            /** @description What was done, in order. A step that was interrupted is there again when it was done again. */
+            steps: components["schemas"]["BackupStep"][];
+            /** @description The state in a sentence. */
+            summary: string;
+            /** @description What is to be done by hand after it. */
+            warnings: string[];
+        };
+        BackupRestoreWishInput: {
+            /** @description Which interface of this machine takes the place of one of the backup. */
+            interfaces?: {
+                [key: string]: string;
+            };
+            /** @description Opens an encrypted backup. Without it the passphrase of the settings is tried. */
+            passphrase?: string;
+        };
+        BackupSettings: {
+            /**
+             * Format: date-time
+             * @description When it was created.
+             */
+            readonly created_at: string;
+            /** @description Id, made by the service. */
+            readonly id: string;
+            /** @description Whether backups are encrypted. */
+            readonly passphrase_configured: boolean;
+            /** @description Prove after every scheduled backup that it can be restored. */
+            prove: boolean;
+            /**
+             * Format: date-time
+             * @description When it was last changed.
+             */
+            readonly updated_at: string;
+        };
+        BackupSettingsUpdate: {
+            /** @description Encrypts every backup from now on: at least 12 characters. An encrypted backup carries the master key, so that it can be restored on another machine with all secrets. Empty takes it away. */
+            passphrase?: string;
+            /** @description Prove after every scheduled backup that it can be restored. */
+            prove?: boolean;
+        };
+        BackupStep: {
+            /**
+             * Format: date-time
+             * @description When it began.
+             */
+            began_at: string;
+            /**
+             * Format: date-time
+             * @description When it ended.
+             */
+            ended_at: string | null;
+            /** @description Why it failed, for administrators. */
+            error: string;
+            /**
+             * @description What is done. swap replaces the data while the gateway's programs stand still; confirm waits until they serve; return and recover take it back.
+             * @enum {string}
+             */
+            name: "verify" | "load" | "check" | "swap" | "confirm" | "return" | "recover";
+            /** @description The end of what its programs said, for administrators. */
+            output: string;
+            /**
+             * @description How far it has come.
+             * @enum {string}
+             */
+            state: "running" | "done" | "failed" | "interrupted";
+        };
+        BackupUploadResult: {
+            /**
+             * Format: int64
+             * @description How long it took.
+             */
+            duration_ms: number;
+            /** @description Why it failed, for administrators; empty when it did not. */
+            error: string;
+            /**
+             * Format: date-time
+             * @description When it ended.
+             */
+            finished_at: string;
+            /** @description Id of the off-site target. */
+            remote_id: string;
+            /**
+             * @description How the upload ended.
+             * @enum {string}
+             */
+            status: "success" | "failed";
+            /** @description Where that is. */
+            target: string;
+        };
+        BackupWishInput: {
+            /** @description Encrypts this backup: at least 12 characters. Without it the passphrase of the settings does, if there is one. */
+            passphrase?: string;
         };
         Certificate: {
             /**
@@ -8259,6 +9418,66 @@ export interface components {
             /** @description What people call it. */
             name: string;
         };
+        SchedulerStatus: {
+            /** @description The program's own words about it, for administrators; empty for everybody else. */
+            detail: string;
+            /**
+             * Format: int64
+             * @description How long the last run took; null before the first, and while it runs.
+             */
+            duration_ms: number | null;
+            /**
+             * Format: date-time
+             * @description When the last run that has ended did so.
+             */
+            ended_at: string | null;
+            /** @description Why it did not go well; empty when it did. */
+            error: string;
+            /**
+             * Format: int64
+             * @description How often it is done; a job of the night once a day.
+             */
+            every_seconds: number;
+            /**
+             * Format: int64
+             * @description How many of the last runs failed in a row.
+             */
+            failures: number;
+            /** @description Name of the job. */
+            name: string;
+            /**
+             * Format: date-time
+             * @description When it is next run; null as long as that is not known.
+             */
+            next_at: string | null;
+            /**
+             * @description What came of the last run; empty before the first. panicked: it crashed. overdue: it did not end in time.
+             * @enum {string}
+             */
+            result: "" | "running" | "ok" | "failed" | "panicked" | "overdue";
+            /**
+             * Format: int64
+             * @description How often it was run.
+             */
+            runs: number;
+            /**
+             * Format: date-time
+             * @description When it was last started.
+             */
+            started_at: string | null;
+            /** @description What it does. */
+            title: string;
+            /**
+             * Format: date-time
+             * @description When an operator asked for a run that has not begun yet; null otherwise.
+             */
+            wanted_at: string | null;
+            /**
+             * @description How its times are found: by the interval, once a night, or counted from the boot of the machine.
+             * @enum {string}
+             */
+            when: "interval" | "night" | "boot";
+        };
         SetupGatewayInput: {
             /**
              * @description Directory of the certificate authority; empty for the default one.
@@ -9640,6 +10859,688 @@ export interface components {
 }
 export type $defs = Record<string, never>;
 export interface operations {
+    "alert.mute.list": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["AlertMute"][];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "alert.mute.create": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AlertMuteCreate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["AlertMute"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "alert.mute.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["AlertMute"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "alert.mute.update": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AlertMuteUpdate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["AlertMute"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "alert.mute.delete": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ResourceDeleted"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "alert.channel.list": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["AlertChannel"][];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "alert.channel.create": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AlertChannelCreate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["AlertChannel"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "alert.events": {
+        parameters: {
+            query?: {
+                /** @description Only this severity: info, warning, error or critical. */
+                severity?: string;
+                /** @description Only this kind. */
+                kind?: string;
+                /** @description Only those with this text in the subject or the message; case does not matter. */
+                text?: string;
+                /** @description Only events before the one with this id, to read on. */
+                before?: string;
+                /** @description How many, at most 200. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["AlertEvent"][];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "alert.events.live": {
+        parameters: {
+            query?: {
+                /** @description Send a frame {"heartbeat": time} every so many seconds (1 to 60), beside the events. Without it there are no such frames. */
+                heartbeat?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A WebSocket; each text frame is one of these, or the heartbeat that was asked for. */
+            101: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AlertEvent"];
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "alert.kinds": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["AlarmAbout"][];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "alert.open": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["AlarmCondition"][];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "alert.settings.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["AlertSettings"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "alert.settings.update": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AlertSettingsUpdate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["AlertSettings"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "alert.test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["AlertTested"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "alert.channel.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["AlertChannel"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "alert.channel.update": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AlertChannelUpdate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["AlertChannel"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "alert.channel.delete": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ResourceDeleted"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "alert.channel.test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the channel. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["AlertTested"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
     "api-token.list": {
         parameters: {
             query?: {
@@ -11179,6 +13080,529 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["ProxyServer"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "backup.settings.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["BackupSettings"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "backup.settings.update": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["BackupSettingsUpdate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["BackupSettings"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "backup.list": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Backup"][];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "backup.create": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["BackupWishInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Backup"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "backup.live": {
+        parameters: {
+            query?: {
+                /** @description Send a frame {"heartbeat": time} every so many seconds (1 to 60), beside the events. Without it there are no such frames. */
+                heartbeat?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A WebSocket; each text frame is one of these, or the heartbeat that was asked for. */
+            101: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Backup"];
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "backup.restore.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["BackupRestore"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "backup.create-scheduled": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Backup"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "backup.upload": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/octet-stream": string;
+            };
+        };
+        responses: {
+            /** @description Done. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Backup"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "backup.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Backup"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "backup.delete": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["BackupDeleted"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "backup.download": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": unknown;
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "backup.restore": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["BackupRestoreWishInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["BackupRestore"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "backup.restore-plan": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["BackupKeyInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["BackupPlan"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "backup.verify": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["BackupKeyInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Backup"];
                         error: null;
                     };
                 };
@@ -19224,6 +21648,79 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["SystemFlag"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "system.jobs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["SchedulerStatus"][];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "system.job.run": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Name of the job. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["SchedulerStatus"];
                         error: null;
                     };
                 };

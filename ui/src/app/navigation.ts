@@ -1,5 +1,6 @@
 import {
   IconAddressBook,
+  IconArchive,
   IconArrowsExchange,
   IconArrowsSplit2,
   IconAt,
@@ -95,7 +96,13 @@ export const navigation: { area: string | null; items: NavItem[] }[] = [
       { name: 'ids', to: paths.ids, icon: IconRadar2 },
     ],
   },
-  { area: 'operations', items: [{ name: 'audit', to: paths.audit, icon: IconHistory }] },
+  {
+    area: 'operations',
+    items: [
+      { name: 'backups', to: paths.backups, icon: IconArchive },
+      { name: 'audit', to: paths.audit, icon: IconHistory },
+    ],
+  },
   {
     area: 'system',
     items: [

@@ -110,6 +110,7 @@ export const paths = {
   idsBouncerNew: '/security/ids/bouncers/new',
   idsCollections: '/security/ids/collections',
   idsSettings: '/security/ids/settings',
+  backups: '/operations/backups',
   audit: '/operations/audit',
   auditEntry: (id: string) => `/operations/audit/${encodeURIComponent(id)}`,
   components: '/system/components',
