@@ -12,6 +12,7 @@ import (
 
 	"edge.internal/gateway/internal/account"
 	"edge.internal/gateway/internal/alert"
+	"edge.internal/gateway/internal/backup"
 	"edge.internal/gateway/internal/backup/remote"
 	"edge.internal/gateway/internal/certificate"
 	"edge.internal/gateway/internal/dhcp"
@@ -63,6 +64,7 @@ type House struct {
 	IDS          *ids.Room
 	License      *license.Room
 	Upgrade      *upgrade.Room
+	Backup       *backup.Room
 	Alert        *alert.Room
 	Remotes      *remote.Room
 	Diagnostics  *diag.Room
@@ -124,6 +126,7 @@ func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, 
 	h.IDS = ids.New(k, h.idsDeps())
 	h.License = license.New(k, h.licenseDeps())
 	h.Upgrade = upgrade.New(k)
+	h.Backup = backup.New(k, h.backupDeps(store))
 	h.Alert = alert.New(k, alertDeps(store))
 	h.Remotes = remote.New(k)
 	h.Diagnostics = diag.New(k, h.diagDeps())
@@ -148,6 +151,7 @@ func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, 
 	h.IDS.Mount()
 	h.License.Mount()
 	h.Upgrade.Mount()
+	h.Backup.Mount()
 	h.Alert.Mount()
 	scheduler.Mount(k, jobs(k, store, alert.NewWatcher(h.Alert, alert.Sources{})))
 	h.Remotes.Mount()

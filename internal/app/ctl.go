@@ -86,6 +86,9 @@ func Ctl() *cobra.Command {
 		idsUnban(&cfg),
 		licenseCommand(&cfg),
 		upgradeCommand(&cfg),
+		backupCommand(&cfg),
+		backupsCommand(&cfg),
+		restoreCommand(&cfg),
 	)
 	root.SetOut(os.Stdout)
 	return root
@@ -97,27 +100,39 @@ func becomeGateway(root string) error {
 	if root != "" || os.Geteuid() != 0 {
 		return nil
 	}
-	u, err := user.Lookup(host.User)
+	ids, err := memberships()
 	if err != nil {
-		return fmt.Errorf("the gateway is not installed here: %w", err)
+		return err
 	}
 	uid, gid, err := files.LookupOwner(host.User, host.User)
 	if err != nil {
 		return err
 	}
 	var groups []int
-	names, err := u.GroupIds()
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		id, err := strconv.Atoi(name)
-		if err != nil {
-			return err
-		}
-		groups = append(groups, id)
+	for _, id := range ids {
+		groups = append(groups, int(id))
 	}
 	return errors.Join(syscall.Setgroups(groups), syscall.Setresgid(gid, gid, gid), syscall.Setresuid(uid, uid, uid))
+}
+
+// memberships are the groups of the gateway's user.
+func memberships() (groups []uint32, err error) {
+	u, err := user.Lookup(host.User)
+	if err != nil {
+		return nil, fmt.Errorf("the gateway is not installed here: %w", err)
+	}
+	names, err := u.GroupIds()
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		id, err := strconv.ParseUint(name, 10, 32)
+		if err != nil {
+			return nil, err
+		}
+		groups = append(groups, uint32(id))
+	}
+	return groups, nil
 }
 
 func resetPassword(cfg *Config) *cobra.Command {
@@ -201,11 +216,24 @@ func isDown(err error) bool {
 func controlSocket(paths kit.Paths) string { return paths.Run("control.sock") }
 
 // askAPI makes a request to gateway-api.
-func askAPI[T any](ctx context.Context, paths kit.Paths, method, path string, body []byte) (out T, err error) {
-	client := httpd.SocketClient(controlSocket(paths), time.Minute)
-	req, err := http.NewRequestWithContext(ctx, method, "http://gateway"+httpd.Prefix+path, bytes.NewReader(body))
+func askAPI[T any](ctx context.Context, paths kit.Paths, method, path string, body []byte) (T, error) {
+	return askAPIWithin[T](ctx, paths, time.Minute, method, path, body)
+}
+
+// askAPIWithin is askAPI for what may take longer.
+func askAPIWithin[T any](ctx context.Context, paths kit.Paths, within time.Duration, method, path string, body []byte) (T, error) {
+	return sendAPI[T](ctx, paths, within, method, path, "", bytes.NewReader(body))
+}
+
+// sendAPI makes a request with a body of a type, which is JSON where that is not said.
+func sendAPI[T any](ctx context.Context, paths kit.Paths, within time.Duration, method, path, mime string, body io.Reader) (out T, err error) {
+	client := httpd.SocketClient(controlSocket(paths), within)
+	req, err := http.NewRequestWithContext(ctx, method, "http://gateway"+httpd.Prefix+path, body)
 	if err != nil {
 		return out, err
+	}
+	if mime != "" {
+		req.Header.Set("Content-Type", mime)
 	}
 	res, err := client.Do(req)
 	if err != nil {

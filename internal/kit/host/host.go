@@ -36,6 +36,7 @@ type Machine interface {
 	Packages
 	Probes
 	Connections
+	Backups
 	// Run runs one command of the closed list. A command that ends with a non-zero status is an *ExitError; a command
 	// whose program is missing is ErrNotInstalled.
 	Run(ctx context.Context, c Command, in Input) (Output, error)

@@ -1,5 +1,6 @@
 import {
   IconAddressBook,
+  IconArchive,
   IconArrowsExchange,
   IconArrowsSplit2,
   IconAt,
@@ -102,6 +103,7 @@ export const navigation: { area: string | null; items: NavItem[] }[] = [
     items: [
       { name: 'diagnostics', to: paths.diagnostics, icon: IconStethoscope },
       { name: 'logs', to: paths.logs, icon: IconFileText },
+      { name: 'backups', to: paths.backups, icon: IconArchive },
       { name: 'audit', to: paths.audit, icon: IconHistory },
     ],
   },

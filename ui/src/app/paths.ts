@@ -116,6 +116,7 @@ export const paths = {
   diagnosticsCapture: '/operations/diagnostics/capture',
   logs: '/operations/logs',
   logEntry: (id: string) => `/operations/logs/${encodeURIComponent(id)}`,
+  backups: '/operations/backups',
   audit: '/operations/audit',
   auditEntry: (id: string) => `/operations/audit/${encodeURIComponent(id)}`,
   components: '/system/components',

@@ -266,6 +266,7 @@ const tree = root.addChildren([
   page(paths.sso, () => import('../areas/sso/SsoPage')),
   license.addChildren([part(license, 'install', () => import('../areas/license/Install'))]),
   page(paths.updates, () => import('../areas/updates/UpdatesPage')),
+  page(paths.backups, () => import('../areas/backups/BackupsPage')),
   profile.addChildren([
     part(profile, '/', () => import('../areas/profile/Account')),
     part(profile, 'two-factor', () => import('../areas/profile/SecondFactor')),

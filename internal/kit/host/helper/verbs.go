@@ -21,7 +21,7 @@ var served = map[string]bool{
 	"FilterState": true, "FilterDigest": true, "FilterDigestOf": true, "FilterChanges": true, "FilterCounters": true, "PacketLog": true,
 	"ProxyReload": true, "ProxyProcess": true, "LeaseServerAsk": true,
 	"TunnelDevices": true, "CreateTunnel": true, "ChangeTunnel": true, "RemoveTunnel": true, "TunnelFiles": true,
-	"RefreshPackages": true, "BeginUpgrade": true,
+	"RefreshPackages": true, "BeginUpgrade": true, "BeginRestore": true,
 	"Connections": true, "EndConnection": true,
 	"ReadLogBefore": true, "SearchJournal": true, "FollowJournal": true,
 }
@@ -257,4 +257,8 @@ func (c *Client) Probe(ctx context.Context, p host.Probe, sink func(output []byt
 		return nil
 	}, &end)
 	return end, err
+}
+
+func (c *Client) BeginRestore(ctx context.Context, wish host.RestoreWish) error {
+	return c.do(ctx, "BeginRestore", wish)
 }

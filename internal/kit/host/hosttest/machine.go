@@ -43,6 +43,7 @@ type Machine struct {
 	probe       ProbeScript
 	connections []host.Connection
 	journal     journal
+	backups     backups
 }
 
 type verb struct {

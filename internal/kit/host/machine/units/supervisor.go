@@ -31,7 +31,7 @@ const longestRequest = 32 << 10
 
 // unitRequest is one verb for one unit, or for what units said.
 type unitRequest struct {
-	Verb string    `json:"verb"` // state, start, stop, restart, reload, enable, disable, list, watch, search, follow
+	Verb string    `json:"verb"` // state, start, stop, restart, reload, enable, disable, begin, list, watch, search, follow
 	Unit host.Unit `json:"unit,omitempty"`
 	// Query is what is searched or followed.
 	Query *host.JournalQuery `json:"query,omitempty"`
@@ -69,6 +69,11 @@ func (s Supervisor) Enable(ctx context.Context, u host.Unit, on bool) error {
 		return s.do(ctx, "enable", u)
 	}
 	return s.do(ctx, "disable", u)
+}
+
+// Begin starts a job and does not wait for it.
+func (s Supervisor) Begin(ctx context.Context, j host.Job) error {
+	return s.do(ctx, "begin", host.Unit(j))
 }
 
 // Watch names the units that may have changed.
@@ -181,6 +186,8 @@ type Supervised interface {
 	host.Units
 	host.Journal
 	States(ctx context.Context) ([]host.UnitState, error)
+	// Begin starts a job and does not wait for it.
+	Begin(ctx context.Context, j host.Job) error
 }
 
 // Serve answers Supervisor on the listener until the context ends; then it closes the listener and waits for the
@@ -317,6 +324,8 @@ func dispatch(ctx context.Context, units Supervised, req unitRequest) ([]host.Un
 		return nil, units.Restart(ctx, req.Unit)
 	case "reload":
 		return nil, units.Reload(ctx, req.Unit)
+	case "begin":
+		return nil, units.Begin(ctx, host.Job(req.Unit))
 	case "enable":
 		return nil, units.Enable(ctx, req.Unit, true)
 	case "disable":
