@@ -11,7 +11,7 @@ declare -A packages=(
 		unbound dns-root-data squid kea-dhcp4-server freeradius wireguard-go wireguard-tools crowdsec crowdsec-firewall-bouncer
 		procps curl iputils-ping python3 chromium-headless-shell fonts-dejavu-core
 		qemu-system-x86 busybox-static cpio kmod xz-utils mmdebstrap systemd-container patchelf nginx-light pebble bind9-dnsutils freeradius-utils
-		lintian apt-utils gpg gpg-agent gpgv man-db systemd openssh-server"
+		exim4-daemon-light lintian apt-utils gpg gpg-agent gpgv man-db systemd openssh-server"
 )
 wanted=${packages[${1:?run or test}]}
 

@@ -203,7 +203,7 @@ func TestTablesBelongToTheirRoom(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatal("no migrations", err)
 	}
-	rooms := map[string]bool{"apply": true, "audit": true}
+	rooms := map[string]bool{"alarm": true, "apply": true, "audit": true, "scheduler": true}
 	for _, s := range sources(t) {
 		rooms[area(s.pkg)] = true
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"edge.internal/gateway/internal/account"
+	"edge.internal/gateway/internal/alert"
 	"edge.internal/gateway/internal/backup/remote"
 	"edge.internal/gateway/internal/certificate"
 	"edge.internal/gateway/internal/dhcp"
@@ -24,6 +25,7 @@ import (
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/password"
 	"edge.internal/gateway/internal/kit/policy"
+	"edge.internal/gateway/internal/kit/scheduler"
 	"edge.internal/gateway/internal/kit/value"
 	"edge.internal/gateway/internal/kit/wire"
 	"edge.internal/gateway/internal/license"
@@ -60,6 +62,7 @@ type House struct {
 	License      *license.Room
 	Upgrade      *upgrade.Room
 	Remotes      *remote.Room
+	Alert        *alert.Room
 	// Management is the management port of the service itself.
 	Management *Management
 	// SelfSigned is the gateway's certificate until it has a better one.
@@ -118,6 +121,7 @@ func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, 
 	h.License = license.New(k, h.licenseDeps())
 	h.Upgrade = upgrade.New(k)
 	h.Remotes = remote.New(k)
+	h.Alert = alert.New(k, alertDeps(store))
 
 	k.Router.SetupDone = h.Setup.Completed
 	k.Router.Sessions = h.Account
@@ -139,6 +143,8 @@ func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, 
 	h.License.Mount()
 	h.Upgrade.Mount()
 	h.Remotes.Mount()
+	h.Alert.Mount()
+	scheduler.Mount(k, jobs(k, store, alert.NewWatcher(h.Alert, alert.Sources{})))
 	k.Resources.MountChangeSets()
 	mountSpec(k)
 	return h, nil
@@ -152,6 +158,11 @@ func (h *House) addresses(ctx context.Context, q db.Querier) ([]netip.Addr, erro
 	}
 	inTunnels, err := h.Tunnel.Addresses(ctx, q)
 	return append(declared, inTunnels...), err
+}
+
+// alertDeps lends alerts the gateway's name.
+func alertDeps(store *setup.Store) alert.Deps {
+	return alert.Deps{FQDN: func() string { return store.View().FQDN.String() }}
 }
 
 // peers are the other nodes of the cluster: there are none.

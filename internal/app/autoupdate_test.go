@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-co-op/gocron/v2"
 	"golang.org/x/crypto/bcrypt"
 
 	"edge.internal/gateway/internal/kit/host"
@@ -81,41 +80,4 @@ func TestAutoUpdate(t *testing.T) {
 	b.Machine.SetUpgrade(host.Upgrade{ID: "2", To: "1.2.0", State: host.UpgradeDone})
 	offer(host.PackageVersion{Available: "1.0.0"})
 	night("nothing newer", 2)
-}
-
-// What is done at night is not done when the program starts, and not at the same minute everywhere.
-func TestAutoUpdateIsAtNight(t *testing.T) {
-	s, err := gocron.NewScheduler()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := s.Shutdown(); err != nil {
-			t.Error(err)
-		}
-	}()
-	minutes := map[string]bool{}
-	var planned []gocron.Job
-	for range 50 {
-		for _, j := range jobs(nil, nil) {
-			if j.name == "auto-update" {
-				p, err := s.NewJob(j.timing(), gocron.NewTask(func() {}), j.options()...)
-				if err != nil {
-					t.Fatal(err)
-				}
-				planned = append(planned, p)
-			}
-		}
-	}
-	s.Start()
-	for _, p := range planned {
-		at, err := p.NextRun()
-		if err != nil || at.Hour() < nightBegins || at.Hour() >= nightEnds {
-			t.Fatalf("it is done at %s, %v", at, err)
-		}
-		minutes[at.Format("15:04")] = true
-	}
-	if len(minutes) < 10 {
-		t.Errorf("of 50 gateways all come at %v", minutes)
-	}
 }

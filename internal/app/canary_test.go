@@ -162,7 +162,7 @@ func TestCanary(t *testing.T) {
 				secrets[f.Name] = fmt.Sprintf("%s-%d", mark, marked)
 			}
 			// A field that has secrets in it is among the companions, with the mark.
-			holds = holds || reflect.PointerTo(f.Type).Implements(reflect.TypeFor[secret.Holder]())
+			holds = holds || secret.Holds(f.Type)
 		}
 		if len(secrets) == 0 && !holds {
 			continue

@@ -3,67 +3,45 @@ package app
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"log/slog"
-	"math/rand/v2"
 	"net/http"
 	"os"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
-	"github.com/go-co-op/gocron/v2"
+	"golang.org/x/sync/errgroup"
 
 	"edge.internal/gateway/internal/account"
+	"edge.internal/gateway/internal/alert"
 	"edge.internal/gateway/internal/certificate"
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/actor"
+	"edge.internal/gateway/internal/kit/rescue"
+	"edge.internal/gateway/internal/kit/scheduler"
 	"edge.internal/gateway/internal/schema"
 	"edge.internal/gateway/internal/setup"
 	"edge.internal/gateway/internal/waf"
 )
 
-// job is something that the scheduler does again and again. One that still runs is not started a second time.
-type job struct {
-	name  string
-	every time.Duration
-	// jitter is how much earlier or later it may be, so that not every gateway comes at the same time.
-	jitter time.Duration
-	do     func(ctx context.Context) error
-}
-
-// nightly is how often something is done that is done at night. When exactly, the start of the program decides by chance.
-const nightly = 24 * time.Hour
-
-// The hours of the night, by the machine's clock.
-const nightBegins, nightEnds = 1, 5
-
-func (j job) timing() gocron.JobDefinition {
-	switch {
-	case j.every == nightly:
-		minute := rand.UintN((nightEnds - nightBegins) * 60)
-		return gocron.DailyJob(1, gocron.NewAtTimes(gocron.NewAtTime(nightBegins+minute/60, minute%60, rand.UintN(60))))
-	case j.jitter == 0:
-		return gocron.DurationJob(j.every)
-	}
-	return gocron.DurationRandomJob(j.every-j.jitter, j.every+j.jitter)
-}
-
-func (j job) options() []gocron.JobOption {
-	options := []gocron.JobOption{gocron.WithName(j.name), gocron.WithSingletonMode(gocron.LimitModeReschedule)}
-	if j.every != nightly {
-		options = append(options, gocron.WithStartAt(gocron.WithStartImmediately()))
-	}
-	return options
-}
-
-func jobs(k *kit.Kit, store *setup.Store) []job {
-	return []job{
-		{"audit.prune", time.Hour, 0, func(ctx context.Context) error { return pruneAudit(ctx, k, store) }},
-		{"sessions.prune", time.Hour, 0, func(ctx context.Context) error { return account.Prune(ctx, k.DB, k.Clock) }},
-		{"waf.prune", time.Hour, 0, func(ctx context.Context) error { return pruneAlerts(ctx, k) }},
-		{"certificates.renew", time.Hour, 10 * time.Minute, func(ctx context.Context) error { return renewCertificates(ctx, k) }},
-		{"auto-update", nightly, 0, func(ctx context.Context) error { return autoUpdate(ctx, k, store) }},
+// jobs is all that is done again and again. gateway-scheduler does it; gateway-api shows what came of it.
+func jobs(k *kit.Kit, store *setup.Store, w *alert.Watcher) []scheduler.Job {
+	return []scheduler.Job{
+		{Name: "audit.prune", Title: "Delete audit entries that are older than they are kept", Every: time.Hour, Do: func(ctx context.Context) error { return pruneAudit(ctx, k, store) }},
+		{Name: "sessions.prune", Title: "Delete sessions that are over", Every: time.Hour, Do: func(ctx context.Context) error { return account.Prune(ctx, k.DB, k.Clock) }},
+		{Name: "waf.prune", Title: "Delete WAF alerts that are older than they are kept", Every: time.Hour, Do: func(ctx context.Context) error { return pruneFound(ctx, k) }},
+		{Name: "alerts.prune", Title: "Delete alert events that are older than they are kept", Every: time.Hour, Do: func(ctx context.Context) error { return pruneEvents(ctx, w.Room) }},
+		{Name: "certificates.renew", Title: "Renew the certificates that are due", Every: time.Hour, Jitter: 10 * time.Minute, Do: func(ctx context.Context) error { return renewCertificates(ctx, k) }},
+		{Name: "auto-update", Title: "Install the available version, if that is wanted", Night: true, Within: 30 * time.Minute, Do: func(ctx context.Context) error { return autoUpdate(ctx, k, store) }},
+		{Name: "watch.certificates", Title: "Look for certificates that end soon", Every: time.Hour, Do: w.Certs},
+		{Name: "watch.license", Title: "Look at the license", Every: time.Hour, Do: w.Licensed},
+		{Name: "watch.machine", Title: "Look at memory, disk and connection tracking", Every: time.Minute, Within: time.Minute, Do: w.Machine},
+		{Name: "watch.components", Title: "Look whether what is stored runs", Every: 30 * time.Second, Within: time.Minute, Do: w.Running},
+		{Name: "watch.backends", Title: "Look for backends that are down", Every: time.Minute, Within: time.Minute, Do: w.Proxied},
+		{Name: "watch.waf", Title: "Look whether requests are inspected", Every: 30 * time.Second, Within: time.Minute, Later: true, Do: w.Inspected},
+		{Name: "watch.logins", Title: "Look for many failed logins", Every: time.Minute, Within: time.Minute, Do: w.Logins},
+		{Name: "watch.tunnels", Title: "Look for tunnels without contact", Every: 5 * time.Minute, Within: time.Minute, Later: true, Do: w.Tunnelled},
+		{Name: "watch.clock", Title: "Look whether the clock follows a source", Every: 10 * time.Minute, Within: time.Minute, Later: true, Do: w.Time},
 	}
 }
 
@@ -86,31 +64,40 @@ func RunScheduler(ctx context.Context, cfg Config) error {
 		return err
 	}
 	ctx = actor.With(ctx, actor.System("gateway-scheduler"))
-	s, err := gocron.NewScheduler(gocron.WithStopTimeout(10 * time.Second))
-	if err != nil {
-		return err
-	}
-	for _, j := range jobs(k, store) {
-		_, err := s.NewJob(j.timing(), gocron.NewTask(func() { run(ctx, k, j) }), j.options()...)
-		if err != nil {
-			return fmt.Errorf("job %s: %w", j.name, err)
-		}
-	}
+	alerts := alert.New(k, alertDeps(store))
+	alerts.Mount() // nobody serves its routes here
 	within, err := daemon.SdWatchdogEnabled(false)
 	if err != nil {
 		return err
 	}
+	attach := func(ctx context.Context) error { return k.DB.Attach(ctx, schema.Migrations) }
+	s := scheduler.New(k, jobs(k, store, alert.NewWatcher(alerts, sources(k))), attach)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		return s.Run(ctx, func() {
+			k.Log.Info("gateway-scheduler is ready", "version", Version)
+			_, _ = daemon.SdNotify(false, daemon.SdNotifyReady)
+		})
+	})
+	group.Go(func() error { rescue.Loop(ctx, k.Clock, k.Log, "alerts", alerts.Deliver); return nil })
 	if within > 0 {
-		alive := gocron.NewTask(func() { _, _ = daemon.SdNotify(false, daemon.SdNotifyWatchdog) })
-		if _, err := s.NewJob(gocron.DurationJob(within/3), alive); err != nil {
-			return fmt.Errorf("telling systemd that the scheduler lives: %w", err)
+		group.Go(func() error { stayAlive(ctx, within/3); return nil })
+	}
+	return group.Wait()
+}
+
+// stayAlive tells systemd that the program lives.
+func stayAlive(ctx context.Context, every time.Duration) {
+	ticks := time.NewTicker(every)
+	defer ticks.Stop()
+	for {
+		_, _ = daemon.SdNotify(false, daemon.SdNotifyWatchdog)
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks.C:
 		}
 	}
-	s.Start()
-	k.Log.Info("gateway-scheduler is ready", "version", Version)
-	_, _ = daemon.SdNotify(false, daemon.SdNotifyReady)
-	<-ctx.Done()
-	return s.Shutdown()
 }
 
 // awaitKey waits until gateway-api has made the master key: on a fresh machine both programs start together.
@@ -131,23 +118,6 @@ func awaitKey(ctx context.Context, cfg Config) error {
 	}
 }
 
-// run runs a job once the database is there; a job that fails has its next turn.
-func run(ctx context.Context, k *kit.Kit, j job) {
-	for !k.DB.Attached() {
-		if err := k.DB.Attach(ctx, schema.Migrations); err == nil {
-			break
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(attachEvery):
-		}
-	}
-	if err := j.do(ctx); err != nil {
-		k.Log.Error("job failed", "job", j.name, "err", err)
-	}
-}
-
 // renewCertificates asks gateway-api, who alone applies, to order what is due.
 func renewCertificates(ctx context.Context, k *kit.Kit) error {
 	due, err := askAPI[certificate.Due](ctx, k.Paths, http.MethodPost, "/certificates/renew-due", nil)
@@ -160,8 +130,17 @@ func renewCertificates(ctx context.Context, k *kit.Kit) error {
 	return err
 }
 
-// pruneAlerts deletes what the web application firewall found longer ago than is kept.
-func pruneAlerts(ctx context.Context, k *kit.Kit) error {
+// pruneEvents deletes the history of alerts that is older than is kept.
+func pruneEvents(ctx context.Context, alerts *alert.Room) error {
+	n, err := alerts.Prune(ctx)
+	if n > 0 {
+		alerts.Log.Info("alert events pruned", "events", n)
+	}
+	return err
+}
+
+// pruneFound deletes what the web application firewall found longer ago than is kept.
+func pruneFound(ctx context.Context, k *kit.Kit) error {
 	n, err := waf.Prune(ctx, k.DB, k.Clock)
 	if n > 0 {
 		k.Log.Info("WAF alerts pruned", "alerts", n)

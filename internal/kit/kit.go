@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"path/filepath"
 
+	"edge.internal/gateway/internal/kit/alarm"
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/audit"
 	"edge.internal/gateway/internal/kit/clock"
@@ -20,6 +21,7 @@ import (
 type Kit struct {
 	DB        *db.DB
 	Audit     *audit.Log
+	Alarms    *alarm.Port
 	Engine    *apply.Engine
 	Router    *httpd.Router
 	Resources *resource.Registry
@@ -39,7 +41,7 @@ func New(d *db.DB, m host.Machine, c clock.Clock, log *slog.Logger, box *secret.
 	engine := apply.New(d, m, c, log, box, paths.State("good"))
 	router := httpd.NewRouter(log)
 	return &Kit{
-		DB: d, Audit: auditLog, Engine: engine, Router: router, Host: m, Clock: c, Secrets: box, Outbound: outbound.New(m), Log: log, Paths: paths, Version: version,
+		DB: d, Audit: auditLog, Alarms: alarm.New(d, c), Engine: engine, Router: router, Host: m, Clock: c, Secrets: box, Outbound: outbound.New(m), Log: log, Paths: paths, Version: version,
 		Resources: resource.NewRegistry(d, auditLog, engine, router, c, box),
 	}
 }

@@ -91,7 +91,7 @@ func checkRemote(_ context.Context, _ *db.Tx, was, now *Remote) error {
 		return nil
 	}
 	var c check.List
-	for name, s := range now.Settings.Secrets() {
+	for name, s := range now.Settings.secrets() {
 		_, fresh := s.Fresh()
 		c.That(fresh || !s.Set(), "settings."+name, "must be entered again when the server changes: the stored one was meant for another")
 	}

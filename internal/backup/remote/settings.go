@@ -2,10 +2,8 @@ package remote
 
 import (
 	"crypto/x509"
-	"database/sql/driver"
 	"encoding/base64"
 	"errors"
-	"fmt"
 	"net"
 	"net/url"
 	"path"
@@ -15,12 +13,13 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/crypto/ssh"
 
 	"edge.internal/gateway/internal/kit/check"
 	"edge.internal/gateway/internal/kit/secret"
 	"edge.internal/gateway/internal/kit/value"
-	"edge.internal/gateway/internal/kit/wire"
 )
 
 // Settings are those of the target's kind; the others are not shown.
@@ -59,51 +58,23 @@ func defaults() Settings {
 	return Settings{S3: S3{Region: "us-east-1", HTTPS: true}, SFTP: SFTP{Port: 22}}
 }
 
-// Secrets are sealed before the settings are stored.
-func (s *Settings) Secrets() map[string]*secret.Masked {
+// secrets are those of both kinds, by the names of their fields.
+func (s *Settings) secrets() map[string]*secret.Masked {
 	return map[string]*secret.Masked{"secret_key": &s.SecretKey, "password": &s.Password, "private_key": &s.PrivateKey}
 }
 
-// MarshalJSON writes those of the kind.
-func (s Settings) MarshalJSON() ([]byte, error) {
+// MarshalJSONTo writes those of the kind.
+func (s Settings) MarshalJSONTo(e *jsontext.Encoder) error {
 	switch s.kind {
 	case kindS3:
-		return wire.Encode(s.S3)
+		return json.MarshalEncode(e, s.S3)
 	case kindSFTP:
-		return wire.Encode(s.SFTP)
+		return json.MarshalEncode(e, s.SFTP)
 	}
-	return wire.Encode(struct {
+	return json.MarshalEncode(e, struct {
 		S3
 		SFTP
 	}{s.S3, s.SFTP})
-}
-
-// stored is how the database holds them.
-type stored struct {
-	S3
-	SFTP
-}
-
-// Value is what the database holds.
-func (s Settings) Value() (driver.Value, error) { return secret.Store(stored{s.S3, s.SFTP}) }
-
-// Scan reads it.
-func (s *Settings) Scan(from any) error {
-	var b []byte
-	switch v := from.(type) {
-	case []byte:
-		b = v
-	case string:
-		b = []byte(v)
-	default:
-		return fmt.Errorf("settings are a %T", from)
-	}
-	var x stored
-	if err := secret.Load(b, &x); err != nil {
-		return err
-	}
-	*s = Settings{S3: x.S3, SFTP: x.SFTP}
-	return nil
 }
 
 // url says where the target is.
@@ -158,9 +129,9 @@ const (
 func (s *Settings) complain(c *check.List, kind string) {
 	at := func(field string) string { return "settings." + field }
 	alone := func(given, usual any, owner string) {
-		for _, f := range wire.Fields(reflect.TypeOf(given)) {
-			same := reflect.DeepEqual(reflect.ValueOf(given).FieldByIndex(f.Index).Interface(), reflect.ValueOf(usual).FieldByIndex(f.Index).Interface())
-			c.That(same, at(f.Name), "has a meaning for %s alone", owner)
+		for i := range reflect.TypeOf(given).NumField() {
+			same := reflect.DeepEqual(reflect.ValueOf(given).Field(i).Interface(), reflect.ValueOf(usual).Field(i).Interface())
+			c.That(same, at(reflect.TypeOf(given).Field(i).Tag.Get("json")), "has a meaning for %s alone", owner)
 		}
 	}
 	switch kind {

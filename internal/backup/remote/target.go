@@ -102,7 +102,7 @@ func (r *Room) open(v *Remote) (keys, error) {
 	var k keys
 	for name, to := range map[string]*string{"secret_key": &k.secretKey, "password": &k.password, "private_key": &k.privateKey} {
 		var err error
-		if *to, err = v.Settings.Secrets()[name].Open(r.Secrets, table, "settings."+name, v.ID.String()); err != nil {
+		if *to, err = v.Settings.secrets()[name].Open(r.Secrets, table, "settings", v.ID.String()); err != nil {
 			// As a rule after a restore on a machine with another master key.
 			return k, failed(true, "its %s must be entered again: this gateway cannot read the stored one", strings.ReplaceAll(name, "_", " "))
 		}

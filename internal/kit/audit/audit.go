@@ -162,6 +162,23 @@ func (l *Log) Search(ctx context.Context, f Filter) ([]Entry, error) {
 	return entries, db.Fault(err)
 }
 
+// Tally counts the entries of one action since a moment, and by the text of one of their details. Entries without it count as "".
+func (l *Log) Tally(ctx context.Context, action, detail string, since time.Time) (total int, by map[string]int, err error) {
+	rows, err := l.db.Query(ctx, `SELECT coalesce(details ->> $2, ''), count(*) FROM audit_entries WHERE action = $1 AND created_at > $3 GROUP BY 1`, action, detail, since)
+	if err != nil {
+		return 0, nil, db.Fault(err)
+	}
+	by = map[string]int{}
+	var text string
+	var n int
+	_, err = pgx.ForEachRow(rows, []any{&text, &n}, func() error {
+		by[text] = n
+		total += n
+		return nil
+	})
+	return total, by, db.Fault(err)
+}
+
 // Get returns one entry.
 func (l *Log) Get(ctx context.Context, id uuid.UUID) (Entry, error) {
 	rows, err := l.db.Query(ctx, selectEntries+` WHERE id = $1`, id)

@@ -1,5 +1,5 @@
 // Package outbound owns connections to places that an operator typed: they do not reach the machine itself or its links,
-// redirects included, unless the operator allows it, and they end when nothing moves on them.
+// redirects included, unless the operator allows it. Those that may carry much end when nothing moves on them.
 package outbound
 
 import (
@@ -48,28 +48,10 @@ func New(m host.Machine) *Door { return &Door{machine: m} }
 // Trusting is the door of the same machine for places that these authorities vouch for.
 func (d *Door) Trusting(roots *x509.CertPool) *Door { return &Door{machine: d.machine, roots: roots} }
 
-// Client makes requests to public and private networks. With internal it also takes plain HTTP, and reaches the machine
-// itself. The address is looked at when the connection is made, so that neither the DNS nor a redirect leads elsewhere.
-func (d *Door) Client(internal bool) *http.Client {
-	transport := &http.Transport{
-		DialContext: d.dialer(internal, dialWithin).DialContext, TLSHandshakeTimeout: dialWithin, ForceAttemptHTTP2: true,
-		MaxIdleConnsPerHost: 2, IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: 64 << 10,
-		TLSClientConfig: &tls.Config{RootCAs: d.roots},
-	}
-	return &http.Client{
-		Transport: limited{transport, internal}, Timeout: answerWithin,
-		CheckRedirect: func(_ *http.Request, via []*http.Request) error {
-			if len(via) > maxRedirects {
-				return &Refused{"it redirects too often"}
-			}
-			return nil
-		},
-	}
-}
-
-// dialer looks at the address when the connection is made.
-func (d *Door) dialer(internal bool, within time.Duration) *net.Dialer {
-	dialer := &net.Dialer{Timeout: within}
+// Dialer makes connections to public and private networks, and with internal to the machine itself. The address is looked at when
+// the connection is made, so that the DNS does not lead elsewhere.
+func (d *Door) Dialer(internal bool) *net.Dialer {
+	dialer := &net.Dialer{Timeout: dialWithin}
 	if !internal {
 		dialer.ControlContext = func(ctx context.Context, _, address string, _ syscall.RawConn) error {
 			to, err := netip.ParseAddrPort(address)
@@ -80,6 +62,36 @@ func (d *Door) dialer(internal bool, within time.Duration) *net.Dialer {
 		}
 	}
 	return dialer
+}
+
+// TLS is for connections of the dialer to a server with this name.
+func (d *Door) TLS(name string) *tls.Config {
+	return &tls.Config{RootCAs: d.roots, ServerName: name, MinVersion: tls.VersionTLS12}
+}
+
+// Client makes requests to public and private networks. With internal it also takes plain HTTP, and reaches the machine
+// itself. It looks at redirects as at any other address.
+func (d *Door) Client(internal bool) *http.Client { return d.client(internal, internal) }
+
+// PlainClient is a client that takes plain HTTP in any case, for what is no secret.
+func (d *Door) PlainClient(internal bool) *http.Client { return d.client(internal, true) }
+
+func (d *Door) client(internal, plain bool) *http.Client {
+	dialer := d.Dialer(internal)
+	transport := &http.Transport{
+		DialContext: dialer.DialContext, TLSHandshakeTimeout: dialWithin, ForceAttemptHTTP2: true,
+		MaxIdleConnsPerHost: 2, IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: 64 << 10,
+		TLSClientConfig: &tls.Config{RootCAs: d.roots},
+	}
+	return &http.Client{
+		Transport: limited{transport, plain}, Timeout: answerWithin,
+		CheckRedirect: func(_ *http.Request, via []*http.Request) error {
+			if len(via) > maxRedirects {
+				return &Refused{"it redirects too often"}
+			}
+			return nil
+		},
+	}
 }
 
 // thisHost holds addresses that stand for the machine itself, besides those that netip knows.

@@ -82,6 +82,15 @@ func TestClient(t *testing.T) {
 	refused(t, public, strings.Replace(server.URL, "http://127.0.0.1", "https://localhost", 1))
 	refused(t, public, "http://192.0.2.1")
 	refused(t, internal, server.URL+"/loop")
+	refused(t, d.PlainClient(false), server.URL)
+	if _, err := d.Dialer(false).DialContext(t.Context(), "tcp", server.Listener.Addr().String()); err == nil || !strings.Contains(err.Error(), "this machine itself") {
+		t.Errorf("a connection to this machine: %v", err)
+	}
+	if conn, err := d.Dialer(true).DialContext(t.Context(), "tcp", server.Listener.Addr().String()); err != nil {
+		t.Error(err)
+	} else {
+		conn.Close()
+	}
 	res, err := internal.Get(server.URL)
 	if err != nil {
 		t.Fatal(err)

@@ -574,10 +574,10 @@ func (k *Kind[T]) isSingle() bool { return k.single }
 
 func (k *Kind[T]) isExtension() bool { return k.extends != "" }
 
-// setsSecret tells whether an operation gives a field that no answer shows, or one that has such in it.
+// setsSecret tells whether an operation gives a field that no answer shows.
 func (k *Kind[T]) setsSecret(op Operation) bool {
 	given := wire.Given(op.Body)
-	return slices.ContainsFunc(wire.Fields(reflect.TypeFor[T]()), func(f wire.Field) bool { return (f.Secret || holds(f)) && given[f.Name] })
+	return slices.ContainsFunc(wire.Fields(reflect.TypeFor[T]()), func(f wire.Field) bool { return (f.Secret || isPacked(f)) && given[f.Name] })
 }
 
 func (k *Kind[T]) table() Table {

@@ -19,6 +19,7 @@ import (
 // codec is the SQL of a kind, written once from its struct.
 type codec struct {
 	fields                 []wire.Field
+	packed                 []bool       // which of fields are isPacked
 	prepared               []wire.Field // those of fields that are Prepared
 	table, key             string
 	columns                string // of a SELECT, and the table
@@ -40,6 +41,7 @@ func newCodec(t reflect.Type, table, key string) codec {
 			continue
 		}
 		c.fields = append(c.fields, f)
+		c.packed = append(c.packed, isPacked(f))
 		if reflect.PointerTo(f.Type).Implements(reflect.TypeFor[Prepared]()) {
 			c.prepared = append(c.prepared, f)
 		}
@@ -66,17 +68,15 @@ func (c *codec) column(f wire.Field) string {
 // isSealed tells whether the database holds the field under the master key.
 func isSealed(f wire.Field) bool { return f.Type == reflect.TypeFor[secret.Text]() }
 
-// holds tells whether the field has secrets in it, which the database holds under the master key.
-func holds(f wire.Field) bool {
-	return reflect.PointerTo(f.Type).Implements(reflect.TypeFor[secret.Holder]())
-}
+// isPacked tells whether the field is an object with secrets inside, which the database holds as JSON with these sealed.
+func isPacked(f wire.Field) bool { return secret.Holds(f.Type) }
 
 // scan reads one row; what stands before its columns goes elsewhere.
 func (c *codec) scan(row pgx.Row, into reflect.Value, before ...any) error {
 	dest := make([]any, len(c.fields))
 	var sealed map[int]*[]byte
 	for i, f := range c.fields {
-		if isSealed(f) {
+		if isSealed(f) || c.packed[i] {
 			if sealed == nil {
 				sealed = map[int]*[]byte{}
 			}
@@ -90,6 +90,12 @@ func (c *codec) scan(row pgx.Row, into reflect.Value, before ...any) error {
 		return err
 	}
 	for i, b := range sealed {
+		if c.packed[i] {
+			if err := secret.Unpack(*b, into.FieldByIndex(c.fields[i].Index).Addr().Interface()); err != nil {
+				return fmt.Errorf("reading %s: %w", c.fields[i].Name, err)
+			}
+			continue
+		}
 		into.FieldByIndex(c.fields[i].Index).Set(reflect.ValueOf(secret.FromSealed(*b)))
 	}
 	return nil
@@ -98,7 +104,7 @@ func (c *codec) scan(row pgx.Row, into reflect.Value, before ...any) error {
 // statement writes a row: whole when it is new, and otherwise the columns that differ; it is empty when none does.
 func (c *codec) statement(box *secret.Box, was, now reflect.Value, id uuid.UUID) (sql string, args []any, err error) {
 	var sets []string
-	for _, f := range c.fields {
+	for i, f := range c.fields {
 		v := now.FieldByIndex(f.Index)
 		if was.IsValid() && f.Name != "id" && reflect.DeepEqual(was.FieldByIndex(f.Index).Interface(), v.Interface()) {
 			continue
@@ -109,13 +115,10 @@ func (c *codec) statement(box *secret.Box, was, now reflect.Value, id uuid.UUID)
 			if arg, err = v.Interface().(secret.Text).Sealed(box, c.table, f.Name, id.String()); err != nil {
 				return "", nil, fmt.Errorf("sealing %s: %w", f.Name, err)
 			}
-		case holds(f):
-			for name, m := range v.Addr().Interface().(secret.Holder).Secrets() {
-				if err = m.Seal(box, c.table, f.Name+"."+name, id.String()); err != nil {
-					return "", nil, fmt.Errorf("sealing %s.%s: %w", f.Name, name, err)
-				}
+		case c.packed[i]:
+			if arg, err = box.Pack(arg, c.table, f.Name, id.String()); err != nil {
+				return "", nil, fmt.Errorf("sealing %s: %w", f.Name, err)
 			}
-			arg = v.Interface()
 		case v.Kind() == reflect.Slice && v.IsNil():
 			// The driver would send NULL for it.
 			arg = reflect.MakeSlice(v.Type(), 0, 0).Interface()

@@ -1,0 +1,63 @@
+// Package alert owns who is told what goes wrong: the channels, what each of them was told, what is muted, and from when on something
+// counts as wrong. What goes wrong is reported by others, at kit/alarm.
+package alert
+
+import (
+	"net/http"
+
+	"github.com/google/uuid"
+
+	"edge.internal/gateway/internal/kit"
+	"edge.internal/gateway/internal/kit/alarm"
+	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/live"
+	"edge.internal/gateway/internal/kit/resource"
+)
+
+// Room is the alerts.
+type Room struct {
+	*kit.Kit
+	deps     Deps
+	channels resource.Kind[Channel]
+	mutes    resource.Kind[Mute]
+	settings resource.Singleton[Settings]
+	live     live.Feed[Event]
+	pace     pace
+}
+
+// Deps is what other rooms lend.
+type Deps struct {
+	// FQDN is the gateway's own name, which messages carry; it may be empty.
+	FQDN func() string
+}
+
+// New builds the room.
+func New(k *kit.Kit, d Deps) *Room {
+	r := &Room{Kit: k, deps: d, settings: settings, pace: pace{sent: map[uuid.UUID]*sent{}}}
+	r.channels, r.mutes = r.channelKind(), r.muteKind()
+	r.live = live.Feed[Event]{DB: k.DB, Channel: alarm.Channel, Announced: r.announced, Newest: r.newest, ID: func(e Event) uuid.UUID { return e.ID }}
+	return r
+}
+
+// Mount adds the room's routes.
+func (r *Room) Mount() {
+	r.channels.Mount(r.Resources)
+	r.mutes.Mount(r.Resources)
+	r.settings.Mount(r.Resources)
+	r.mountEvents()
+	r.mountTest()
+	httpd.Handle(r.Router, http.MethodGet, "/alerts/kinds", httpd.Read, doc("alert.kinds", "What the gateway alerts of, and what it means"),
+		func(*httpd.Call, struct{}) ([]alarm.About, error) { return alarm.Kinds(), nil })
+	httpd.Handle(r.Router, http.MethodGet, "/alerts/open", httpd.Read, doc("alert.open", "What is wrong now, the worst first"),
+		func(c *httpd.Call, _ struct{}) ([]alarm.Condition, error) { return r.Alarms.Open(c) })
+}
+
+func doc(id, summary string) httpd.Doc { return httpd.Doc{ID: id, Tag: "alert", Summary: summary} }
+
+// host is how messages name the gateway.
+func (r *Room) host() string {
+	if name := r.deps.FQDN(); name != "" {
+		return name
+	}
+	return r.Host.Facts().Hostname
+}

@@ -1,0 +1,216 @@
+package alert
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net/textproto"
+	"net/url"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"golang.org/x/net/http/httpguts"
+
+	"edge.internal/gateway/internal/kit/alarm"
+	"edge.internal/gateway/internal/kit/check"
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/resource"
+	"edge.internal/gateway/internal/kit/secret"
+	"edge.internal/gateway/internal/kit/value"
+)
+
+const (
+	webhook = "webhook"
+	email   = "email"
+
+	channelTable   = "alert_channels"
+	settingsColumn = "settings"
+
+	maxRecipients = 20
+	maxHeaders    = 20
+	maxPassword   = 1000
+	// implicitPort is the port on which TLS begins with the first byte.
+	implicitPort = 465
+)
+
+// Channel is a way to tell people.
+type Channel struct {
+	resource.Meta
+	Name          value.Line      `json:"name" maxLength:"120" doc:"Name of the channel; without one it goes by its target."`
+	Kind          string          `json:"kind" required:"true" enum:"webhook,email" doc:"How it is told: by a POST with JSON, or by e-mail."`
+	Target        string          `json:"target" required:"true" maxLength:"2000" doc:"For a webhook the address, http or https. For e-mail the recipient, or several with commas between them."`
+	Settings      ChannelSettings `json:"settings" doc:"What the kind needs besides."`
+	MinSeverity   alarm.Severity  `json:"min_severity" enum:"info,warning,error,critical" doc:"It is not told of what is less severe."`
+	AllowInternal bool            `json:"allow_internal" doc:"Let it reach the gateway itself and addresses of its links, such as a receiver on this machine. Otherwise these are refused, whatever name leads there."`
+	Active        bool            `json:"active" doc:"Whether it is told anything."`
+}
+
+// ChannelSettings are those of a channel. Which of them have a meaning depends on its kind.
+type ChannelSettings struct {
+	SMTPHost    value.Host    `json:"smtp_host" doc:"For e-mail: the server, by name or address."`
+	SMTPPort    int           `json:"smtp_port" doc:"For e-mail: its port; 465 is TLS from the first byte."`
+	Username    string        `json:"username" doc:"For e-mail: the user, if the server wants one. Without TLS the password is never sent as it is: the server has to offer CRAM-MD5 or SCRAM then."`
+	Password    secret.Masked `json:"password" doc:"For e-mail: the password. It is never shown."`
+	From        value.Email   `json:"from" doc:"For e-mail: the sender."`
+	UseTLS      bool          `json:"use_tls" doc:"For e-mail: require TLS, by STARTTLS or, on port 465, from the first byte. The server's certificate must be valid."`
+	ImplicitTLS bool          `json:"implicit_tls" doc:"For e-mail: TLS from the first byte on another port than 465."`
+	Headers     Headers       `json:"headers" doc:"For a webhook: headers of the request, such as Authorization. Their values are never shown."`
+}
+
+// Headers are those of a webhook's requests. Their values may be secrets.
+type Headers map[string]secret.Masked
+
+// UnmarshalJSONFrom replaces all of them; a value that is the mask keeps what is stored under that name.
+func (h *Headers) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	var values map[string]jsontext.Value
+	if err := json.UnmarshalDecode(d, &values); err != nil {
+		return err
+	}
+	given := Headers{}
+	for name, raw := range values {
+		name = textproto.CanonicalMIMEHeaderKey(name)
+		value := (*h)[name]
+		if err := json.Unmarshal(raw, &value, d.Options()); err != nil {
+			return err
+		}
+		given[name] = value
+	}
+	*h = given
+	return nil
+}
+
+// Label is how people know it.
+func (c *Channel) Label() string {
+	if c.Name.String() != "" {
+		return c.Name.String()
+	}
+	if u, err := url.Parse(c.Target); c.Kind == webhook && err == nil {
+		return u.Host // the rest of the address may be a secret
+	}
+	return c.Target
+}
+
+// Validate complains about what the kind lacks, and about what it does not take.
+func (c *Channel) Validate() error {
+	var l check.List
+	switch c.Kind {
+	case webhook:
+		c.validateWebhook(&l)
+	case email:
+		c.validateEmail(&l)
+	}
+	return l.Err()
+}
+
+func (c *Channel) validateWebhook(l *check.List) {
+	u, err := url.Parse(c.Target)
+	switch {
+	case c.Target == "":
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.Opaque != "":
+		l.Add("target", "must be an address such as https://hooks.example.net/alerts")
+	case u.User != nil:
+		l.Add("target", "must not have a user or a password: set the header Authorization instead")
+	}
+	s := &c.Settings
+	mail := ChannelSettings{Headers: s.Headers}
+	l.That(reflect.DeepEqual(*s, mail), "settings", "has values for e-mail, which mean nothing for a webhook")
+	l.That(len(s.Headers) <= maxHeaders, "settings.headers", "must have at most %d headers", maxHeaders)
+	for _, name := range slices.Sorted(maps.Keys(s.Headers)) {
+		value := s.Headers[name]
+		plain, _ := value.Fresh()
+		switch {
+		case !httpguts.ValidHeaderFieldName(name):
+			l.Add("settings.headers", "has a name that no header can have: %q", name)
+		case slices.Contains(reserved, name):
+			l.Add("settings.headers", "must not have %s, which the gateway sets itself", name)
+		case !httpguts.ValidHeaderFieldValue(plain) || len(plain) > 4096:
+			l.Add("settings.headers", "has a value for %s that no header can have", name)
+		case !value.Set():
+			l.Add("settings.headers", "has no value for %s", name)
+		}
+	}
+}
+
+// reserved are the headers that belong to the request itself.
+var reserved = []string{"Host", "Content-Length", "Content-Type", "Transfer-Encoding", "Connection", "Upgrade", "Te", "Trailer", "Expect"}
+
+func (c *Channel) validateEmail(l *check.List) {
+	s := &c.Settings
+	if _, err := recipients(c.Target); c.Target != "" && err != nil {
+		l.Add("target", "%s", err)
+	}
+	l.That(!s.SMTPHost.IsZero(), "settings.smtp_host", "is required for e-mail")
+	l.That(s.SMTPPort >= 1 && s.SMTPPort <= 65535, "settings.smtp_port", "must be between 1 and 65535")
+	l.That(!s.From.IsZero(), "settings.from", "is required for e-mail")
+	l.That(len(s.Headers) == 0, "settings.headers", "mean nothing for e-mail")
+	l.That(s.UseTLS || !s.ImplicitTLS, "settings.implicit_tls", "has a meaning with use_tls alone")
+	line := func(text string) bool {
+		return len(text) <= maxPassword && !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f })
+	}
+	password, _ := s.Password.Fresh()
+	l.That(line(s.Username), "settings.username", "must not have control characters, nor more than %d bytes", maxPassword)
+	l.That(line(password), "settings.password", "must not have control characters, nor more than %d bytes", maxPassword)
+	l.That(s.Username != "" || !s.Password.Set(), "settings.username", "is required with a password")
+	l.That(s.Username == "" || s.Password.Set(), "settings.password", "is required with a user")
+}
+
+// recipients are the addresses of a target.
+func recipients(target string) ([]string, error) {
+	var list []string
+	for _, text := range strings.Split(target, ",") {
+		address, err := value.Parse[value.Email](strings.TrimSpace(text))
+		if err != nil || address.IsZero() {
+			return nil, errors.New("must be an e-mail address, or several with commas between them")
+		}
+		list = append(list, address.String())
+	}
+	if len(list) > maxRecipients {
+		return nil, errors.New("must have at most 20 recipients")
+	}
+	return list, nil
+}
+
+func (r *Room) channelKind() resource.Kind[Channel] {
+	return resource.Kind[Channel]{
+		Name: "alert.channel", Title: "alert channel", Path: "/alerts", Table: channelTable, Order: "created_at",
+		New:   func() Channel { return Channel{Active: true, MinSeverity: alarm.Info} },
+		Check: r.checkChannel,
+	}
+}
+
+// checkChannel keeps secrets from going where they were not meant for, and ends what waits for a channel that goes.
+func (r *Room) checkChannel(_ context.Context, tx *db.Tx, was, now *Channel) error {
+	if now == nil {
+		tx.Queue(`UPDATE alert_deliveries SET state = 'error', error = 'The channel was deleted before it could be told.', ended_at = $2 WHERE channel_id = $1 AND state = 'waiting'`, was.ID, r.Clock.Now())
+		return nil
+	}
+	if was == nil {
+		return nil
+	}
+	moved := was.Kind != now.Kind || origin(was) != origin(now)
+	if _, fresh := now.Settings.Password.Fresh(); moved && now.Settings.Password.Set() && !fresh {
+		return fault.Field("settings.password", "must be entered again when the server changes: the stored one was meant for another")
+	}
+	for name, value := range now.Settings.Headers {
+		if _, fresh := value.Fresh(); moved && !fresh {
+			return fault.Field("settings.headers", "must be entered again when the receiver changes: the stored %s was meant for another", name)
+		}
+	}
+	return nil
+}
+
+// origin is whom a channel's secrets are told.
+func origin(c *Channel) string {
+	if c.Kind == email {
+		return c.Settings.SMTPHost.String()
+	}
+	u, err := url.Parse(c.Target)
+	if err != nil {
+		return c.Target
+	}
+	return u.Scheme + "://" + u.Host
+}

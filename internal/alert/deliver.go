@@ -1,0 +1,399 @@
+package alert
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"edge.internal/gateway/internal/kit/alarm"
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/rescue"
+)
+
+const (
+	// gather is how long an event waits for others before the first attempt, so that a flood is one message.
+	gather = time.Second
+	// lookEvery is how often the outbox is looked at when nothing is announced.
+	lookEvery = 5 * time.Second
+	// lease is how long what is being sent belongs to the process that sends it. One that dies leaves it to the next.
+	lease = 2 * time.Minute
+	// perTurn is how many events get their channels in one transaction.
+	perTurn = 1000
+	// digestEvery is the least time between two digests of a channel, and the time over which its messages are counted.
+	digestEvery = time.Minute
+	// rest is how long a worker waits when the database let it down.
+	rest = time.Second
+	// skipped is why a channel is not told that something is over.
+	skipped = "It was not told of the beginning."
+)
+
+// pauses are the times between attempts: the first is made after a second, the second after five, the third after twenty-five.
+var pauses = []time.Duration{4 * time.Second, 20 * time.Second}
+
+// Deliver tells the channels what happens until the context ends. Each has a worker of its own: one that is slow delays no other.
+func (r *Room) Deliver(ctx context.Context) {
+	woken := make(chan struct{}, 1)
+	var workers sync.WaitGroup
+	defer workers.Wait()
+	workers.Go(func() { r.listen(ctx, woken) })
+	busy := map[uuid.UUID]bool{}
+	ended := make(chan uuid.UUID)
+	wait := time.Duration(0)
+	for {
+		select {
+		case <-ctx.Done():
+			for len(busy) > 0 {
+				delete(busy, <-ended)
+			}
+			return
+		case id := <-ended:
+			delete(busy, id)
+		case <-woken:
+		case <-r.Clock.After(wait):
+		}
+		due, next, err := r.turn(ctx)
+		if err != nil && ctx.Err() == nil && !db.Away(err) {
+			r.Log.Warn("alerts wait to be delivered", "err", err)
+		}
+		for _, c := range due {
+			if busy[c.ID] {
+				continue
+			}
+			busy[c.ID] = true
+			workers.Go(func() {
+				defer func() { ended <- c.ID }()
+				r.serve(ctx, c)
+			})
+		}
+		wait = min(max(next, 100*time.Millisecond), lookEvery)
+	}
+}
+
+// listen wakes the loop when something is announced.
+func (r *Room) listen(ctx context.Context, woken chan<- struct{}) {
+	wake := func(string) error {
+		select {
+		case woken <- struct{}{}:
+		default:
+		}
+		return nil
+	}
+	for ctx.Err() == nil {
+		_ = r.DB.Listen(ctx, alarm.Channel, func() { _ = wake("") }, wake) // until it is back, the loop looks often enough
+		select {
+		case <-ctx.Done():
+		case <-r.Clock.After(lookEvery):
+		}
+	}
+}
+
+// turn gives new events their channels, and finds the channels for which something is due, and when the next will be.
+func (r *Room) turn(ctx context.Context) (due []Channel, next time.Duration, err error) {
+	for {
+		n, err := r.fanOut(ctx)
+		if err != nil {
+			return nil, lookEvery, err
+		}
+		if n < perTurn {
+			break
+		}
+	}
+	now := r.Clock.Now()
+	rows, err := r.DB.Query(ctx, `SELECT channel_id, min(next_at) FROM alert_deliveries WHERE state = 'waiting' GROUP BY 1`)
+	if err != nil {
+		return nil, lookEvery, err
+	}
+	type waiting struct {
+		ID uuid.UUID
+		At time.Time
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[waiting])
+	if err != nil {
+		return nil, lookEvery, err
+	}
+	channels, err := r.channels.All(ctx, r.DB)
+	if err != nil {
+		return nil, lookEvery, err
+	}
+	next = lookEvery
+	for _, w := range list {
+		i := slices.IndexFunc(channels, func(c Channel) bool { return c.ID == w.ID })
+		switch {
+		case i < 0:
+		case w.At.After(now):
+			next = min(next, w.At.Sub(now))
+		default:
+			due = append(due, channels[i])
+		}
+	}
+	return due, next, nil
+}
+
+// fanOut takes events out of the outbox and notes which channels are to be told, and tells how many events.
+func (r *Room) fanOut(ctx context.Context) (n int, err error) {
+	err = r.DB.Write(ctx, func(tx *db.Tx) error {
+		events, err := r.Alarms.Take(ctx, tx, perTurn)
+		n = len(events)
+		if err != nil || n == 0 {
+			return err
+		}
+		channels, err := r.channels.Where(ctx, tx, "active")
+		if err != nil {
+			return err
+		}
+		mutes, err := r.mutes.Where(ctx, tx, "until > $1", r.Clock.Now())
+		if err != nil {
+			return err
+		}
+		var muted, ids, whom []uuid.UUID
+		var names []string
+		var when []time.Time
+		for i := range events {
+			e := &events[i]
+			if slices.ContainsFunc(mutes, func(m Mute) bool { return m.Kind == e.Kind }) {
+				muted = append(muted, e.ID)
+				continue
+			}
+			if e.Resolves != nil {
+				// Who was told of the beginning, or is about to be, is told of the end.
+				tx.Queue(`INSERT INTO alert_deliveries (event_id, channel_id, channel, state, next_at)
+					SELECT $1, channel_id, channel, 'waiting', $3 FROM alert_deliveries JOIN alert_channels c ON c.id = channel_id AND c.active
+					WHERE event_id = $2 AND state IN ('ok', 'waiting') ON CONFLICT DO NOTHING`, e.ID, *e.Resolves, e.CreatedAt.Add(gather))
+				continue
+			}
+			for j := range channels {
+				c := &channels[j]
+				if !c.MinSeverity.Worse(e.Severity) {
+					ids, whom, names, when = append(ids, e.ID), append(whom, c.ID), append(names, c.Label()), append(when, e.CreatedAt.Add(gather))
+				}
+			}
+		}
+		r.Alarms.Mute(tx, muted)
+		if len(ids) > 0 {
+			tx.Queue(`INSERT INTO alert_deliveries (event_id, channel_id, channel, state, next_at)
+				SELECT e, c, n, 'waiting', t FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::timestamptz[]) AS x (e, c, n, t) ON CONFLICT DO NOTHING`, ids, whom, names, when)
+		}
+		return nil
+	})
+	return n, err
+}
+
+// claimed is an event that is being sent to a channel.
+type claimed struct {
+	Event    uuid.UUID
+	Attempts int
+}
+
+// serve tells a channel all that is due for it now.
+func (r *Room) serve(ctx context.Context, c Channel) {
+	var failure error
+	defer func() {
+		if failure == nil || ctx.Err() != nil {
+			return
+		}
+		if !db.Away(failure) {
+			r.Log.Warn("an alert channel could not be served", "channel", c.Label(), "err", failure)
+		}
+		select {
+		case <-ctx.Done():
+		case <-r.Clock.After(rest):
+		}
+	}()
+	defer rescue.Into(&failure, r.Log, "alerts")
+	s, err := r.settings.Load(ctx, r.DB)
+	if err != nil {
+		failure = err
+		return
+	}
+	list, err := r.claim(ctx, c.ID)
+	if err != nil || len(list) == 0 {
+		failure = err
+		return
+	}
+	now := r.Clock.Now()
+	budget, again := r.pace.budget(c.ID, s.DigestOver, now)
+	switch {
+	case len(list) <= budget:
+		for i, x := range list {
+			told, err := r.tell(ctx, &c, x)
+			if err != nil {
+				failure = err
+				return
+			}
+			if !told {
+				// The others would fare no better now: they come with its next attempt.
+				failure = r.postpone(ctx, c.ID, list[i+1:], r.Clock.Now().Add(pauses[0]))
+				return
+			}
+		}
+	case now.Before(again):
+		failure = r.postpone(ctx, c.ID, list, again)
+	default:
+		failure = r.tellMany(ctx, &c, list)
+	}
+}
+
+// claim takes all that is due for a channel, the oldest first. Until the lease is over, it is not due again.
+func (r *Room) claim(ctx context.Context, channel uuid.UUID) (list []claimed, err error) {
+	now := r.Clock.Now()
+	err = r.DB.Write(ctx, func(tx *db.Tx) error {
+		rows, err := tx.Query(ctx, `UPDATE alert_deliveries SET next_at = $3 WHERE (event_id, channel_id) IN
+			(SELECT event_id, channel_id FROM alert_deliveries WHERE channel_id = $1 AND state = 'waiting' AND next_at <= $2 FOR UPDATE SKIP LOCKED)
+			RETURNING event_id, attempts`, channel, now, now.Add(lease))
+		if err != nil {
+			return err
+		}
+		list, err = pgx.CollectRows(rows, pgx.RowToStructByPos[claimed])
+		return err
+	})
+	slices.SortFunc(list, func(a, b claimed) int { return slices.Compare(a.Event[:], b.Event[:]) })
+	return list, err
+}
+
+// postpone gives back what was not tried.
+func (r *Room) postpone(ctx context.Context, channel uuid.UUID, list []claimed, until time.Time) error {
+	return r.DB.Write(context.WithoutCancel(ctx), func(tx *db.Tx) error {
+		tx.Queue(`UPDATE alert_deliveries SET next_at = $3 WHERE channel_id = $1 AND event_id = ANY ($2) AND state = 'waiting'`, channel, events(list), until)
+		return nil
+	})
+}
+
+func events(list []claimed) []uuid.UUID {
+	ids := make([]uuid.UUID, len(list))
+	for i, x := range list {
+		ids[i] = x.Event
+	}
+	return ids
+}
+
+// tell tells a channel of one event, and says whether the channel took it.
+func (r *Room) tell(ctx context.Context, c *Channel, x claimed) (told bool, err error) {
+	found, err := readEvents(ctx, r.DB, `WHERE id = $1`, x.Event)
+	if err != nil || len(found) == 0 {
+		return true, err
+	}
+	e := &found[0]
+	if e.Resolves != nil {
+		var untold bool
+		err := r.DB.QueryRow(ctx, `SELECT EXISTS (SELECT FROM alert_deliveries WHERE event_id = $1 AND channel_id = $2 AND state IN ('error', 'skipped'))`, *e.Resolves, c.ID).Scan(&untold)
+		if err != nil {
+			return false, err
+		}
+		if untold {
+			return true, r.DB.Write(ctx, func(tx *db.Tx) error {
+				tx.Queue(`UPDATE alert_deliveries SET state = 'skipped', error = $3, ended_at = $4 WHERE event_id = $1 AND channel_id = $2`, x.Event, c.ID, skipped, r.Clock.Now())
+				return nil
+			})
+		}
+	}
+	m := of(e)
+	r.pace.count(c.ID, r.Clock.Now())
+	result := r.send(ctx, c, &m)
+	return result == nil, r.record(ctx, c, []claimed{x}, false, result)
+}
+
+// tellMany tells a channel of many events in one message.
+func (r *Room) tellMany(ctx context.Context, c *Channel, list []claimed) error {
+	rows, err := r.DB.Query(ctx, `SELECT kind, severity, resolves IS NOT NULL, count(*), min(subject), min(created_at) FROM alarm_events WHERE id = ANY ($1)
+		GROUP BY 1, 2, 3 ORDER BY array_position(ARRAY['critical', 'error', 'warning', 'info'], severity), 4 DESC, 1`, events(list))
+	if err != nil {
+		return err
+	}
+	tallies, err := pgx.CollectRows(rows, pgx.RowToStructByPos[tally])
+	if err != nil || len(tallies) == 0 {
+		return err
+	}
+	now := r.Clock.Now()
+	m := digest(tallies, now)
+	result := r.send(ctx, c, &m)
+	r.pace.digested(c.ID, r.Clock.Now(), result == nil)
+	return r.record(ctx, c, list, true, result)
+}
+
+// record writes down how an attempt went. What failed is tried again, or given up after the last time.
+func (r *Room) record(ctx context.Context, c *Channel, list []claimed, many bool, result error) error {
+	if result != nil && ctx.Err() != nil {
+		return r.postpone(ctx, c.ID, list, r.Clock.Now()) // the program ends: the receiver is not to blame
+	}
+	if result != nil {
+		r.Log.Warn("an alert channel was not told", "channel", c.Label(), "events", len(list), "err", result)
+	}
+	return r.DB.Write(context.WithoutCancel(ctx), func(tx *db.Tx) error {
+		now := r.Clock.Now()
+		if result == nil {
+			tx.Queue(`UPDATE alert_deliveries SET state = 'ok', attempts = attempts + 1, error = '', digest = $3, ended_at = $4 WHERE channel_id = $1 AND event_id = ANY ($2)`, c.ID, events(list), many, now)
+			return nil
+		}
+		var over []uuid.UUID
+		next := map[int][]uuid.UUID{}
+		for _, x := range list {
+			if x.Attempts >= len(pauses) {
+				over = append(over, x.Event)
+			} else {
+				next[x.Attempts] = append(next[x.Attempts], x.Event)
+			}
+		}
+		tx.Queue(`UPDATE alert_deliveries SET state = 'error', attempts = attempts + 1, error = $3, digest = $4, ended_at = $5 WHERE channel_id = $1 AND event_id = ANY ($2)`, c.ID, over, result.Error(), many, now)
+		for attempts, ids := range next {
+			tx.Queue(`UPDATE alert_deliveries SET attempts = attempts + 1, error = $3, digest = $4, next_at = $5 WHERE channel_id = $1 AND event_id = ANY ($2)`, c.ID, ids, result.Error(), many, now.Add(pauses[attempts]))
+		}
+		return nil
+	})
+}
+
+// pace counts the messages of each channel, so that none is flooded.
+type pace struct {
+	mu   sync.Mutex
+	sent map[uuid.UUID]*sent
+}
+
+type sent struct {
+	messages []time.Time // in the last minute
+	again    time.Time   // when there may be another message after a digest
+	failures int         // digests in a row that failed
+}
+
+// budget is how many messages a channel may have now, and when there may be a digest.
+func (p *pace) budget(channel uuid.UUID, limit int, now time.Time) (n int, again time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.of(channel)
+	s.messages = slices.DeleteFunc(s.messages, func(t time.Time) bool { return now.Sub(t) >= digestEvery })
+	if now.Before(s.again) {
+		return 0, s.again
+	}
+	return limit - len(s.messages), s.again
+}
+
+func (p *pace) count(channel uuid.UUID, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.of(channel)
+	s.messages = append(s.messages, now)
+}
+
+// digested notes how a digest went: after one that arrived there is a minute of silence, and after one that did not the usual pause.
+func (p *pace) digested(channel uuid.UUID, now time.Time, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.of(channel)
+	if ok {
+		s.failures, s.again = 0, now.Add(digestEvery)
+		return
+	}
+	s.again = now.Add(pauses[min(s.failures, len(pauses)-1)])
+	s.failures++
+}
+
+func (p *pace) of(channel uuid.UUID) *sent {
+	s := p.sent[channel]
+	if s == nil {
+		s = &sent{}
+		p.sent[channel] = s
+	}
+	return s
+}

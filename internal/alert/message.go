@@ -1,0 +1,93 @@
+package alert
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"edge.internal/gateway/internal/kit/alarm"
+)
+
+// message is what a receiver gets.
+type message struct {
+	Kind     alarm.Kind
+	Severity alarm.Severity
+	Subject  string
+	Message  string
+	FiredAt  time.Time
+	resolved bool
+}
+
+// readableLimit is how much text every receiver takes: Discord is the strictest of those that are common.
+const readableLimit = 1900
+
+// of is the message of one event.
+func of(e *Event) message {
+	return message{Kind: e.Kind, Severity: e.Severity, Subject: e.Subject, Message: e.Message, FiredAt: e.CreatedAt, resolved: e.Resolved}
+}
+
+// headline is the message in a line.
+func (m *message) headline() string {
+	word := strings.ToUpper(string(m.Severity))
+	if m.resolved {
+		word = "RESOLVED"
+	}
+	return fmt.Sprintf("[%s] %s", word, m.Subject)
+}
+
+// readable is the message as people read it.
+func (m *message) readable(host string) string {
+	text := m.headline()
+	if m.Message != "" {
+		text += "\n" + m.Message
+	}
+	tail := fmt.Sprintf("\n(%s on %s, %s)", m.Kind, host, m.FiredAt.UTC().Format("2006-01-02 15:04:05 UTC"))
+	if room := readableLimit - utf8.RuneCountInString(tail); utf8.RuneCountInString(text) > room {
+		text = string([]rune(text)[:room-1]) + "…"
+	}
+	return text + tail
+}
+
+// tally is how many events of one kind wait.
+type tally struct {
+	Kind     alarm.Kind
+	Severity alarm.Severity
+	Over     bool
+	Count    int
+	Subject  string
+	First    time.Time
+}
+
+// digestLines is how many kinds of event a digest names.
+const digestLines = 15
+
+// digest is one message for many events, the worst first.
+func digest(list []tally, now time.Time) message {
+	m := message{Kind: alarm.Digest, Severity: alarm.Info, FiredAt: now}
+	total := 0
+	var lines []string
+	for i, t := range list {
+		total += t.Count
+		if t.Severity.Worse(m.Severity) {
+			m.Severity = t.Severity
+		}
+		if i < digestLines {
+			word := string(t.Severity)
+			if t.Over {
+				word = "resolved"
+			}
+			line := fmt.Sprintf("%d × %s (%s): %s", t.Count, t.Kind, word, t.Subject)
+			if t.Count > 1 {
+				line += fmt.Sprintf(", and %d more", t.Count-1)
+			}
+			lines = append(lines, line)
+		}
+	}
+	if more := len(list) - digestLines; more > 0 {
+		lines = append(lines, fmt.Sprintf("and %d other kinds of event", more))
+	}
+	m.Subject = fmt.Sprintf("%d alerts", total)
+	m.Message = strings.Join(lines, "\n") + "\nThe console has all of them, under Alerts."
+	return m
+}

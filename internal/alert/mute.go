@@ -1,0 +1,54 @@
+package alert
+
+import (
+	"context"
+	"time"
+
+	"edge.internal/gateway/internal/kit/alarm"
+	"edge.internal/gateway/internal/kit/check"
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/resource"
+)
+
+// longestMute is how long something can be muted.
+const longestMute = 366 * 24 * time.Hour
+
+// Mute silences a kind of alert for a time. What happens is in the history all the same.
+type Mute struct {
+	resource.Meta
+	Kind   alarm.Kind `json:"kind" required:"true" maxLength:"100" doc:"Which kind; see /alerts/kinds."`
+	Until  time.Time  `json:"until" given:"true" doc:"Until when, at most a year ahead. What still lasts then is told with its next reminder."`
+	Reason string     `json:"reason" maxLength:"500" doc:"Why, for those who wonder about the silence."`
+}
+
+// Label is how people know it.
+func (m *Mute) Label() string { return string(m.Kind) }
+
+// Validate says what can be muted.
+func (m *Mute) Validate() error {
+	var c check.List
+	about, known := alarm.Known(m.Kind)
+	c.That(m.Kind == "" || known, "kind", "is none that there is: see /alerts/kinds")
+	c.That(!known || about.Mutable, "kind", "cannot be muted")
+	c.That(!m.Until.IsZero(), "until", "must be a time, such as 2026-01-31T08:00:00Z")
+	return c.Err()
+}
+
+func (r *Room) muteKind() resource.Kind[Mute] {
+	return resource.Kind[Mute]{
+		Name: "alert.mute", Title: "muted kind of alert", Path: "/alert-mutes", Table: "alert_mutes", Order: "kind",
+		Check: func(_ context.Context, _ *db.Tx, was, now *Mute) error {
+			if now == nil || was != nil && was.Until.Equal(now.Until) {
+				return nil
+			}
+			switch left := now.Until.Sub(r.Clock.Now()); {
+			case left <= 0:
+				return fault.Field("until", "must be in the future")
+			case left > longestMute:
+				return fault.Field("until", "must be within a year")
+			}
+			return nil
+		},
+	}
+}

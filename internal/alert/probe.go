@@ -1,0 +1,93 @@
+package alert
+
+import (
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"edge.internal/gateway/internal/kit/alarm"
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/httpd"
+)
+
+// atOnce is how many channels a test tells at the same time.
+const atOnce = 100
+
+// Tested says which channels a test reached.
+type Tested struct {
+	EventID uuid.UUID    `json:"event_id" doc:"The test in the history."`
+	Results []TestResult `json:"results" doc:"One for each channel that was tried."`
+}
+
+// TestResult is what came of a test at one channel.
+type TestResult struct {
+	ChannelID  uuid.UUID `json:"channel_id" doc:"Which channel."`
+	Channel    string    `json:"channel" doc:"What people call it."`
+	OK         bool      `json:"ok" doc:"Whether it took the message."`
+	Error      string    `json:"error" doc:"Why it did not; empty when it did."`
+	DurationMS int64     `json:"duration_ms" doc:"How long it took."`
+}
+
+func (r *Room) mountTest() {
+	d := doc("alert.test", "Send a test to every active channel, and say what came of it")
+	d.Audit = "alert.test"
+	httpd.Handle(r.Router, http.MethodPost, "/alerts/test", httpd.Write, d, func(c *httpd.Call, _ struct{}) (Tested, error) {
+		list, err := r.channels.Where(c, r.DB, "active")
+		if err != nil {
+			return Tested{}, err
+		}
+		return r.test(c, list, "every active channel")
+	})
+	one := doc("alert.channel.test", "Send a test to one channel, be it active or not")
+	one.Audit = "alert.test"
+	httpd.Handle(r.Router, http.MethodPost, "/alerts/{id}/test", httpd.Write, one, func(c *httpd.Call, in struct {
+		ID uuid.UUID `path:"id" doc:"Id of the channel."`
+	}) (Tested, error) {
+		channel, err := r.channels.Get(c, r.DB, in.ID)
+		if err != nil {
+			return Tested{}, err
+		}
+		return r.test(c, []Channel{*channel}, channel.Label())
+	})
+}
+
+// test tells channels something, each once and all at the same time.
+func (r *Room) test(c *httpd.Call, list []Channel, subject string) (Tested, error) {
+	out := Tested{Results: make([]TestResult, len(list))}
+	m := message{Kind: alarm.Test, Severity: alarm.Info, Subject: "Test", Message: "This is a test. Alerts of the gateway arrive here.", FiredAt: r.Clock.Now()}
+	slots := make(chan struct{}, atOnce)
+	var all sync.WaitGroup
+	for i := range list {
+		channel, result := &list[i], &out.Results[i]
+		all.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			began := time.Now()
+			err := r.send(c, channel, &m)
+			*result = TestResult{ChannelID: channel.ID, Channel: channel.Label(), OK: err == nil, DurationMS: time.Since(began).Milliseconds()}
+			if err != nil {
+				result.Error = err.Error()
+			}
+		})
+	}
+	all.Wait()
+	err := r.DB.Write(c, func(tx *db.Tx) error {
+		e, err := r.Alarms.Note(tx, alarm.Alarm{Kind: alarm.Test, Subject: m.Subject, Message: m.Message})
+		if err != nil {
+			return err
+		}
+		out.EventID = e.ID
+		for _, x := range out.Results {
+			state := "ok"
+			if !x.OK {
+				state = "error"
+			}
+			tx.Queue(`INSERT INTO alert_deliveries (event_id, channel_id, channel, state, attempts, error, next_at, ended_at) VALUES ($1, $2, $3, $4, 1, $5, $6, $6)`,
+				e.ID, x.ChannelID, x.Channel, state, x.Error, r.Clock.Now())
+		}
+		return r.Audit.Write(c, tx, "alert.test", subject, map[string]any{"event_id": e.ID, "results": out.Results})
+	})
+	return out, err
+}

@@ -1,0 +1,362 @@
+// Package alarm owns the port by which every room reports what goes wrong: what is told, what is told already, and what is over. It
+// writes rows and waits for nobody; who hears of them is the business of the room of alerts.
+package alarm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"edge.internal/gateway/internal/kit/clock"
+	"edge.internal/gateway/internal/kit/db"
+)
+
+// Alarm is something that is wrong.
+type Alarm struct {
+	Kind Kind
+	// Key tells things of one kind apart, such as the id of a backend. It may be empty.
+	Key string
+	// Severity is that of the kind if it is empty.
+	Severity         Severity
+	Subject, Message string
+}
+
+const (
+	// quiet is how long the same is not told again.
+	quiet = 12 * time.Hour
+	// flaps is how often something that comes and goes is told within that time.
+	flaps = 3
+
+	maxSubject, maxMessage = 200, 4000
+)
+
+// Channel is where the database announces events.
+const Channel = "alarm_events"
+
+// Port takes alarms.
+type Port struct {
+	db    *db.DB
+	clock clock.Clock
+}
+
+// New makes the port.
+func New(d *db.DB, c clock.Clock) *Port { return &Port{db: d, clock: c} }
+
+// Event is what was told, or is to be told.
+type Event struct {
+	ID        uuid.UUID
+	CreatedAt time.Time
+	Kind      Kind
+	Key       string
+	Severity  Severity
+	Subject   string
+	Message   string
+	// Resolves is the event whose condition is over.
+	Resolves *uuid.UUID
+}
+
+// Condition is something that is wrong, as it was last reported.
+type Condition struct {
+	Kind     Kind      `json:"kind" doc:"What has gone wrong."`
+	Key      string    `json:"key" doc:"Tells things of one kind apart."`
+	Severity Severity  `json:"severity" enum:"info,warning,error,critical" doc:"How bad it is: the highest severity that was told."`
+	Subject  string    `json:"subject" doc:"What it is about."`
+	Message  string    `json:"message" doc:"What was last known about it."`
+	Since    time.Time `json:"since" doc:"When it began."`
+	SeenAt   time.Time `json:"seen_at" doc:"When it was last seen."`
+}
+
+// state is a row of alarm_conditions.
+type state struct {
+	Severity Severity
+	Since    time.Time
+	EndedAt  *time.Time
+	ToldAt   *time.Time
+	Times    int
+	EventID  *uuid.UUID
+}
+
+// Raise reports that something is wrong. What was told within the last 12 hours is not told again unless it has become worse, or was
+// over meanwhile; what comes and goes is told three times within that time.
+func (p *Port) Raise(ctx context.Context, a Alarm) error {
+	if err := a.prepare(); err != nil {
+		return err
+	}
+	return p.db.Write(ctx, func(tx *db.Tx) error { return p.raise(ctx, tx, a) })
+}
+
+// Clear reports that something is not wrong, or not any more. Who was told of it is told that it is over.
+func (p *Port) Clear(ctx context.Context, kind Kind, key string) error {
+	return p.db.Write(ctx, func(tx *db.Tx) error {
+		tx.Queue(lockTimeout)
+		return p.clear(ctx, tx, kind, key)
+	})
+}
+
+// Settle reports all that is wrong of one kind: whatever else of that kind was wrong is over.
+func (p *Port) Settle(ctx context.Context, kind Kind, now []Alarm) error {
+	for i := range now {
+		if err := now[i].prepare(); err != nil {
+			return err
+		}
+		if now[i].Kind != kind {
+			return fmt.Errorf("an alarm %s among those of %s", now[i].Kind, kind)
+		}
+	}
+	open, err := p.lasting(ctx, kind)
+	if err != nil {
+		return err
+	}
+	var news []Alarm
+	for _, a := range now {
+		was, lasts := open[a.Key]
+		delete(open, a.Key)
+		if !lasts || !was.same(a, p.clock.Now()) {
+			news = append(news, a)
+		}
+	}
+	if len(news) == 0 && len(open) == 0 {
+		return nil
+	}
+	return p.db.Write(ctx, func(tx *db.Tx) error {
+		tx.Queue(lockTimeout)
+		for _, a := range news {
+			if err := p.raise(ctx, tx, a); err != nil {
+				return err
+			}
+		}
+		for _, key := range slices.Sorted(maps.Keys(open)) {
+			if err := p.clear(ctx, tx, kind, key); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// same tells whether reporting an alarm again would change nothing.
+func (l *lasting) same(a Alarm, now time.Time) bool {
+	return l.Subject == a.Subject && l.Message == a.Message && !a.Severity.Worse(l.Severity) && l.ToldAt != nil && now.Sub(*l.ToldAt) < quiet
+}
+
+// lockTimeout bounds the wait for another program that reports the same.
+const lockTimeout = "SET LOCAL lock_timeout = '3s'"
+
+// prepare fills in the severity, and takes out of the texts what neither the database nor a message can carry.
+func (a *Alarm) prepare() error {
+	about, ok := Known(a.Kind)
+	if !ok {
+		return fmt.Errorf("there is no alarm of the kind %q", a.Kind)
+	}
+	if a.Severity == "" {
+		a.Severity = about.Severity
+	}
+	if !slices.Contains(Severities, a.Severity) {
+		return fmt.Errorf("alarm %s: there is no severity %q", a.Kind, a.Severity)
+	}
+	a.Key = strings.ReplaceAll(strings.ToValidUTF8(a.Key, "?"), "\x00", "?")
+	a.Subject = strings.TrimSpace(cut(plain(strings.ReplaceAll(a.Subject, "\n", " ")), maxSubject))
+	a.Message = strings.TrimSpace(cut(plain(a.Message), maxMessage))
+	return nil
+}
+
+// plain is a text without control characters, but with its lines.
+func plain(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\n' {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(s, "?"))
+}
+
+func cut(s string, limit int) string {
+	if utf8.RuneCountInString(s) <= limit {
+		return s
+	}
+	return string([]rune(s)[:limit-1]) + "…"
+}
+
+func (p *Port) raise(ctx context.Context, tx *db.Tx, a Alarm) error {
+	now := p.clock.Now()
+	tx.Queue(`INSERT INTO alarm_conditions (kind, key, severity, subject, message, since, seen_at) VALUES ($1, $2, $3, $4, $5, $6, $6) ON CONFLICT DO NOTHING`,
+		a.Kind, a.Key, a.Severity, a.Subject, a.Message, now)
+	s, err := read(ctx, tx, a.Kind, a.Key)
+	if err != nil {
+		return err
+	}
+	if s.ToldAt != nil && now.Sub(*s.ToldAt) >= quiet {
+		s.Times, s.ToldAt = 0, nil
+	}
+	again := s.EndedAt != nil
+	if again {
+		s.Since, s.EndedAt, s.EventID = now, nil, nil
+	}
+	tell := s.ToldAt == nil || a.Severity.Worse(s.Severity) || again && s.Times < flaps
+	if tell {
+		if again || s.Times == 0 {
+			s.Times++
+		}
+		if a.Severity.Worse(s.Severity) || again || s.ToldAt == nil {
+			s.Severity = a.Severity
+		}
+		message := a.Message
+		if again && s.Times == flaps {
+			message = strings.TrimSpace(message + "\n\nThis comes and goes. It is not told again for 12 hours, unless it becomes worse.")
+		}
+		id, err := event(tx, now, Event{Kind: a.Kind, Key: a.Key, Severity: a.Severity, Subject: a.Subject, Message: message})
+		if err != nil {
+			return err
+		}
+		s.ToldAt, s.EventID = &now, &id
+	}
+	tx.Queue(`UPDATE alarm_conditions SET severity = $3, subject = $4, message = $5, since = $6, seen_at = $7, ended_at = NULL, told_at = $8, times = $9, event_id = $10 WHERE kind = $1 AND key = $2`,
+		a.Kind, a.Key, s.Severity, a.Subject, a.Message, s.Since, now, s.ToldAt, s.Times, s.EventID)
+	return nil
+}
+
+func (p *Port) clear(ctx context.Context, tx *db.Tx, kind Kind, key string) error {
+	s, err := read(ctx, tx, kind, key)
+	if errors.Is(err, pgx.ErrNoRows) || err == nil && s.EndedAt != nil {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	now := p.clock.Now()
+	tx.Queue(`UPDATE alarm_conditions SET ended_at = $3 WHERE kind = $1 AND key = $2`, kind, key, now)
+	if s.EventID == nil {
+		return nil
+	}
+	var told Event
+	if err := tx.QueryRow(ctx, `SELECT subject FROM alarm_conditions WHERE kind = $1 AND key = $2`, kind, key).Scan(&told.Subject); err != nil {
+		return err
+	}
+	_, err = event(tx, now, Event{
+		Kind: kind, Key: key, Severity: Info, Subject: told.Subject, Resolves: s.EventID,
+		Message: fmt.Sprintf("This is over. It lasted %s.", lasted(now.Sub(s.Since))),
+	})
+	return err
+}
+
+// lasted is a duration as people say it.
+func lasted(d time.Duration) string {
+	switch {
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%d seconds", int(d.Seconds()))
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%d minutes", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%d hours", int(d.Hours()))
+	}
+	return fmt.Sprintf("%d days", int(d.Hours()/24))
+}
+
+// read locks and reads what is known about a condition.
+func read(ctx context.Context, tx *db.Tx, kind Kind, key string) (s state, err error) {
+	err = tx.QueryRow(ctx, `SELECT severity, since, ended_at, told_at, times, event_id FROM alarm_conditions WHERE kind = $1 AND key = $2 FOR UPDATE`, kind, key).
+		Scan(&s.Severity, &s.Since, &s.EndedAt, &s.ToldAt, &s.Times, &s.EventID)
+	return s, err
+}
+
+// event adds an event for those who deliver.
+func event(tx *db.Tx, now time.Time, e Event) (uuid.UUID, error) {
+	e.CreatedAt = now
+	if err := e.insert(tx); err != nil {
+		return uuid.Nil, err
+	}
+	tx.Queue(`INSERT INTO alarm_outbox (event_id) VALUES ($1)`, e.ID)
+	return e.ID, nil
+}
+
+// insert adds the event, and gives it its id.
+func (e *Event) insert(tx *db.Tx) (err error) {
+	if e.ID, err = uuid.NewV7(); err != nil {
+		return err
+	}
+	tx.Queue(`INSERT INTO alarm_events (id, created_at, kind, key, severity, subject, message, resolves) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
+		e.ID, e.CreatedAt, e.Kind, e.Key, e.Severity, e.Subject, e.Message, e.Resolves)
+	return nil
+}
+
+// lasting is something that is wrong, as it was last reported.
+type lasting struct {
+	Key      string
+	Severity Severity
+	Subject  string
+	Message  string
+	ToldAt   *time.Time
+}
+
+func (p *Port) lasting(ctx context.Context, kind Kind) (map[string]lasting, error) {
+	rows, err := p.db.Query(ctx, `SELECT key, severity, subject, message, told_at FROM alarm_conditions WHERE kind = $1 AND ended_at IS NULL`, kind)
+	if err != nil {
+		return nil, db.Fault(err)
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[lasting])
+	byKey := make(map[string]lasting, len(list))
+	for _, l := range list {
+		byKey[l.Key] = l
+	}
+	return byKey, db.Fault(err)
+}
+
+// Open lists what is wrong now, the worst first and then the oldest.
+func (p *Port) Open(ctx context.Context) ([]Condition, error) {
+	rows, err := p.db.Query(ctx, `SELECT kind, key, severity, subject, message, since, seen_at FROM alarm_conditions WHERE ended_at IS NULL
+		ORDER BY array_position(ARRAY['critical', 'error', 'warning', 'info'], severity), since LIMIT 1000`)
+	if err != nil {
+		return nil, db.Fault(err)
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Condition])
+	return list, db.Fault(err)
+}
+
+// Take takes events out of the outbox, the oldest first: in the same transaction the caller writes down what becomes of them.
+func (p *Port) Take(ctx context.Context, tx *db.Tx, limit int) ([]Event, error) {
+	rows, err := tx.Query(ctx, `WITH taken AS (
+			DELETE FROM alarm_outbox WHERE event_id IN (SELECT event_id FROM alarm_outbox ORDER BY event_id LIMIT $1 FOR UPDATE SKIP LOCKED) RETURNING event_id
+		) SELECT id, created_at, kind, key, severity, subject, message, resolves FROM alarm_events JOIN taken ON event_id = id ORDER BY id`, limit)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowToStructByPos[Event])
+}
+
+// Mute notes that nobody is told of these events.
+func (p *Port) Mute(tx *db.Tx, events []uuid.UUID) {
+	if len(events) > 0 {
+		tx.Queue(`UPDATE alarm_events SET muted = true WHERE id = ANY ($1)`, events)
+	}
+}
+
+// Note adds an event that the caller delivers, such as a test. It is nothing that lasts.
+func (p *Port) Note(tx *db.Tx, a Alarm) (Event, error) {
+	if err := a.prepare(); err != nil {
+		return Event{}, err
+	}
+	e := Event{CreatedAt: p.clock.Now(), Kind: a.Kind, Key: a.Key, Severity: a.Severity, Subject: a.Subject, Message: a.Message}
+	err := e.insert(tx)
+	return e, err
+}
+
+// Prune deletes the events before a moment, and what is over since then, and tells how many events.
+func (p *Port) Prune(ctx context.Context, before time.Time) (n int64, err error) {
+	err = p.db.Write(ctx, func(tx *db.Tx) error {
+		tx.Queue("SET LOCAL statement_timeout = 0")
+		tx.Queue(`DELETE FROM alarm_conditions WHERE ended_at < $1`, before)
+		tag, err := tx.Exec(ctx, `DELETE FROM alarm_events WHERE created_at < $1`, before)
+		n = tag.RowsAffected()
+		return err
+	})
+	return n, err
+}

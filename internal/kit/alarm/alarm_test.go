@@ -1,0 +1,228 @@
+package alarm_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"edge.internal/gateway/internal/kit/alarm"
+	"edge.internal/gateway/internal/kit/clock"
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/db/dbtest"
+)
+
+type bench struct {
+	*alarm.Port
+	db    *db.DB
+	clock *clock.Fake
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	d, c := dbtest.New(t), clock.NewFake(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	return &bench{alarm.New(d, c), d, c}
+}
+
+// told takes what was told since the last time.
+func (b *bench) told(t *testing.T) (list []alarm.Event) {
+	t.Helper()
+	if err := b.db.Write(t.Context(), func(tx *db.Tx) (err error) {
+		list, err = b.Take(t.Context(), tx, 1000)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+func (b *bench) wantTold(t *testing.T, n int) []alarm.Event {
+	t.Helper()
+	list := b.told(t)
+	if len(list) != n {
+		t.Fatalf("%d events instead of %d: %+v", len(list), n, list)
+	}
+	return list
+}
+
+func (b *bench) raise(t *testing.T, a alarm.Alarm) {
+	t.Helper()
+	if err := b.Raise(t.Context(), a); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (b *bench) clear(t *testing.T, kind alarm.Kind, key string) {
+	t.Helper()
+	if err := b.Clear(t.Context(), kind, key); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestTheSameIsToldOnceIn12HoursAlsoByAnotherProcess(t *testing.T) {
+	b := newBench(t)
+	a := alarm.Alarm{Kind: alarm.BackendDown, Key: "1", Subject: "web", Message: "all 2 servers are down"}
+	b.raise(t, a)
+	if e := b.wantTold(t, 1)[0]; e.Kind != a.Kind || e.Key != "1" || e.Severity != alarm.Error || e.Subject != "web" || e.Message != a.Message || !e.CreatedAt.Equal(b.clock.Now()) || e.Resolves != nil {
+		t.Fatalf("%+v", e)
+	}
+	b.clock.Move(12*time.Hour - time.Second)
+	b.raise(t, a)
+	other := &bench{alarm.New(b.db, b.clock), b.db, b.clock} // as after a restart
+	other.raise(t, a)
+	b.wantTold(t, 0)
+	b.raise(t, alarm.Alarm{Kind: alarm.BackendDown, Key: "2", Subject: "mail"})
+	b.wantTold(t, 1)
+	b.clock.Move(time.Second)
+	other.raise(t, a)
+	b.wantTold(t, 1)
+}
+
+func TestWorseIsNotTheSame(t *testing.T) {
+	b := newBench(t)
+	b.raise(t, alarm.Alarm{Kind: alarm.CertExpiring, Key: "a.example", Severity: alarm.Warning})
+	b.raise(t, alarm.Alarm{Kind: alarm.CertExpiring, Key: "a.example", Severity: alarm.Error})
+	if list := b.wantTold(t, 2); list[1].Severity != alarm.Error {
+		t.Fatalf("%+v", list)
+	}
+	b.raise(t, alarm.Alarm{Kind: alarm.CertExpiring, Key: "a.example", Severity: alarm.Warning})
+	b.raise(t, alarm.Alarm{Kind: alarm.CertExpiring, Key: "a.example", Severity: alarm.Error})
+	b.wantTold(t, 0)
+}
+
+func TestWhatIsOverIsToldOnce(t *testing.T) {
+	b := newBench(t)
+	b.clear(t, alarm.Memory, "")
+	b.wantTold(t, 0)
+	b.raise(t, alarm.Alarm{Kind: alarm.Memory, Subject: "memory", Message: "91 % are used"})
+	first := b.wantTold(t, 1)[0]
+	if open, err := b.Open(t.Context()); err != nil || len(open) != 1 || open[0].Subject != "memory" {
+		t.Fatal(open, err)
+	}
+	b.clock.Move(7 * time.Minute)
+	b.clear(t, alarm.Memory, "")
+	b.clear(t, alarm.Memory, "")
+	e := b.wantTold(t, 1)[0]
+	if e.Resolves == nil || *e.Resolves != first.ID || e.Severity != alarm.Info || e.Subject != "memory" || e.Message != "This is over. It lasted 7 minutes." {
+		t.Fatalf("%+v", e)
+	}
+	if open, err := b.Open(t.Context()); err != nil || len(open) != 0 {
+		t.Fatal(open, err)
+	}
+}
+
+func TestWhatComesAndGoesIsToldThreeTimes(t *testing.T) {
+	b := newBench(t)
+	begun, over := 0, 0
+	for range 10 {
+		b.raise(t, alarm.Alarm{Kind: alarm.TunnelDown, Key: "wg0"})
+		b.clock.Move(5 * time.Minute)
+		b.clear(t, alarm.TunnelDown, "wg0")
+		b.clock.Move(5 * time.Minute)
+		for _, e := range b.told(t) {
+			if e.Resolves != nil {
+				over++
+				continue
+			}
+			begun++
+			if warned := strings.Contains(e.Message, "comes and goes"); warned != (begun == 3) {
+				t.Errorf("the beginning %d says %q", begun, e.Message)
+			}
+		}
+	}
+	if begun != 3 || over != 3 {
+		t.Fatalf("told %d times that it began, and %d that it is over", begun, over)
+	}
+	b.raise(t, alarm.Alarm{Kind: alarm.TunnelDown, Key: "wg0"})
+	b.wantTold(t, 0)
+	if open, err := b.Open(t.Context()); err != nil || len(open) != 1 {
+		t.Fatal("it is open all the same", open, err)
+	}
+	b.clock.Move(12 * time.Hour)
+	b.raise(t, alarm.Alarm{Kind: alarm.TunnelDown, Key: "wg0"})
+	b.wantTold(t, 1)
+}
+
+func TestSettleRaisesAndClears(t *testing.T) {
+	b := newBench(t)
+	settle := func(keys ...string) {
+		t.Helper()
+		var now []alarm.Alarm
+		for _, key := range keys {
+			now = append(now, alarm.Alarm{Kind: alarm.BackendDown, Key: key, Subject: key})
+		}
+		if err := b.Settle(t.Context(), alarm.BackendDown, now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.raise(t, alarm.Alarm{Kind: alarm.Memory})
+	b.wantTold(t, 1)
+	settle("a", "b")
+	b.wantTold(t, 2)
+	settle("b", "c")
+	if list := b.wantTold(t, 2); list[0].Key != "c" || list[1].Key != "a" || list[1].Resolves == nil {
+		t.Fatalf("%+v", list)
+	}
+	settle()
+	b.wantTold(t, 2)
+	if open, err := b.Open(t.Context()); err != nil || len(open) != 1 || open[0].Kind != alarm.Memory {
+		t.Fatal(open, err)
+	}
+}
+
+func TestOfManyAtOnceOneIsTold(t *testing.T) {
+	b := newBench(t)
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			if err := b.Raise(context.WithoutCancel(t.Context()), alarm.Alarm{Kind: alarm.Disk, Subject: "disk"}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	b.wantTold(t, 1)
+}
+
+func TestTextsAreMadeFitForADatabaseAndAMessage(t *testing.T) {
+	b := newBench(t)
+	b.raise(t, alarm.Alarm{Kind: alarm.Degraded, Key: "a\x00b\xff", Subject: "a\r\nBcc: x\x00\xff" + strings.Repeat("é", 300), Message: "one\ntwo\x1b[31m" + strings.Repeat("x", 5000)})
+	e := b.wantTold(t, 1)[0]
+	if strings.ContainsAny(e.Subject, "\r\n\x00") || len([]rune(e.Subject)) != 200 || !strings.HasPrefix(e.Message, "one\ntwo [31m") || len([]rune(e.Message)) != 4000 {
+		t.Fatalf("%q %q", e.Subject, e.Message[:40])
+	}
+}
+
+func TestOnlyWhatIsRegisteredIsRaised(t *testing.T) {
+	b := newBench(t)
+	if err := b.Raise(t.Context(), alarm.Alarm{Kind: "no.such"}); err == nil {
+		t.Error("an unknown kind is taken")
+	}
+	if err := b.Raise(t.Context(), alarm.Alarm{Kind: alarm.Disk, Severity: "bad"}); err == nil {
+		t.Error("an unknown severity is taken")
+	}
+	seen := map[alarm.Kind]bool{}
+	for _, a := range alarm.Kinds() {
+		if seen[a.Kind] || a.Meaning == "" || a.Severity == "" {
+			t.Errorf("%+v", a)
+		}
+		seen[a.Kind] = true
+	}
+}
+
+func TestPrune(t *testing.T) {
+	b := newBench(t)
+	b.raise(t, alarm.Alarm{Kind: alarm.Disk})
+	b.raise(t, alarm.Alarm{Kind: alarm.Memory})
+	b.clear(t, alarm.Disk, "")
+	b.clock.Move(24 * time.Hour)
+	b.raise(t, alarm.Alarm{Kind: alarm.Conntrack})
+	if n, err := b.Prune(t.Context(), b.clock.Now().Add(-time.Hour)); err != nil || n != 3 {
+		t.Fatal(n, err)
+	}
+	b.wantTold(t, 1)
+	if open, err := b.Open(t.Context()); err != nil || len(open) != 2 {
+		t.Fatal("what is open is kept", open, err)
+	}
+}

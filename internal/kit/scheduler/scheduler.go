@@ -1,0 +1,383 @@
+// Package scheduler owns what is done again and again: when, by one process at a time, for how long at most, and what came of it.
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-co-op/gocron/v2"
+	"github.com/jackc/pgx/v5"
+
+	"edge.internal/gateway/internal/kit"
+	"edge.internal/gateway/internal/kit/alarm"
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/rescue"
+)
+
+// Job is something that is done again and again.
+type Job struct {
+	Name string
+	// Title says what it does, for people.
+	Title string
+	Every time.Duration
+	// Jitter is how much earlier or later it may be, so that not every gateway comes at the same time.
+	Jitter time.Duration
+	// Night has it done once a night. When exactly, chance decides when the program starts.
+	Night bool
+	// FromBoot counts the time from the boot of the machine: the first run is at the first tick after it. A tick is neither lost nor used
+	// twice when the program starts again.
+	FromBoot bool
+	// Later does without a run when the program starts.
+	Later bool
+	// Within is how long it may take; five minutes if it is zero.
+	Within time.Duration
+	Do     func(ctx context.Context) error
+}
+
+const (
+	// The hours of the night, by the machine's clock.
+	nightBegins, nightEnds = 1, 5
+	usually                = 5 * time.Minute
+	// grace is how long a job that has been told to stop may take to do so.
+	grace = 10 * time.Second
+	// tickEvery is how often a job that counts from the boot is looked at, and wishEvery how often wishes are, if none is announced.
+	tickEvery, wishEvery = time.Minute, 10 * time.Second
+	// attachEvery is how often a job looks whether the database is there.
+	attachEvery = time.Second
+	stopWithin  = 10 * time.Second
+)
+
+// channel is where the database announces wishes.
+const channel = "scheduler_jobs"
+
+// Scheduler runs jobs.
+type Scheduler struct {
+	*kit.Kit
+	jobs []Job
+	// attach brings the database back when it was away.
+	attach func(ctx context.Context) error
+	locks  *db.Locks
+	timers map[string]gocron.Job
+	wished sync.WaitGroup
+	grace  time.Duration
+}
+
+// New makes a scheduler of jobs.
+func New(k *kit.Kit, jobs []Job, attach func(ctx context.Context) error) *Scheduler {
+	return &Scheduler{Kit: k, jobs: jobs, attach: attach, locks: k.DB.Locks(), timers: map[string]gocron.Job{}, grace: grace}
+}
+
+func (j *Job) timing() gocron.JobDefinition {
+	switch {
+	case j.Night:
+		minute := rand.UintN((nightEnds - nightBegins) * 60)
+		return gocron.DailyJob(1, gocron.NewAtTimes(gocron.NewAtTime(nightBegins+minute/60, minute%60, rand.UintN(60))))
+	case j.FromBoot:
+		return gocron.DurationJob(min(tickEvery, j.Every))
+	case j.Jitter == 0:
+		return gocron.DurationJob(j.Every)
+	}
+	return gocron.DurationRandomJob(j.Every-j.Jitter, j.Every+j.Jitter)
+}
+
+func (j *Job) options() []gocron.JobOption {
+	options := []gocron.JobOption{gocron.WithName(j.Name), gocron.WithSingletonMode(gocron.LimitModeReschedule)}
+	if !j.Night && !j.Later {
+		options = append(options, gocron.WithStartAt(gocron.WithStartImmediately()))
+	}
+	return options
+}
+
+func (j *Job) within() time.Duration {
+	if j.Within == 0 {
+		return usually
+	}
+	return j.Within
+}
+
+// Run runs the jobs until the context ends. It tells when all of them have their times.
+func (s *Scheduler) Run(ctx context.Context, ready func()) error {
+	timer, err := gocron.NewScheduler(gocron.WithStopTimeout(stopWithin))
+	if err != nil {
+		return err
+	}
+	for _, j := range s.jobs {
+		if s.timers[j.Name], err = timer.NewJob(j.timing(), gocron.NewTask(func() { s.turn(ctx, j, false) }), j.options()...); err != nil {
+			return fmt.Errorf("job %s: %w", j.Name, err)
+		}
+	}
+	timer.Start()
+	ready()
+	s.wished.Go(func() { s.followWishes(ctx) })
+	<-ctx.Done()
+	err = timer.Shutdown()
+	s.wished.Wait()
+	s.locks.Close()
+	return err
+}
+
+// turn runs a job once the database is there. One that runs already is left alone.
+func (s *Scheduler) turn(ctx context.Context, j Job, wanted bool) {
+	for !s.DB.Attached() {
+		if err := s.attach(ctx); err == nil {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.Clock.After(attachEvery):
+		}
+	}
+	release, free, err := s.locks.Try(ctx, "job "+j.Name)
+	if err != nil && ctx.Err() == nil {
+		s.Log.Warn("a job has to wait for the database", "job", j.Name, "err", err)
+	}
+	if err != nil || !free {
+		return
+	}
+	tick, due, err := s.tick(ctx, &j)
+	if err == nil && (due || wanted) {
+		err = s.once(ctx, j, tick, release)
+	} else {
+		release()
+	}
+	if err != nil && ctx.Err() == nil {
+		s.Log.Warn("what a job did could not be written down", "job", j.Name, "err", err)
+	}
+}
+
+// tick is the last tick of a job that counts from the boot, and whether it is still to be used.
+func (s *Scheduler) tick(ctx context.Context, j *Job) (tick *time.Time, due bool, err error) {
+	if !j.FromBoot {
+		return nil, true, nil
+	}
+	x, err := s.Host.Resources()
+	if err != nil {
+		return nil, false, err
+	}
+	var used *time.Time
+	err = s.DB.QueryRow(ctx, `SELECT tick FROM scheduler_jobs WHERE name = $1`, j.Name).Scan(&used)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return nil, false, err
+	}
+	last, next := ticks(s.Clock.Now(), x.Uptime, j.Every)
+	if err := s.note(ctx, j.Name, next); err != nil {
+		return nil, false, err
+	}
+	// Ticks are some moments apart when the clock was corrected; other ticks are further apart than half the time between two.
+	if last.IsZero() || used != nil && last.Sub(*used) < j.Every/2 {
+		return used, false, nil
+	}
+	return &last, true, nil
+}
+
+// ticks are the last tick of a job that counts from the boot, which is zero before the first, and the next.
+func ticks(now time.Time, uptime, every time.Duration) (last, next time.Time) {
+	boot := now.Add(-uptime)
+	n := uptime / every
+	if n > 0 {
+		last = boot.Add(n * every)
+	}
+	return last, boot.Add((n + 1) * every)
+}
+
+// note writes down when a job is next due.
+func (s *Scheduler) note(ctx context.Context, name string, next time.Time) error {
+	return s.DB.Write(ctx, func(tx *db.Tx) error {
+		tx.Queue(`INSERT INTO scheduler_jobs (name, next_at) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET next_at = $2`, name, next)
+		return nil
+	})
+}
+
+// once runs a job, and gives its lock back when it has ended. A job that does not end in time is not waited for, and does not begin
+// again as long as it runs.
+func (s *Scheduler) once(ctx context.Context, j Job, tick *time.Time, release func()) error {
+	began := s.Clock.Now()
+	err := s.DB.Write(ctx, func(tx *db.Tx) error {
+		tx.Queue(`INSERT INTO scheduler_jobs (name, started_at, result) VALUES ($1, $2, 'running')
+			ON CONFLICT (name) DO UPDATE SET started_at = $2, result = 'running', wanted_at = NULL, wanted_by = ''`, j.Name, began)
+		return nil
+	})
+	if err != nil {
+		release()
+		return err
+	}
+	doing, cancel := context.WithTimeout(ctx, j.within())
+	defer cancel()
+	over := make(chan outcome, 1)
+	go func() {
+		defer release()
+		over <- s.do(doing, j)
+	}()
+	var o outcome
+	select {
+	case o = <-over:
+	case <-doing.Done():
+		select {
+		case o = <-over:
+		case <-s.Clock.After(s.grace):
+			o = outcome{result: overdue, err: errors.New("it does not stop")}
+		}
+	}
+	if ctx.Err() != nil {
+		return s.interrupted(context.WithoutCancel(ctx), j.Name)
+	}
+	return s.finish(ctx, j, began, tick, o)
+}
+
+// The results of a run.
+const (
+	ok       = "ok"
+	failed   = "failed"
+	panicked = "panicked"
+	overdue  = "overdue"
+)
+
+// outcome is what came of a run.
+type outcome struct {
+	result string
+	err    error
+}
+
+func (s *Scheduler) do(ctx context.Context, j Job) outcome {
+	fell, err := s.safely(ctx, j)
+	switch {
+	case fell:
+		return outcome{panicked, err}
+	case err == nil:
+		return outcome{result: ok}
+	case ctx.Err() == context.DeadlineExceeded:
+		return outcome{overdue, err}
+	}
+	return outcome{failed, err}
+}
+
+// safely runs a job, and tells whether it crashed.
+func (s *Scheduler) safely(ctx context.Context, j Job) (fell bool, err error) {
+	fell = true
+	defer rescue.Into(&err, s.Log, "the job "+j.Name)
+	err = j.Do(ctx)
+	return false, err
+}
+
+// explain is what people are told about a run that went wrong.
+func (o *outcome) explain(j *Job) string {
+	switch {
+	case o.result == ok:
+		return ""
+	case o.result == panicked:
+		return "It crashed, which is a mistake of the gateway itself."
+	case o.result == overdue:
+		return fmt.Sprintf("It did not end within %s.", j.within())
+	}
+	if f, known := errors.AsType[*fault.Error](o.err); known && f.Message != "" {
+		return f.Message
+	}
+	return "It failed. The log of gateway-scheduler says why."
+}
+
+// finish writes down what came of a run, and raises or clears the alarm about it.
+func (s *Scheduler) finish(ctx context.Context, j Job, began time.Time, tick *time.Time, o outcome) error {
+	detail := ""
+	if o.err != nil {
+		detail = o.err.Error()
+		s.Log.Error("job failed", "job", j.Name, "result", o.result, "err", o.err)
+	}
+	var next *time.Time
+	if timer := s.timers[j.Name]; timer != nil && !j.FromBoot {
+		if at, err := timer.NextRun(); err == nil && !at.IsZero() {
+			next = &at
+		}
+	}
+	err := s.DB.Write(ctx, func(tx *db.Tx) error {
+		tx.Queue(`UPDATE scheduler_jobs SET ended_at = $2, result = $3, error = $4, detail = $5, next_at = coalesce($6, next_at), tick = coalesce($8, tick), runs = runs + 1, failures = CASE WHEN $3 = 'ok' THEN 0 ELSE failures + 1 END
+			WHERE name = $1 AND started_at = $7`, j.Name, s.Clock.Now(), o.result, o.explain(&j), detail, next, began, tick)
+		return nil
+	})
+	if o.result == panicked || o.result == overdue {
+		err = errors.Join(err, s.Alarms.Raise(ctx, alarm.Alarm{Kind: alarm.JobFailed, Key: j.Name, Subject: "Job " + j.Name, Message: o.explain(&j)}))
+	} else if o.result == ok {
+		err = errors.Join(err, s.Alarms.Clear(ctx, alarm.JobFailed, j.Name))
+	}
+	return err
+}
+
+// interrupted notes that a run was cut short by the end of the program. Its tick is not used up.
+func (s *Scheduler) interrupted(ctx context.Context, name string) error {
+	return s.DB.Write(ctx, func(tx *db.Tx) error {
+		tx.Queue(`UPDATE scheduler_jobs SET ended_at = $2, result = 'failed', error = 'It was cut short, because the program ended.', detail = '' WHERE name = $1 AND result = 'running'`, name, s.Clock.Now())
+		return nil
+	})
+}
+
+// tidy notes the same of what runs by the word of a process that has ended without a word.
+func (s *Scheduler) tidy(ctx context.Context) error {
+	for _, j := range s.jobs {
+		release, free, err := s.locks.Try(ctx, "job "+j.Name)
+		if err != nil {
+			return err
+		}
+		if !free {
+			continue
+		}
+		err = s.interrupted(ctx, j.Name)
+		release()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// followWishes runs what operators want to run now.
+func (s *Scheduler) followWishes(ctx context.Context) {
+	wishes := make(chan struct{}, 1)
+	wake := func(string) error {
+		select {
+		case wishes <- struct{}{}:
+		default:
+		}
+		return nil
+	}
+	s.wished.Go(func() {
+		for ctx.Err() == nil {
+			_ = s.DB.Listen(ctx, channel, func() { _ = wake("") }, wake) // until it is back, wishes are looked for often enough
+			select {
+			case <-ctx.Done():
+			case <-s.Clock.After(wishEvery):
+			}
+		}
+	})
+	for tidied := false; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-wishes:
+		case <-s.Clock.After(wishEvery):
+		}
+		tidied = tidied || s.tidy(ctx) == nil
+		names, err := s.wanted(ctx)
+		if err != nil {
+			continue // the database is away
+		}
+		for _, name := range names {
+			if i := slices.IndexFunc(s.jobs, func(j Job) bool { return j.Name == name }); i >= 0 {
+				s.wished.Go(func() { s.turn(ctx, s.jobs[i], true) })
+			}
+		}
+	}
+}
+
+func (s *Scheduler) wanted(ctx context.Context) ([]string, error) {
+	rows, err := s.DB.Query(ctx, `SELECT name FROM scheduler_jobs WHERE wanted_at IS NOT NULL`)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[string])
+}

@@ -1,0 +1,296 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-co-op/gocron/v2"
+
+	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/kittest"
+)
+
+// What is done at night is not done when the program starts, and not at the same minute everywhere.
+func TestNight(t *testing.T) {
+	s, err := gocron.NewScheduler()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := s.Shutdown(); err != nil {
+			t.Error(err)
+		}
+	}()
+	minutes := map[string]bool{}
+	var planned []gocron.Job
+	for range 50 {
+		j := Job{Name: "night", Night: true}
+		p, err := s.NewJob(j.timing(), gocron.NewTask(func() {}), j.options()...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		planned = append(planned, p)
+	}
+	s.Start()
+	for _, p := range planned {
+		at, err := p.NextRun()
+		if err != nil || at.Hour() < nightBegins || at.Hour() >= nightEnds {
+			t.Fatalf("it is done at %s, %v", at, err)
+		}
+		minutes[at.Format("15:04")] = true
+	}
+	if len(minutes) < 10 {
+		t.Errorf("of 50 gateways all come at %v", minutes)
+	}
+}
+
+func TestTicksFromTheBoot(t *testing.T) {
+	boot := time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC)
+	const day = 24 * time.Hour
+	for _, x := range []struct {
+		uptime     time.Duration
+		last, next time.Duration
+	}{{0, 0, day}, {day - 1, 0, day}, {day, day, 2 * day}, {3*day + time.Hour, 3 * day, 4 * day}} {
+		last, next := ticks(boot.Add(x.uptime), x.uptime, day)
+		if last.IsZero() != (x.last == 0) || x.last > 0 && !last.Equal(boot.Add(x.last)) || !next.Equal(boot.Add(x.next)) {
+			t.Errorf("up for %s: %s and %s", x.uptime, last, next)
+		}
+	}
+}
+
+// started runs a scheduler until the test ends, or is stopped.
+func started(t *testing.T, b *kittest.Bench, jobs ...Job) (s *Scheduler, stop func()) {
+	t.Helper()
+	s = New(b.Kit, jobs, func(context.Context) error { return errors.New("there is a database") })
+	s.grace = 100 * time.Millisecond
+	ctx, cancel := context.WithCancel(context.Background())
+	over, ready := make(chan error, 1), make(chan struct{})
+	go func() { over <- s.Run(ctx, func() { close(ready) }) }()
+	<-ready
+	stopped := false
+	stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		if err := <-over; err != nil {
+			t.Error(err)
+		}
+	}
+	t.Cleanup(stop)
+	return s, stop
+}
+
+// job waits until a job's status is as wanted.
+func job(t *testing.T, b *kittest.Bench, name string, wanted func(Status) bool) Status {
+	t.Helper()
+	deadline := time.Now().Add(time.Minute)
+	for {
+		var list []Status
+		b.Get(t, "/system/jobs").Want(t, http.StatusOK).Into(t, &list)
+		for _, s := range list {
+			if s.Name == name && wanted(s) {
+				return s
+			}
+			if s.Name == name && time.Now().After(deadline) {
+				t.Fatalf("%+v", s)
+			}
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+func bench(t *testing.T, jobs ...Job) *kittest.Bench {
+	t.Helper()
+	b := kittest.New(t)
+	Mount(b.Kit, jobs)
+	b.Start(t)
+	return b
+}
+
+func ended(s Status) bool { return s.Result != "" && s.Result != "running" }
+
+func TestJobsTellWhatCameOfThem(t *testing.T) {
+	jobs := []Job{
+		{Name: "good", Title: "goes well", Every: time.Hour, Do: func(context.Context) error { return nil }},
+		{Name: "bad", Title: "fails", Every: time.Hour, Do: func(context.Context) error { return errors.New("SELECT s3cret FROM x") }},
+		{Name: "refused", Title: "is refused", Every: time.Hour, Do: func(context.Context) error { return fault.New(fault.Unavailable, "Try later.") }},
+		{Name: "later", Title: "waits", Every: time.Hour, Later: true, Do: func(context.Context) error { return nil }},
+	}
+	b := bench(t, jobs...)
+	started(t, b, jobs...)
+	if s := job(t, b, "good", ended); s.Result != ok || s.DurationMS == nil || s.Runs != 1 || s.Error != "" || s.NextAt == nil || s.Title != "goes well" || s.EverySeconds != 3600 {
+		t.Errorf("%+v", s)
+	}
+	if s := job(t, b, "refused", ended); s.Result != failed || s.Error != "Try later." || s.Failures != 1 {
+		t.Errorf("%+v", s)
+	}
+	if s := job(t, b, "bad", ended); s.Result != failed || s.Error != "It failed. The log of gateway-scheduler says why." || s.Detail != "SELECT s3cret FROM x" {
+		t.Errorf("%+v", s)
+	}
+	var list []Status
+	b.Do(t, "viewer", http.MethodGet, "/system/jobs", nil).Want(t, http.StatusOK).Into(t, &list)
+	for _, s := range list {
+		if s.Detail != "" {
+			t.Errorf("a viewer sees %q", s.Detail)
+		}
+	}
+	if s := list[3]; s.Result != "" || s.StartedAt != nil {
+		t.Errorf("it was run at the start: %+v", s)
+	}
+	if open, err := b.Alarms.Open(t.Context()); err != nil || len(open) != 0 {
+		t.Errorf("a job that fails alerts by its own kind, if at all: %+v %v", open, err)
+	}
+}
+
+func TestRunNow(t *testing.T) {
+	var runs atomic.Int32
+	jobs := []Job{{Name: "later", Title: "waits", Every: time.Hour, Later: true, Do: func(context.Context) error { runs.Add(1); return nil }}}
+	b := bench(t, jobs...)
+	started(t, b, jobs...)
+	b.Do(t, "viewer", http.MethodPost, "/system/jobs/later/run", nil).Want(t, http.StatusForbidden)
+	b.Do(t, "admin", http.MethodPost, "/system/jobs/none/run", nil).Want(t, http.StatusNotFound)
+	b.Do(t, "admin", http.MethodPost, "/system/jobs/later/run", nil).Want(t, http.StatusOK)
+	if s := job(t, b, "later", ended); s.Result != ok || s.WantedAt != nil || runs.Load() != 1 {
+		t.Errorf("%+v, %d runs", s, runs.Load())
+	}
+	if b.Audited(t, "system.job.run") != 1 {
+		t.Error("no audit entry")
+	}
+}
+
+// A job that crashes and one that hangs are ended and alerted, and harm no other.
+func TestPanicAndHang(t *testing.T) {
+	heals := &atomic.Bool{}
+	blocked := make(chan struct{})
+	var others atomic.Int32
+	jobs := []Job{
+		{Name: "crashes", Title: "crashes", Every: time.Hour, Do: func(context.Context) error {
+			if heals.Load() {
+				return nil
+			}
+			panic("index out of range")
+		}},
+		{Name: "slow", Title: "ends when it is told to", Every: time.Hour, Within: 50 * time.Millisecond, Do: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }},
+		{Name: "hangs", Title: "does not listen", Every: time.Hour, Within: 50 * time.Millisecond, Do: func(context.Context) error { <-blocked; return nil }},
+		{Name: "other", Title: "goes on", Every: 100 * time.Millisecond, Do: func(context.Context) error { others.Add(1); return nil }},
+	}
+	b := bench(t, jobs...)
+	defer close(blocked)
+	started(t, b, jobs...)
+	if s := job(t, b, "crashes", ended); s.Result != panicked || s.Error == "" {
+		t.Errorf("%+v", s)
+	}
+	for _, name := range []string{"slow", "hangs"} {
+		if s := job(t, b, name, ended); s.Result != overdue || s.Error != "It did not end within 50ms." {
+			t.Errorf("%+v", s)
+		}
+	}
+	had := others.Load()
+	job(t, b, "other", func(Status) bool { return others.Load() > had+2 })
+	open, err := b.Alarms.Open(t.Context())
+	if err != nil || len(open) != 3 {
+		t.Fatalf("%+v %v", open, err)
+	}
+	// What hangs does not begin again, whatever is wanted; what is well again is no alarm any more.
+	heals.Store(true)
+	b.Do(t, "admin", http.MethodPost, "/system/jobs/hangs/run", nil).Want(t, http.StatusOK)
+	b.Do(t, "admin", http.MethodPost, "/system/jobs/crashes/run", nil).Want(t, http.StatusOK)
+	job(t, b, "crashes", func(s Status) bool { return s.Result == ok })
+	if s := job(t, b, "hangs", func(Status) bool { return true }); s.Runs != 1 || s.WantedAt == nil {
+		t.Errorf("%+v", s)
+	}
+	if open, err = b.Alarms.Open(t.Context()); err != nil || len(open) != 2 {
+		t.Fatalf("%+v %v", open, err)
+	}
+}
+
+// Two programs with the same jobs run each of them once at a time.
+func TestSingleFlightOverProcesses(t *testing.T) {
+	var now, most, runs atomic.Int32
+	jobs := []Job{{Name: "one", Title: "runs alone", Every: 20 * time.Millisecond, Do: func(context.Context) error {
+		if n := now.Add(1); n > most.Load() {
+			most.Store(n)
+		}
+		time.Sleep(5 * time.Millisecond)
+		now.Add(-1)
+		runs.Add(1)
+		return nil
+	}}}
+	b := bench(t, jobs...)
+	started(t, b, jobs...)
+	started(t, b, jobs...)
+	job(t, b, "one", func(Status) bool { return runs.Load() > 30 })
+	if most.Load() != 1 {
+		t.Errorf("%d at the same time", most.Load())
+	}
+}
+
+// BK-13: the first run is at the first tick after the boot, and a restart of the program neither loses nor repeats one.
+func TestBK13TicksSurviveARestart(t *testing.T) {
+	const day = 24 * time.Hour
+	var runs atomic.Int32
+	hold := make(chan struct{}, 1)
+	begun := make(chan struct{}, 10)
+	jobs := []Job{
+		{Name: "daily", Title: "is done daily", Every: day, FromBoot: true, Do: func(ctx context.Context) error {
+			begun <- struct{}{}
+			select {
+			case hold <- struct{}{}:
+				runs.Add(1)
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}},
+		{Name: "mark", Title: "says that time has passed", Every: 20 * time.Millisecond, Do: func(context.Context) error { return nil }},
+	}
+	b := bench(t, jobs...)
+	up := func(d time.Duration) { b.Machine.SetResources(host.Resources{Uptime: d}) }
+	looked := func() {
+		t.Helper()
+		before := job(t, b, "mark", func(Status) bool { return true }).Runs
+		job(t, b, "mark", func(s Status) bool { return s.Runs > before+5 })
+	}
+	up(day - time.Hour)
+	_, stop := started(t, b, jobs...)
+	if s := job(t, b, "daily", func(s Status) bool { return s.NextAt != nil }); s.Result != "" || time.Until(*s.NextAt) > 2*time.Hour {
+		t.Fatalf("before the first tick: %+v", s)
+	}
+	stop()
+	// The program ends in the middle of the run: the tick is not lost.
+	up(day + time.Minute)
+	hold <- struct{}{}
+	_, stop = started(t, b, jobs...)
+	<-begun
+	stop()
+	if s := job(t, b, "daily", ended); s.Result != failed || runs.Load() != 0 {
+		t.Fatalf("%+v", s)
+	}
+	<-hold
+	_, stop = started(t, b, jobs...)
+	job(t, b, "daily", func(s Status) bool { return s.Result == ok })
+	stop()
+	<-hold
+	// It is not repeated, also not when the clock was corrected by seconds.
+	up(day + 2*time.Minute + 3*time.Second)
+	_, stop = started(t, b, jobs...)
+	looked()
+	stop()
+	if runs.Load() != 1 {
+		t.Fatalf("%d runs", runs.Load())
+	}
+	up(2*day + time.Second)
+	_, stop = started(t, b, jobs...)
+	job(t, b, "daily", func(s Status) bool { return s.Runs == 2 })
+	stop()
+	if runs.Load() != 2 {
+		t.Fatalf("%d runs", runs.Load())
+	}
+}
