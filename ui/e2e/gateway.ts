@@ -93,6 +93,8 @@ export const pages = {
   'ids-bouncers': '/security/ids/bouncers',
   'ids-collections': '/security/ids/collections',
   'ids-settings': '/security/ids/settings',
+  'backup-targets': '/operations/backups/targets',
+  'backup-target-new': '/operations/backups/targets/new',
   audit: '/operations/audit',
   components: '/system/components',
   'config-preview': '/system/components/ntp',

@@ -40,7 +40,9 @@ func (r *Room) mountArchives() {
 	httpd.Handle(r.Router, http.MethodGet, "/backup-remotes/{id}/archives", httpd.AdminRead,
 		httpd.Doc{ID: "backup.remote.archives", Tag: "backup", Summary: "List the archives at an off-site target"},
 		func(c *httpd.Call, in idInput) (Listing, error) {
-			list, err := r.List(c, in.ID)
+			ctx, cancel := context.WithTimeout(c, r.bounds.look)
+			defer cancel()
+			list, err := r.List(ctx, in.ID)
 			if f, ok := errors.AsType[*failure](err); ok {
 				return Listing{Error: f.sentence}, nil
 			}
@@ -48,7 +50,7 @@ func (r *Room) mountArchives() {
 		})
 }
 
-// List is what a target has of this gateway and of others, the newest first. What else is there is nobody's business.
+// List is what a target has of this gateway and of others, the newest first. Other files are ignored.
 func (r *Room) List(ctx context.Context, id uuid.UUID) ([]Archive, error) {
 	v, err := r.remotes.Get(ctx, r.DB, id)
 	if err != nil {

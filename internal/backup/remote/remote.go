@@ -29,7 +29,7 @@ type Remote struct {
 	TargetURL     string     `json:"target_url" readOnly:"true" db:"-" doc:"Where it is."`
 	Settings      Settings   `json:"settings" required:"true" doc:"How it is reached. Secrets are shown as ***SET***."`
 	Active        bool       `json:"active" doc:"Whether archives are sent there."`
-	AllowInternal bool       `json:"allow_internal" doc:"Let it be at an address of this machine or its links, which is refused otherwise."`
+	AllowInternal bool       `json:"allow_internal" doc:"Allow a target on this machine or at a link-local address. Refused otherwise."`
 	Keep          int        `json:"keep" minimum:"1" maximum:"1000" doc:"How many archives of this gateway stay there; older ones are deleted after an upload. Other files are never touched."`
 	LastUploadAt  *time.Time `json:"last_upload_at" readOnly:"true" doc:"When an archive was last sent there with success."`
 	LastError     string     `json:"last_error" readOnly:"true" doc:"Why the last upload failed; empty when it did not."`

@@ -4,6 +4,200 @@
  */
 
 export interface paths {
+    "/alert-mutes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List every muted kind of alert */
+        get: operations["alert.mute.list"];
+        put?: never;
+        /** Create a muted kind of alert */
+        post: operations["alert.mute.create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/alert-mutes/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read one muted kind of alert */
+        get: operations["alert.mute.get"];
+        /** Change a muted kind of alert */
+        put: operations["alert.mute.update"];
+        post?: never;
+        /** Delete a muted kind of alert */
+        delete: operations["alert.mute.delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/alerts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List every alert channel */
+        get: operations["alert.channel.list"];
+        put?: never;
+        /** Create a alert channel */
+        post: operations["alert.channel.create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/alerts/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The latest events, newest first */
+        get: operations["alert.events"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/alerts/events/live": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The latest events, oldest first, and then each new one */
+        get: operations["alert.events.live"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/alerts/kinds": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What the gateway alerts of, and what it means */
+        get: operations["alert.kinds"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/alerts/open": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What is wrong now, the worst first */
+        get: operations["alert.open"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/alerts/settings": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read one alert settings */
+        get: operations["alert.settings.get"];
+        /** Change a alert settings */
+        put: operations["alert.settings.update"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/alerts/test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Send a test to every active channel, and say what came of it */
+        post: operations["alert.test"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/alerts/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read one alert channel */
+        get: operations["alert.channel.get"];
+        /** Change a alert channel */
+        put: operations["alert.channel.update"];
+        post?: never;
+        /** Delete a alert channel */
+        delete: operations["alert.channel.delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/alerts/{id}/test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Send a test to one channel, be it active or not */
+        post: operations["alert.channel.test"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api-tokens": {
         parameters: {
             query?: never;
@@ -2759,6 +2953,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/system/jobs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What the gateway does again and again, and what came of it */
+        get: operations["system.jobs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/system/jobs/{name}/run": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Run a job now; it goes on after the answer */
+        post: operations["system.job.run"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/system/maintenance": {
         parameters: {
             query?: never;
@@ -3842,6 +4070,445 @@ export interface components {
              * @enum {string}
              */
             role?: "admin" | "viewer";
+        };
+        AlarmAbout: {
+            /** @description Name of the kind. */
+            kind: string;
+            /** @description What it means. */
+            meaning: string;
+            /** @description Whether it can be muted. */
+            mutable: boolean;
+            /**
+             * @description Its usual severity.
+             * @enum {string}
+             */
+            severity: "info" | "warning" | "error" | "critical";
+        };
+        AlarmCondition: {
+            /** @description Tells things of one kind apart. */
+            key: string;
+            /** @description What has gone wrong. */
+            kind: string;
+            /** @description What was last known about it. */
+            message: string;
+            /**
+             * Format: date-time
+             * @description When it was last seen.
+             */
+            seen_at: string;
+            /**
+             * @description How bad it is: the highest severity that was told.
+             * @enum {string}
+             */
+            severity: "info" | "warning" | "error" | "critical";
+            /**
+             * Format: date-time
+             * @description When it began.
+             */
+            since: string;
+            /** @description What it is about. */
+            subject: string;
+        };
+        AlertChannel: {
+            /** @description Whether it is told anything. */
+            active: boolean;
+            /** @description Let it reach the gateway itself and addresses of its links, such as a receiver on this machine. Otherwise these are refused, whatever name leads there. */
+            allow_internal: boolean;
+            /**
+             * Format: date-time
+             * @description When it was created.
+             */
+            readonly created_at: string;
+            /** @description Id, made by the service. */
+            readonly id: string;
+            /**
+             * @description How it is told: by a POST with JSON, or by e-mail.
+             * @enum {string}
+             */
+            kind: "webhook" | "email";
+            /**
+             * @description It is not told of what is less severe.
+             * @enum {string}
+             */
+            min_severity: "info" | "warning" | "error" | "critical";
+            /**
+             * @description Name of the channel; without one it goes by its target.
+             * @example a note
+             */
+            name: string;
+            /** @description What the kind needs besides. */
+            settings: components["schemas"]["AlertChannelSettings"];
+            /** @description For a webhook the address, http or https. For e-mail the recipient, or several with commas between them. */
+            target: string;
+            /**
+             * Format: date-time
+             * @description When it was last changed.
+             */
+            readonly updated_at: string;
+        };
+        AlertChannelCreate: {
+            /** @description Whether it is told anything. */
+            active?: boolean;
+            /** @description Let it reach the gateway itself and addresses of its links, such as a receiver on this machine. Otherwise these are refused, whatever name leads there. */
+            allow_internal?: boolean;
+            /**
+             * @description How it is told: by a POST with JSON, or by e-mail.
+             * @enum {string}
+             */
+            kind: "webhook" | "email";
+            /**
+             * @description It is not told of what is less severe.
+             * @enum {string}
+             */
+            min_severity?: "info" | "warning" | "error" | "critical";
+            /**
+             * @description Name of the channel; without one it goes by its target.
+             * @example a note
+             */
+            name?: string;
+            /** @description What the kind needs besides. */
+            settings?: components["schemas"]["AlertChannelSettings"];
+            /** @description For a webhook the address, http or https. For e-mail the recipient, or several with commas between them. */
+            target: string;
+        };
+        AlertChannelSettings: {
+            /**
+             * @description For e-mail: the sender.
+             * @example admin@example.net
+             */
+            from: string;
+            /** @description For a webhook: headers of the request, such as Authorization. Their values are never shown. */
+            headers: {
+                [key: string]: string;
+            };
+            /** @description For e-mail: TLS from the first byte on another port than 465. */
+            implicit_tls: boolean;
+            /** @description For e-mail: the password. It is never shown. */
+            password: string;
+            /**
+             * @description For e-mail: the server, by name or address.
+             * @example ntp.example.net
+             */
+            smtp_host: string;
+            /**
+             * Format: int64
+             * @description For e-mail: its port; 465 is TLS from the first byte.
+             */
+            smtp_port: number;
+            /** @description For e-mail: require TLS, by STARTTLS or, on port 465, from the first byte. The server's certificate must be valid. */
+            use_tls: boolean;
+            /** @description For e-mail: the user, if the server wants one. Without TLS the password is never sent as it is: the server has to offer CRAM-MD5 or SCRAM then. */
+            username: string;
+        };
+        AlertChannelUpdate: {
+            /** @description Whether it is told anything. */
+            active?: boolean;
+            /** @description Let it reach the gateway itself and addresses of its links, such as a receiver on this machine. Otherwise these are refused, whatever name leads there. */
+            allow_internal?: boolean;
+            /**
+             * @description How it is told: by a POST with JSON, or by e-mail.
+             * @enum {string}
+             */
+            kind?: "webhook" | "email";
+            /**
+             * @description It is not told of what is less severe.
+             * @enum {string}
+             */
+            min_severity?: "info" | "warning" | "error" | "critical";
+            /**
+             * @description Name of the channel; without one it goes by its target.
+             * @example a note
+             */
+            name?: string;
+            /** @description What the kind needs besides. */
+            settings?: components["schemas"]["AlertChannelSettings"];
+            /** @description For a webhook the address, http or https. For e-mail the recipient, or several with commas between them. */
+            target?: string;
+        };
+        AlertDelivery: {
+            /**
+             * Format: int64
+             * @description How often it was tried.
+             */
+            attempts: number;
+            /** @description What people call it. */
+            channel: string;
+            /** @description Id of the channel; it may be deleted by now. */
+            channel_id: string;
+            /** @description Whether it was one of many in a message. */
+            digest: boolean;
+            /**
+             * Format: date-time
+             * @description When it was told or given up.
+             */
+            ended_at: string | null;
+            /** @description Why it was not; empty otherwise. */
+            error: string;
+            /**
+             * @description Whether it was told. skipped: it was not told of the beginning, so it is not told of the end.
+             * @enum {string}
+             */
+            result: "ok" | "error" | "waiting" | "skipped";
+        };
+        AlertEvent: {
+            /**
+             * Format: date-time
+             * @description When it happened.
+             */
+            created_at: string;
+            /** @description Id of the event; later events have greater ids. */
+            id: string;
+            /** @description What happened; see /alerts/kinds. */
+            kind: string;
+            /** @description What happened, in words. */
+            message: string;
+            /** @description Whether no channel was told, because its kind was muted. */
+            muted: boolean;
+            /** @description Whether it says that something is over. */
+            resolved: boolean;
+            /** @description The event that told of its beginning; null otherwise. */
+            resolves: string;
+            /** @description What became of it at each channel that it was for. */
+            sent_to: components["schemas"]["AlertDelivery"][];
+            /**
+             * @description How bad it is.
+             * @enum {string}
+             */
+            severity: "info" | "warning" | "error" | "critical";
+            /** @description What it is about. */
+            subject: string;
+        };
+        AlertMute: {
+            /**
+             * Format: date-time
+             * @description When it was created.
+             */
+            readonly created_at: string;
+            /** @description Id, made by the service. */
+            readonly id: string;
+            /** @description Which kind; see /alerts/kinds. */
+            kind: string;
+            /** @description Why, for those who wonder about the silence. */
+            reason: string;
+            /**
+             * Format: date-time
+             * @description Until when, at most a year ahead. What still lasts then is told with its next reminder.
+             */
+            until: string;
+            /**
+             * Format: date-time
+             * @description When it was last changed.
+             */
+            readonly updated_at: string;
+        };
+        AlertMuteCreate: {
+            /** @description Which kind; see /alerts/kinds. */
+            kind: string;
+            /** @description Why, for those who wonder about the silence. */
+            reason?: string;
+            /**
+             * Format: date-time
+             * @description Until when, at most a year ahead. What still lasts then is told with its next reminder.
+             */
+            until: string;
+        };
+        AlertMuteUpdate: {
+            /** @description Which kind; see /alerts/kinds. */
+            kind?: string;
+            /** @description Why, for those who wonder about the silence. */
+            reason?: string;
+            /**
+             * Format: date-time
+             * @description Until when, at most a year ahead. What still lasts then is told with its next reminder.
+             */
+            until?: string;
+        };
+        AlertSettings: {
+            /**
+             * Format: int64
+             * @description A certificate with fewer days left is an error.
+             */
+            cert_error_days: number;
+            /**
+             * Format: int64
+             * @description A certificate with fewer days left is a warning.
+             */
+            cert_warning_days: number;
+            /**
+             * Format: int64
+             * @description Tracked connections, of those that can be, from which on there is an error.
+             */
+            conntrack_error_percent: number;
+            /**
+             * Format: int64
+             * @description Tracked connections, of those that can be, from which on there is a warning.
+             */
+            conntrack_warning_percent: number;
+            /**
+             * Format: date-time
+             * @description When it was created.
+             */
+            readonly created_at: string;
+            /**
+             * Format: int64
+             * @description A component or daemon that is not as it should be for longer is an error.
+             */
+            degraded_seconds: number;
+            /**
+             * Format: int64
+             * @description A channel gets as many messages a minute. What is more comes in one message, at most once a minute.
+             */
+            digest_over: number;
+            /**
+             * Format: int64
+             * @description Used space of the root file system from which on there is an error.
+             */
+            disk_error_percent: number;
+            /**
+             * Format: int64
+             * @description Used space of the root file system from which on there is a warning.
+             */
+            disk_warning_percent: number;
+            /**
+             * Format: int64
+             * @description As many failed logins within the next setting's minutes are a warning.
+             */
+            failed_logins: number;
+            /**
+             * Format: int64
+             * @description The time in which failed logins are counted.
+             */
+            failed_logins_minutes: number;
+            /**
+             * Format: int64
+             * @description How long events are kept.
+             */
+            history_days: number;
+            /** @description Id, made by the service. */
+            readonly id: string;
+            /**
+             * Format: int64
+             * @description Used memory from which on there is an error.
+             */
+            memory_error_percent: number;
+            /**
+             * Format: int64
+             * @description Used memory from which on there is a warning.
+             */
+            memory_warning_percent: number;
+            /**
+             * Format: int64
+             * @description A node whose database is further behind is a warning, and ten times as far an error.
+             */
+            replication_lag_seconds: number;
+            /**
+             * Format: int64
+             * @description A tunnel to another gateway without a handshake for longer is down. Handshakes are two minutes apart.
+             */
+            tunnel_down_minutes: number;
+            /**
+             * Format: date-time
+             * @description When it was last changed.
+             */
+            readonly updated_at: string;
+        };
+        AlertSettingsUpdate: {
+            /**
+             * Format: int64
+             * @description A certificate with fewer days left is an error.
+             */
+            cert_error_days?: number;
+            /**
+             * Format: int64
+             * @description A certificate with fewer days left is a warning.
+             */
+            cert_warning_days?: number;
+            /**
+             * Format: int64
+             * @description Tracked connections, of those that can be, from which on there is an error.
+             */
+            conntrack_error_percent?: number;
+            /**
+             * Format: int64
+             * @description Tracked connections, of those that can be, from which on there is a warning.
+             */
+            conntrack_warning_percent?: number;
+            /**
+             * Format: int64
+             * @description A component or daemon that is not as it should be for longer is an error.
+             */
+            degraded_seconds?: number;
+            /**
+             * Format: int64
+             * @description A channel gets as many messages a minute. What is more comes in one message, at most once a minute.
+             */
+            digest_over?: number;
+            /**
+             * Format: int64
+             * @description Used space of the root file system from which on there is an error.
+             */
+            disk_error_percent?: number;
+            /**
+             * Format: int64
+             * @description Used space of the root file system from which on there is a warning.
+             */
+            disk_warning_percent?: number;
+            /**
+             * Format: int64
+             * @description As many failed logins within the next setting's minutes are a warning.
+             */
+            failed_logins?: number;
+            /**
+             * Format: int64
+             * @description The time in which failed logins are counted.
+             */
+            failed_logins_minutes?: number;
+            /**
+             * Format: int64
+             * @description How long events are kept.
+             */
+            history_days?: number;
+            /**
+             * Format: int64
+             * @description Used memory from which on there is an error.
+             */
+            memory_error_percent?: number;
+            /**
+             * Format: int64
+             * @description Used memory from which on there is a warning.
+             */
+            memory_warning_percent?: number;
+            /**
+             * Format: int64
+             * @description A node whose database is further behind is a warning, and ten times as far an error.
+             */
+            replication_lag_seconds?: number;
+            /**
+             * Format: int64
+             * @description A tunnel to another gateway without a handshake for longer is down. Handshakes are two minutes apart.
+             */
+            tunnel_down_minutes?: number;
+        };
+        AlertTestResult: {
+            /** @description What people call it. */
+            channel: string;
+            /** @description Which channel. */
+            channel_id: string;
+            /**
+             * Format: int64
+             * @description How long it took.
+             */
+            duration_ms: number;
+            /** @description Why it did not; empty when it did. */
+            error: string;
+            /** @description Whether it took the message. */
+            ok: boolean;
+        };
+        AlertTested: {
+            /** @description The test in the history. */
+            event_id: string;
+            /** @description One for each channel that was tried. */
+            results: components["schemas"]["AlertTestResult"][];
         };
         ApplyFileDiff: {
             /** @description Unified diff against what is live. */
@@ -8271,7 +8938,7 @@ export interface components {
         Remote: {
             /** @description Whether archives are sent there. */
             active: boolean;
-            /** @description Let it be at an address of this machine or its links, which is refused otherwise. */
+            /** @description Allow a target on this machine or at a link-local address. Refused otherwise. */
             allow_internal: boolean;
             /**
              * Format: date-time
@@ -8335,7 +9002,7 @@ export interface components {
         RemoteCreate: {
             /** @description Whether archives are sent there. */
             active?: boolean;
-            /** @description Let it be at an address of this machine or its links, which is refused otherwise. */
+            /** @description Allow a target on this machine or at a link-local address. Refused otherwise. */
             allow_internal?: boolean;
             /**
              * Format: int64
@@ -8364,7 +9031,7 @@ export interface components {
         RemoteSettings: {
             /** @description Id of the access key. */
             access_key?: string;
-            /** @description Name of the bucket, which must be there. */
+            /** @description Name of the bucket. It must exist. */
             bucket?: string;
             /** @description Certificate of the authority that vouches for the service, in PEM, where it is one of your own; empty for the public ones. */
             ca_certificate?: string;
@@ -8375,9 +9042,9 @@ export interface components {
              * @example ntp.example.net
              */
             host?: string;
-            /** @description Fingerprint of the server's key, SHA256:…. Empty stands for trust at the first connection, which stores it. To accept another key, empty it. */
+            /** @description Fingerprint of the server's key, SHA256:…. Empty means trust on first use: the first successful connection stores it. A server with a different key is refused; to accept a new key, clear this. */
             host_key_fingerprint?: string;
-            /** @description Use TLS. Without it everybody on the way can read the archives. */
+            /** @description Use TLS. Without it anyone on the path can read the archives. */
             https?: boolean;
             /** @description Password; not needed with a key. It is shown as ***SET***; sending that keeps it. */
             password?: string;
@@ -8392,7 +9059,7 @@ export interface components {
             private_key?: string;
             /** @description Region of the bucket. Most services other than Amazon's take us-east-1. */
             region?: string;
-            /** @description Folder on the server; empty for the one that the user lands in. It is made if it is not there. */
+            /** @description Folder on the server; empty for the home folder of the user. It is created if it does not exist. */
             remote_dir?: string;
             /** @description The key itself. It is shown as ***SET***; sending that keeps it. */
             secret_key?: string;
@@ -8424,7 +9091,7 @@ export interface components {
         RemoteUpdate: {
             /** @description Whether archives are sent there. */
             active?: boolean;
-            /** @description Let it be at an address of this machine or its links, which is refused otherwise. */
+            /** @description Allow a target on this machine or at a link-local address. Refused otherwise. */
             allow_internal?: boolean;
             /**
              * Format: int64
@@ -8505,6 +9172,66 @@ export interface components {
             kind: string;
             /** @description What people call it. */
             name: string;
+        };
+        SchedulerStatus: {
+            /** @description The program's own words about it, for administrators; empty for everybody else. */
+            detail: string;
+            /**
+             * Format: int64
+             * @description How long the last run took; null before the first, and while it runs.
+             */
+            duration_ms: number | null;
+            /**
+             * Format: date-time
+             * @description When the last run that has ended did so.
+             */
+            ended_at: string | null;
+            /** @description Why it did not go well; empty when it did. */
+            error: string;
+            /**
+             * Format: int64
+             * @description How often it is done; a job of the night once a day.
+             */
+            every_seconds: number;
+            /**
+             * Format: int64
+             * @description How many of the last runs failed in a row.
+             */
+            failures: number;
+            /** @description Name of the job. */
+            name: string;
+            /**
+             * Format: date-time
+             * @description When it is next run; null as long as that is not known.
+             */
+            next_at: string | null;
+            /**
+             * @description What came of the last run; empty before the first. panicked: it crashed. overdue: it did not end in time.
+             * @enum {string}
+             */
+            result: "" | "running" | "ok" | "failed" | "panicked" | "overdue";
+            /**
+             * Format: int64
+             * @description How often it was run.
+             */
+            runs: number;
+            /**
+             * Format: date-time
+             * @description When it was last started.
+             */
+            started_at: string | null;
+            /** @description What it does. */
+            title: string;
+            /**
+             * Format: date-time
+             * @description When an operator asked for a run that has not begun yet; null otherwise.
+             */
+            wanted_at: string | null;
+            /**
+             * @description How its times are found: by the interval, once a night, or counted from the boot of the machine.
+             * @enum {string}
+             */
+            when: "interval" | "night" | "boot";
         };
         SetupGatewayInput: {
             /**
@@ -9887,6 +10614,688 @@ export interface components {
 }
 export type $defs = Record<string, never>;
 export interface operations {
+    "alert.mute.list": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["AlertMute"][];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "alert.mute.create": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AlertMuteCreate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["AlertMute"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "alert.mute.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["AlertMute"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "alert.mute.update": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AlertMuteUpdate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["AlertMute"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "alert.mute.delete": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ResourceDeleted"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "alert.channel.list": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["AlertChannel"][];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "alert.channel.create": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AlertChannelCreate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["AlertChannel"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "alert.events": {
+        parameters: {
+            query?: {
+                /** @description Only this severity: info, warning, error or critical. */
+                severity?: string;
+                /** @description Only this kind. */
+                kind?: string;
+                /** @description Only those with this text in the subject or the message; case does not matter. */
+                text?: string;
+                /** @description Only events before the one with this id, to read on. */
+                before?: string;
+                /** @description How many, at most 200. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["AlertEvent"][];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "alert.events.live": {
+        parameters: {
+            query?: {
+                /** @description Send a frame {"heartbeat": time} every so many seconds (1 to 60), beside the events. Without it there are no such frames. */
+                heartbeat?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A WebSocket; each text frame is one of these, or the heartbeat that was asked for. */
+            101: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AlertEvent"];
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "alert.kinds": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["AlarmAbout"][];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "alert.open": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["AlarmCondition"][];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "alert.settings.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["AlertSettings"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "alert.settings.update": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AlertSettingsUpdate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["AlertSettings"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "alert.test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["AlertTested"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "alert.channel.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["AlertChannel"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "alert.channel.update": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AlertChannelUpdate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["AlertChannel"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "alert.channel.delete": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ResourceDeleted"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "alert.channel.test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the channel. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["AlertTested"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
     "api-token.list": {
         parameters: {
             query?: {
@@ -19739,6 +21148,79 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["SystemFlag"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "system.jobs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["SchedulerStatus"][];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "system.job.run": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Name of the job. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["SchedulerStatus"];
                         error: null;
                     };
                 };

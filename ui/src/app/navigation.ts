@@ -8,6 +8,7 @@ import {
   IconCertificate,
   IconChartLine,
   IconClock,
+  IconCloudUpload,
   IconDevices,
   IconFileDiff,
   IconHistory,
@@ -95,7 +96,13 @@ export const navigation: { area: string | null; items: NavItem[] }[] = [
       { name: 'ids', to: paths.ids, icon: IconRadar2 },
     ],
   },
-  { area: 'operations', items: [{ name: 'audit', to: paths.audit, icon: IconHistory }] },
+  {
+    area: 'operations',
+    items: [
+      { name: 'targets', to: paths.backupTargets, icon: IconCloudUpload },
+      { name: 'audit', to: paths.audit, icon: IconHistory },
+    ],
+  },
   {
     area: 'system',
     items: [

@@ -140,6 +140,9 @@ const idsAlerts = part(ids, 'alerts', alertsOfIds)
 const bouncersOfIds = () => import('../areas/ids/Bouncers')
 const idsBouncers = part(ids, 'bouncers', bouncersOfIds)
 
+const targetsPage = () => import('../areas/backups/TargetsPage')
+const targets = page(paths.backupTargets, targetsPage)
+
 const audit = page(paths.audit, () => import('../areas/audit/AuditPage'))
 
 const components = page(paths.components, () => import('../areas/components/ComponentsPage'))
@@ -248,6 +251,7 @@ const tree = root.addChildren([
     part(ids, 'collections', () => import('../areas/ids/Collections')),
     part(ids, 'settings', () => import('../areas/ids/Settings')),
   ]),
+  targets.addChildren(drawers(targets, targetsPage)),
   // An entry is shown by the page itself, which often has it already.
   audit.addChildren([at(audit, '$id')]),
   components.addChildren([part(components, '$name', () => import('../areas/components/ComponentDetail'))]),

@@ -1,0 +1,60 @@
+import { Button } from '@mantine/core'
+import { useMutation } from '@tanstack/react-query'
+import { useTranslation } from 'react-i18next'
+import { http, unwrap } from '../../api/client'
+import { useCanEdit } from '../../app/session'
+import { bytes } from '../../kit/format'
+import { FaultNotice } from '../../kit/Loaded'
+import { Notice } from '../../kit/Notice'
+import { Time } from '../../kit/Time'
+import classes from './Targets.module.css'
+
+/** What is on the target. It is asked only when someone wants to know: it costs a connection, and sometimes money. */
+export function TargetArchives({ id }: { id: string }) {
+  const { t } = useTranslation('targets')
+  const canSee = useCanEdit()
+  const look = useMutation({
+    mutationFn: () => unwrap(http.GET('/backup-remotes/{id}/archives', { params: { path: { id } } })),
+  })
+  if (!canSee) return null
+  return (
+    <section className={classes.section} aria-label={t('archives.title')}>
+      <div className={classes.head}>
+        <Button variant="default" loading={look.isPending} onClick={() => look.mutate()}>
+          {t(look.data ? 'archives.again' : 'archives.verb')}
+        </Button>
+      </div>
+      {look.isError && <FaultNotice fault={look.error} />}
+      {look.data?.error && <Notice tone="bad">{look.data.error}</Notice>}
+      {look.data && !look.data.error && look.data.archives.length === 0 && (
+        <span className="soft">{t('archives.none')}</span>
+      )}
+      {look.data && look.data.archives.length > 0 && (
+        <table className={classes.archives} aria-label={t('archives.title')}>
+          <thead>
+            <tr>
+              <th>{t('archives.file')}</th>
+              <th>{t('archives.host')}</th>
+              <th>{t('archives.size')}</th>
+              <th>{t('archives.time')}</th>
+            </tr>
+          </thead>
+          <tbody>
+            {look.data.archives.map((one) => (
+              <tr key={one.file}>
+                <td className="mono" title={one.file}>
+                  {one.name}
+                </td>
+                <td>{one.own ? t('archives.own') : one.host}</td>
+                <td>{bytes(one.size)}</td>
+                <td>
+                  <Time at={one.modified_at} />
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+    </section>
+  )
+}
