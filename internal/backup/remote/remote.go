@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"edge.internal/gateway/internal/kit"
+	"edge.internal/gateway/internal/kit/alarm"
 	"edge.internal/gateway/internal/kit/check"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/fault"
@@ -63,7 +64,7 @@ func New(k *kit.Kit) *Room {
 	r.remotes = resource.Kind[Remote]{
 		Name: "backup.remote", Title: "off-site target", Path: "/backup-remotes", Table: table, Order: "created_at",
 		New:   func() Remote { return Remote{Settings: defaults(), Active: true, Keep: 14} },
-		Check: checkRemote,
+		Check: r.check,
 		View: func(v *Remote) {
 			v.TargetURL = v.Settings.url(v.Kind)
 			v.Settings.kind = v.Kind
@@ -79,8 +80,15 @@ func (r *Room) Mount() {
 	r.mountArchives()
 }
 
-// checkRemote keeps secrets from going where they were not meant for.
-func checkRemote(_ context.Context, _ *db.Tx, was, now *Remote) error {
+// check keeps secrets from going where they were not meant for. What is not sent anywhere cannot fail to arrive.
+func (r *Room) check(ctx context.Context, tx *db.Tx, was, now *Remote) error {
+	if was != nil && was.Active && (now == nil || !now.Active) {
+		tx.AfterCommit(func() {
+			if err := r.Alarms.Clear(context.WithoutCancel(ctx), alarm.BackupUploadFailed, was.ID.String()); err != nil {
+				r.Log.Warn("an alarm about an off-site target stays", "target", was.ID, "err", err)
+			}
+		})
+	}
 	if was == nil || now == nil {
 		return nil
 	}

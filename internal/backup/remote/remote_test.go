@@ -295,6 +295,10 @@ func TestBK12EveryTargetHasItsOwnResult(t *testing.T) {
 			t.Errorf("%d: %+v", i, v)
 		}
 	}
+	// Each that failed is an alarm until it works again, or is switched off.
+	if got := h.alarms(t); !slices.Equal(got, []string{rows[1].ID, rows[3].ID}) {
+		t.Errorf("alarms about %v", got)
+	}
 	if results[2].Name != "the vault" {
 		t.Errorf("%+v", results[2])
 	}
@@ -330,6 +334,13 @@ func TestBK12EveryTargetHasItsOwnResult(t *testing.T) {
 	}
 	h.Do(t, "admin", http.MethodPut, "/backup-remotes/"+rows[3].ID, map[string]any{"settings": map[string]any{"secret_key": server.SecretKey}}).Want(t, http.StatusOK)
 	h.upload(t, a, "20260103T030405Z.tar")
+	if got := h.alarms(t); !slices.Equal(got, []string{rows[1].ID}) {
+		t.Errorf("alarms about %v", got)
+	}
+	h.Do(t, "admin", http.MethodPut, "/backup-remotes/"+rows[1].ID, map[string]any{"active": false}).Want(t, http.StatusOK)
+	if got := h.alarms(t); len(got) != 0 {
+		t.Errorf("alarms about %v", got)
+	}
 	if v := h.get(t, rows[3].ID); v.LastError != "" || v.LastUploadAt == nil {
 		t.Errorf("%+v", v)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 
+	"edge.internal/gateway/internal/kit/alarm"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/rescue"
 )
@@ -109,10 +110,20 @@ func (r *Room) send(ctx context.Context, v *Remote, file string, from io.ReaderA
 		tx.Queue("UPDATE backup_remotes SET last_error = $2, last_upload_at = CASE WHEN $2 = '' THEN $3 ELSE last_upload_at END WHERE id = $1", v.ID, result.Error, result.FinishedAt)
 		return nil
 	})
-	if err != nil {
+	if err := errors.Join(err, r.report(ctx, v, result)); err != nil {
 		r.Log.Error("the result of an upload was not stored", "target", v.ID, "err", err)
 	}
 	return result
+}
+
+// report tells those who want to know that an archive did not reach a target, or that one did again.
+func (r *Room) report(ctx context.Context, v *Remote, result Result) error {
+	if result.OK {
+		return r.Alarms.Clear(ctx, alarm.BackupUploadFailed, v.ID.String())
+	}
+	return r.Alarms.Raise(ctx, alarm.Alarm{
+		Kind: alarm.BackupUploadFailed, Key: v.ID.String(), Subject: "A backup did not reach " + result.Name, Message: "The upload to " + result.TargetURL + " failed: " + result.Error,
+	})
 }
 
 // rest waits, unless there is no more use in it.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"edge.internal/gateway/internal/backup/remote"
+	"edge.internal/gateway/internal/kit/alarm"
 	"edge.internal/gateway/internal/kit/kittest"
 )
 
@@ -141,4 +142,21 @@ func files(t *testing.T, dir string) (names []string) {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// alarms are the targets that there are alarms about.
+func (h *house) alarms(t *testing.T) (ids []string) {
+	t.Helper()
+	open, err := h.Alarms.Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range open {
+		if c.Kind != alarm.BackupUploadFailed || c.Message == "" {
+			t.Errorf("%+v", c)
+		}
+		ids = append(ids, c.Key)
+	}
+	slices.Sort(ids)
+	return ids
 }
