@@ -19,9 +19,9 @@ export CGO_ENABLED := 0
 export GOFLAGS     := $(shell go env GOFLAGS) -trimpath
 
 UI_SOURCES := $(shell find ui/src ui/public ui/scripts -type f 2>/dev/null) ui/index.html ui/package.json ui/vite.config.ts ui/tsconfig.json
-PROGRAMS   := gateway-api gateway-helper gateway-scheduler gateway-waf gateway-upgrade gateway-ctl gateway-lab gateway-acl gateway-license
+PROGRAMS   := gateway-api gateway-helper gateway-scheduler gateway-waf gateway-upgrade gateway-restore gateway-ctl gateway-lab gateway-acl gateway-license
 # What the Debian package has.
-PACKAGED   := gateway-api gateway-helper gateway-scheduler gateway-waf gateway-upgrade gateway-ctl gateway-acl
+PACKAGED   := gateway-api gateway-helper gateway-scheduler gateway-waf gateway-upgrade gateway-restore gateway-ctl gateway-acl
 
 say = @printf '\033[1m==> %s\033[0m\n' "$(1)"
 

@@ -23,6 +23,7 @@ type Room struct {
 	settings resource.Singleton[Settings]
 	live     live.Feed[Event]
 	pace     pace
+	timing   timing
 }
 
 // Deps is what other rooms lend.
@@ -33,7 +34,7 @@ type Deps struct {
 
 // New builds the room.
 func New(k *kit.Kit, d Deps) *Room {
-	r := &Room{Kit: k, deps: d, settings: settings, pace: pace{sent: map[uuid.UUID]*sent{}}}
+	r := &Room{Kit: k, deps: d, settings: settings, pace: pace{sent: map[uuid.UUID]*sent{}}, timing: usual}
 	r.channels, r.mutes = r.channelKind(), r.muteKind()
 	r.live = live.Feed[Event]{DB: k.DB, Channel: alarm.Channel, Announced: r.announced, Newest: r.newest, ID: func(e Event) uuid.UUID { return e.ID }}
 	return r

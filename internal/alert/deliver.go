@@ -15,24 +15,32 @@ import (
 )
 
 const (
-	// gather is how long an event waits for others before the first attempt, so that a flood is one message.
-	gather = time.Second
 	// lookEvery is how often the outbox is looked at when nothing is announced.
 	lookEvery = 5 * time.Second
 	// lease is how long what is being sent belongs to the process that sends it. One that dies leaves it to the next.
 	lease = 2 * time.Minute
 	// perTurn is how many events get their channels in one transaction.
 	perTurn = 1000
-	// digestEvery is the least time between two digests of a channel, and the time over which its messages are counted.
-	digestEvery = time.Minute
 	// rest is how long a worker waits when the database let it down.
 	rest = time.Second
 	// skipped is why a channel is not told that something is over.
 	skipped = "It was not told of the beginning."
 )
 
-// pauses are the times between attempts: the first is made after a second, the second after five, the third after twenty-five.
-var pauses = []time.Duration{4 * time.Second, 20 * time.Second}
+// timing says how long everything takes.
+type timing struct {
+	// within bounds one attempt, whatever the receiver does.
+	within time.Duration
+	// gather is how long an event waits for others before the first attempt, so that a flood is one message.
+	gather time.Duration
+	// pauses are the times between attempts.
+	pauses []time.Duration
+	// digestEvery is the least time between two digests of a channel, and the time over which its messages are counted.
+	digestEvery time.Duration
+}
+
+// usual has attempts after one second, five and twenty-five.
+var usual = timing{within: 10 * time.Second, gather: time.Second, pauses: []time.Duration{4 * time.Second, 20 * time.Second}, digestEvery: time.Minute}
 
 // Deliver tells the channels what happens until the context ends. Each has a worker of its own: one that is slow delays no other.
 func (r *Room) Deliver(ctx context.Context) {
@@ -162,13 +170,13 @@ func (r *Room) fanOut(ctx context.Context) (n int, err error) {
 				// Who was told of the beginning, or is about to be, is told of the end.
 				tx.Queue(`INSERT INTO alert_deliveries (event_id, channel_id, channel, state, next_at)
 					SELECT $1, channel_id, channel, 'waiting', $3 FROM alert_deliveries JOIN alert_channels c ON c.id = channel_id AND c.active
-					WHERE event_id = $2 AND state IN ('ok', 'waiting') ON CONFLICT DO NOTHING`, e.ID, *e.Resolves, e.CreatedAt.Add(gather))
+					WHERE event_id = $2 AND state IN ('ok', 'waiting') ON CONFLICT DO NOTHING`, e.ID, *e.Resolves, e.CreatedAt.Add(r.timing.gather))
 				continue
 			}
 			for j := range channels {
 				c := &channels[j]
 				if !c.MinSeverity.Worse(e.Severity) {
-					ids, whom, names, when = append(ids, e.ID), append(whom, c.ID), append(names, c.Label()), append(when, e.CreatedAt.Add(gather))
+					ids, whom, names, when = append(ids, e.ID), append(whom, c.ID), append(names, c.Label()), append(when, e.CreatedAt.Add(r.timing.gather))
 				}
 			}
 		}
@@ -215,7 +223,7 @@ func (r *Room) serve(ctx context.Context, c Channel) {
 		return
 	}
 	now := r.Clock.Now()
-	budget, again := r.pace.budget(c.ID, s.DigestOver, now)
+	budget, again := r.pace.budget(c.ID, s.DigestOver, now, r.timing)
 	switch {
 	case len(list) <= budget:
 		for i, x := range list {
@@ -226,7 +234,7 @@ func (r *Room) serve(ctx context.Context, c Channel) {
 			}
 			if !told {
 				// The others would fare no better now: they come with its next attempt.
-				failure = r.postpone(ctx, c.ID, list[i+1:], r.Clock.Now().Add(pauses[0]))
+				failure = r.postpone(ctx, c.ID, list[i+1:], r.Clock.Now().Add(r.timing.pauses[0]))
 				return
 			}
 		}
@@ -310,7 +318,7 @@ func (r *Room) tellMany(ctx context.Context, c *Channel, list []claimed) error {
 	now := r.Clock.Now()
 	m := digest(tallies, now)
 	result := r.send(ctx, c, &m)
-	r.pace.digested(c.ID, r.Clock.Now(), result == nil)
+	r.pace.digested(c.ID, r.Clock.Now(), result == nil, r.timing)
 	return r.record(ctx, c, list, true, result)
 }
 
@@ -331,7 +339,7 @@ func (r *Room) record(ctx context.Context, c *Channel, list []claimed, many bool
 		var over []uuid.UUID
 		next := map[int][]uuid.UUID{}
 		for _, x := range list {
-			if x.Attempts >= len(pauses) {
+			if x.Attempts >= len(r.timing.pauses) {
 				over = append(over, x.Event)
 			} else {
 				next[x.Attempts] = append(next[x.Attempts], x.Event)
@@ -339,7 +347,7 @@ func (r *Room) record(ctx context.Context, c *Channel, list []claimed, many bool
 		}
 		tx.Queue(`UPDATE alert_deliveries SET state = 'error', attempts = attempts + 1, error = $3, digest = $4, ended_at = $5 WHERE channel_id = $1 AND event_id = ANY ($2)`, c.ID, over, result.Error(), many, now)
 		for attempts, ids := range next {
-			tx.Queue(`UPDATE alert_deliveries SET attempts = attempts + 1, error = $3, digest = $4, next_at = $5 WHERE channel_id = $1 AND event_id = ANY ($2)`, c.ID, ids, result.Error(), many, now.Add(pauses[attempts]))
+			tx.Queue(`UPDATE alert_deliveries SET attempts = attempts + 1, error = $3, digest = $4, next_at = $5 WHERE channel_id = $1 AND event_id = ANY ($2)`, c.ID, ids, result.Error(), many, now.Add(r.timing.pauses[attempts]))
 		}
 		return nil
 	})
@@ -358,11 +366,11 @@ type sent struct {
 }
 
 // budget is how many messages a channel may have now, and when there may be a digest.
-func (p *pace) budget(channel uuid.UUID, limit int, now time.Time) (n int, again time.Time) {
+func (p *pace) budget(channel uuid.UUID, limit int, now time.Time, t timing) (n int, again time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.of(channel)
-	s.messages = slices.DeleteFunc(s.messages, func(t time.Time) bool { return now.Sub(t) >= digestEvery })
+	s.messages = slices.DeleteFunc(s.messages, func(sent time.Time) bool { return now.Sub(sent) >= t.digestEvery })
 	if now.Before(s.again) {
 		return 0, s.again
 	}
@@ -377,15 +385,15 @@ func (p *pace) count(channel uuid.UUID, now time.Time) {
 }
 
 // digested notes how a digest went: after one that arrived there is a minute of silence, and after one that did not the usual pause.
-func (p *pace) digested(channel uuid.UUID, now time.Time, ok bool) {
+func (p *pace) digested(channel uuid.UUID, now time.Time, ok bool, t timing) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.of(channel)
 	if ok {
-		s.failures, s.again = 0, now.Add(digestEvery)
+		s.failures, s.again = 0, now.Add(t.digestEvery)
 		return
 	}
-	s.again = now.Add(pauses[min(s.failures, len(pauses)-1)])
+	s.again = now.Add(t.pauses[min(s.failures, len(t.pauses)-1)])
 	s.failures++
 }
 

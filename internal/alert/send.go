@@ -19,12 +19,8 @@ import (
 	"edge.internal/gateway/internal/kit/wire"
 )
 
-const (
-	// sendWithin bounds one attempt, whatever the receiver does.
-	sendWithin = 10 * time.Second
-	// mailAnswers is more than any mail server has to say.
-	mailAnswers = 256 << 10
-)
+// mailAnswers is more than any mail server has to say.
+const mailAnswers = 256 << 10
 
 // refusal is an error whose text is for the operator. Nothing that a receiver said is in it, but for numbers.
 type refusal string
@@ -33,7 +29,7 @@ func (r refusal) Error() string { return string(r) }
 
 // send tells a channel something, once.
 func (r *Room) send(ctx context.Context, c *Channel, m *message) error {
-	ctx, cancel := context.WithTimeout(ctx, sendWithin)
+	ctx, cancel := context.WithTimeout(ctx, r.timing.within)
 	defer cancel()
 	var err error
 	if c.Kind == webhook {
@@ -41,11 +37,11 @@ func (r *Room) send(ctx context.Context, c *Channel, m *message) error {
 	} else {
 		err = r.mail(ctx, c, m)
 	}
-	return explain(ctx, err)
+	return r.explain(ctx, err)
 }
 
 // explain turns what went wrong into a sentence, without anything that a receiver said.
-func explain(ctx context.Context, err error) error {
+func (r *Room) explain(ctx context.Context, err error) error {
 	refused, isRefused := errors.AsType[*outbound.Refused](err)
 	said, isSaid := errors.AsType[refusal](err)
 	dns, isDNS := errors.AsType[*net.DNSError](err)
@@ -62,7 +58,7 @@ func explain(ctx context.Context, err error) error {
 	case errors.Is(err, secret.ErrOtherKey):
 		return refusal("Its secret was stored by another gateway. Enter it again.")
 	case ctx.Err() != nil:
-		return refusal(fmt.Sprintf("It did not answer within %d seconds.", int(sendWithin.Seconds())))
+		return refusal(fmt.Sprintf("It did not answer within %s.", r.timing.within))
 	case isDNS:
 		return refusal("The name " + dns.Name + " does not resolve.")
 	case isUnverified:
@@ -150,7 +146,7 @@ func (r *Room) mail(ctx context.Context, c *Channel, m *message) error {
 	implicit := s.UseTLS && (s.ImplicitTLS || s.SMTPPort == implicitPort)
 	security := r.Outbound.TLS(s.SMTPHost.String())
 	options := []mail.Option{
-		mail.WithPort(s.SMTPPort), mail.WithTimeout(sendWithin), mail.WithHELO(host), mail.WithTLSConfig(security),
+		mail.WithPort(s.SMTPPort), mail.WithTimeout(r.timing.within), mail.WithHELO(host), mail.WithTLSConfig(security),
 		mail.WithDialContextFunc(func(dialling context.Context, network, address string) (net.Conn, error) {
 			conn, err := r.Outbound.Dialer(c.AllowInternal).DialContext(dialling, network, address)
 			if err != nil {

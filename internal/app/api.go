@@ -124,6 +124,7 @@ func RunAPI(ctx context.Context, cfg Config) error {
 		"radius":        house.RADIUS.Run,
 		"waf":           func(ctx context.Context) { house.WAF.Run(ctx, uninspected) },
 		"ids":           house.IDS.Run,
+		"backups":       house.Backup.Run,
 	} {
 		group.Go(func() error { rescue.Loop(ctx, k.Clock, k.Log, name, run); return nil })
 	}

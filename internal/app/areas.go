@@ -12,6 +12,7 @@ import (
 
 	"edge.internal/gateway/internal/account"
 	"edge.internal/gateway/internal/alert"
+	"edge.internal/gateway/internal/backup"
 	"edge.internal/gateway/internal/backup/remote"
 	"edge.internal/gateway/internal/certificate"
 	"edge.internal/gateway/internal/dhcp"
@@ -62,6 +63,7 @@ type House struct {
 	License      *license.Room
 	Upgrade      *upgrade.Room
 	Remotes      *remote.Room
+	Backup       *backup.Room
 	Alert        *alert.Room
 	// Management is the management port of the service itself.
 	Management *Management
@@ -121,6 +123,7 @@ func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, 
 	h.License = license.New(k, h.licenseDeps())
 	h.Upgrade = upgrade.New(k)
 	h.Remotes = remote.New(k)
+	h.Backup = backup.New(k, h.backupDeps(store))
 	h.Alert = alert.New(k, alertDeps(store))
 
 	k.Router.SetupDone = h.Setup.Completed
@@ -143,6 +146,7 @@ func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, 
 	h.License.Mount()
 	h.Upgrade.Mount()
 	h.Remotes.Mount()
+	h.Backup.Mount()
 	h.Alert.Mount()
 	scheduler.Mount(k, jobs(k, store, alert.NewWatcher(h.Alert, alert.Sources{})))
 	k.Resources.MountChangeSets()

@@ -40,7 +40,7 @@ func autoUpdate(ctx context.Context, k *kit.Kit, store *setup.Store) error {
 	if err != nil {
 		return err
 	}
-	if last.To == to && (last.State == string(host.UpgradeTakenBack) || last.State == string(host.UpgradeStuck)) {
+	if last.To == to && (last.State == string(host.JobTakenBack) || last.State == string(host.JobStuck)) {
 		k.Log.Warn("an upgrade that failed before is not tried again", "version", to, "state", last.State)
 		return nil
 	}

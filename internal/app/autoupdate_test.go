@@ -72,12 +72,12 @@ func TestAutoUpdate(t *testing.T) {
 	if err != nil || last.To != "1.1.0" || b.Machine.Refreshes() != 1 {
 		t.Errorf("%+v %v", last, err)
 	}
-	last.State = host.UpgradeTakenBack
+	last.State = host.JobTakenBack
 	b.Machine.SetUpgrade(last)
 	night("taken back", 1)
 	offer(host.PackageVersion{Available: "1.2.0", Newer: []string{"1.2.0", "1.1.0"}})
 	night("a later version", 2)
-	b.Machine.SetUpgrade(host.Upgrade{ID: "2", To: "1.2.0", State: host.UpgradeDone})
+	b.Machine.SetUpgrade(host.Upgrade{ID: "2", To: "1.2.0", State: host.JobDone})
 	offer(host.PackageVersion{Available: "1.0.0"})
 	night("nothing newer", 2)
 }

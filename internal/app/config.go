@@ -61,7 +61,7 @@ func (c *Config) Flags(f *flag.FlagSet) {
 
 // HelperFlags are those that gateway-helper has, too.
 func (c *Config) HelperFlags(f *flag.FlagSet) {
-	f.StringVar(&c.Units, "units", "systemd", "who runs the daemons: systemd, lab, or none:REASON")
+	c.unitsFlag(f)
 	f.StringVar(&c.Helper, "helper", host.HelperSocket, "where gateway-helper listens")
 	c.levelFlag(f)
 }
@@ -70,6 +70,17 @@ func (c *Config) HelperFlags(f *flag.FlagSet) {
 func (c *Config) UpgradeFlags(f *flag.FlagSet) {
 	c.databaseFlag(f)
 	c.levelFlag(f)
+}
+
+// RestoreFlags are those of gateway-restore.
+func (c *Config) RestoreFlags(f *flag.FlagSet) {
+	c.databaseFlag(f)
+	c.levelFlag(f)
+	c.unitsFlag(f)
+}
+
+func (c *Config) unitsFlag(f *flag.FlagSet) {
+	f.StringVar(&c.Units, "units", "systemd", "who runs the daemons: systemd, lab, or none:REASON")
 }
 
 // alone tells whether there is no helper: everything is done in this process.
@@ -149,7 +160,7 @@ func newKit(cfg Config, level slog.Level) (*kit.Kit, error) {
 	if err != nil {
 		return nil, err
 	}
-	local, err := machine.New(machine.Options{Root: cfg.Root, Units: units})
+	local, err := machine.New(machine.Options{Root: cfg.Root, Units: units, Database: cfg.DB})
 	if err != nil {
 		return nil, err
 	}

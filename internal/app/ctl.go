@@ -97,27 +97,39 @@ func becomeGateway(root string) error {
 	if root != "" || os.Geteuid() != 0 {
 		return nil
 	}
-	u, err := user.Lookup(host.User)
+	ids, err := memberships()
 	if err != nil {
-		return fmt.Errorf("the gateway is not installed here: %w", err)
+		return err
 	}
 	uid, gid, err := files.LookupOwner(host.User, host.User)
 	if err != nil {
 		return err
 	}
 	var groups []int
-	names, err := u.GroupIds()
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		id, err := strconv.Atoi(name)
-		if err != nil {
-			return err
-		}
-		groups = append(groups, id)
+	for _, id := range ids {
+		groups = append(groups, int(id))
 	}
 	return errors.Join(syscall.Setgroups(groups), syscall.Setresgid(gid, gid, gid), syscall.Setresuid(uid, uid, uid))
+}
+
+// memberships are the groups of the gateway's user.
+func memberships() (groups []uint32, err error) {
+	u, err := user.Lookup(host.User)
+	if err != nil {
+		return nil, fmt.Errorf("the gateway is not installed here: %w", err)
+	}
+	names, err := u.GroupIds()
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		id, err := strconv.ParseUint(name, 10, 32)
+		if err != nil {
+			return nil, err
+		}
+		groups = append(groups, uint32(id))
+	}
+	return groups, nil
 }
 
 func resetPassword(cfg *Config) *cobra.Command {
@@ -201,8 +213,13 @@ func isDown(err error) bool {
 func controlSocket(paths kit.Paths) string { return paths.Run("control.sock") }
 
 // askAPI makes a request to gateway-api.
-func askAPI[T any](ctx context.Context, paths kit.Paths, method, path string, body []byte) (out T, err error) {
-	client := httpd.SocketClient(controlSocket(paths), time.Minute)
+func askAPI[T any](ctx context.Context, paths kit.Paths, method, path string, body []byte) (T, error) {
+	return askAPIWithin[T](ctx, paths, time.Minute, method, path, body)
+}
+
+// askAPIWithin is askAPI for what may take longer.
+func askAPIWithin[T any](ctx context.Context, paths kit.Paths, within time.Duration, method, path string, body []byte) (out T, err error) {
+	client := httpd.SocketClient(controlSocket(paths), within)
 	req, err := http.NewRequestWithContext(ctx, method, "http://gateway"+httpd.Prefix+path, bytes.NewReader(body))
 	if err != nil {
 		return out, err

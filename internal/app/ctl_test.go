@@ -12,7 +12,7 @@ import (
 	"edge.internal/gateway/internal/app"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/machine/home"
-	"edge.internal/gateway/internal/kit/host/machine/packages"
+	"edge.internal/gateway/internal/kit/host/machine/job"
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/kittest"
 )
@@ -117,11 +117,11 @@ func TestCtlUpgrade(t *testing.T) {
 	if _, err := run("", "upgrade", "begin"); err == nil || !strings.Contains(err.Error(), "already running") {
 		t.Error(err)
 	}
-	folder, err := packages.OpenFolder(home.Home{Root: h.Paths.Root})
+	folder, err := job.OpenFolder(home.Home{Root: h.Paths.Root}, host.UpgradeFolder)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := folder.Save(host.UpgradeFile, host.Upgrade{ID: "1", From: "1.0.0", To: "1.1.0", State: host.UpgradeTakenBack, Reason: "It did not serve.", Steps: []host.UpgradeStep{
+	if err := folder.Save(host.UpgradeFile, host.Upgrade{ID: "1", From: "1.0.0", To: "1.1.0", State: host.JobTakenBack, Reason: "It did not serve.", Steps: []host.JobStep{
 		{Name: "install", State: host.StepFailed, Output: "unpacking\nno\n", Error: "dpkg: no"},
 	}}); err != nil {
 		t.Fatal(err)

@@ -17,6 +17,7 @@ import (
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/machine/home"
+	rootjob "edge.internal/gateway/internal/kit/host/machine/job"
 	"edge.internal/gateway/internal/kit/host/machine/packages"
 	"edge.internal/gateway/internal/kit/host/machine/units"
 	"edge.internal/gateway/internal/upgrade"
@@ -73,7 +74,7 @@ func beginUpgrade(ctx context.Context, cfg Config, version string) (string, erro
 	if err != nil {
 		return "", err
 	}
-	jobs, _ := runs.(packages.Starter)
+	jobs, _ := runs.(rootjob.Starter)
 	known := packages.New(home.Home{Root: cfg.Root}, jobs)
 	versions, err := known.PackageVersions(ctx)
 	if err != nil {

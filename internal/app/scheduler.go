@@ -32,6 +32,7 @@ func jobs(k *kit.Kit, store *setup.Store, w *alert.Watcher) []scheduler.Job {
 		{Name: "waf.prune", Title: "Delete WAF alerts that are older than they are kept", Every: time.Hour, Do: func(ctx context.Context) error { return pruneFound(ctx, k) }},
 		{Name: "alerts.prune", Title: "Delete alert events that are older than they are kept", Every: time.Hour, Do: func(ctx context.Context) error { return pruneEvents(ctx, w.Room) }},
 		{Name: "certificates.renew", Title: "Renew the certificates that are due", Every: time.Hour, Jitter: 10 * time.Minute, Do: func(ctx context.Context) error { return renewCertificates(ctx, k) }},
+		{Name: "backup", Title: "Back the gateway up, and prove that it can be restored", Every: 24 * time.Hour, FromBoot: true, Within: 2 * time.Hour, Do: func(ctx context.Context) error { return scheduledBackup(ctx, k) }},
 		{Name: "auto-update", Title: "Install the available version, if that is wanted", Night: true, Within: 30 * time.Minute, Do: func(ctx context.Context) error { return autoUpdate(ctx, k, store) }},
 		{Name: "watch.certificates", Title: "Look for certificates that end soon", Every: time.Hour, Do: w.Certs},
 		{Name: "watch.license", Title: "Look at the license", Every: time.Hour, Do: w.Licensed},

@@ -9,6 +9,7 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/machine/files"
 	"edge.internal/gateway/internal/kit/host/machine/home"
+	rootjob "edge.internal/gateway/internal/kit/host/machine/job"
 	"edge.internal/gateway/internal/kit/host/machine/network"
 	"edge.internal/gateway/internal/kit/host/machine/packages"
 	"edge.internal/gateway/internal/kit/host/machine/units"
@@ -24,9 +25,12 @@ const (
 	consolePort = 3443
 )
 
+// waiting is how the jobs of root wait for the gateway to serve.
+var waiting = rootjob.Waiting{Patience: servesWithin, Silence: answersWithin, Every: time.Second}
+
 // RunUpgrade runs gateway-upgrade: it grants the wish for an upgrade that is written down, if there is one. It needs root.
 func RunUpgrade(ctx context.Context, cfg Config) error {
-	folder, err := packages.OpenFolder(home.Home{})
+	folder, err := rootjob.OpenFolder(home.Home{}, host.UpgradeFolder)
 	if err != nil {
 		return err
 	}
@@ -40,11 +44,11 @@ func RunUpgrade(ctx context.Context, cfg Config) error {
 	}
 	paths := kit.Paths{}
 	return (&upgrade.Runner{
-		Folder: folder, Log: newLog(level), Patience: servesWithin, Silence: answersWithin, Every: time.Second,
+		Folder: folder, Log: newLog(level), Waiting: waiting,
 		Effects: upgrade.Machine{
 			Folder: folder, Units: units.Systemd{}, Database: cfg.DB, State: paths.State(""),
 			User: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)},
-			Service: upgrade.Service{
+			Service: rootjob.Service{
 				Control: paths.Run("control.sock"), Port: consolePort, PortUsers: network.New(home.Home{}).PortUsers,
 			},
 		},
@@ -53,7 +57,7 @@ func RunUpgrade(ctx context.Context, cfg Config) error {
 
 // RefreshPackages has apt fetch its lists. It needs root.
 func RefreshPackages(ctx context.Context) error {
-	folder, err := packages.OpenFolder(home.Home{})
+	folder, err := rootjob.OpenFolder(home.Home{}, host.UpgradeFolder)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -13,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"edge.internal/gateway/internal/kit/actor"
+	"edge.internal/gateway/internal/kit/alarm"
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/fault"
@@ -72,11 +74,13 @@ func (r *Room) Run(ctx context.Context) {
 	asking := make(chan struct{}, 1)
 	for {
 		again := lookEvery
-		if err := r.pass(ctx); err != nil && db.Away(err) {
+		err := r.round(ctx)
+		if err != nil && db.Away(err) {
 			again = time.Second
 		} else if err != nil && ctx.Err() == nil {
 			r.Log.Warn("looking after the certificates", "err", err)
 		}
+		r.tellRun(ctx, err)
 		select {
 		case <-ctx.Done():
 			return
@@ -131,7 +135,46 @@ func (r *Room) pass(ctx context.Context) error {
 		}
 	}
 	r.orderDue(ctx, rows)
-	return errors.Join(failures...)
+	return errors.Join(append(failures, r.tellFailures(ctx, rows))...)
+}
+
+// round is a pass that a mistake in it does not end the worker with.
+func (r *Room) round(ctx context.Context) (err error) {
+	defer rescue.Into(&err, r.Log, "certificates")
+	return r.pass(ctx)
+}
+
+// tellRun alerts of a pass that was given up, and of the end of that.
+func (r *Room) tellRun(ctx context.Context, failure error) {
+	if ctx.Err() != nil || failure != nil && db.Away(failure) {
+		return
+	}
+	var err error
+	if failure == nil {
+		err = r.Alarms.Clear(ctx, alarm.CertRunFailed, "")
+	} else {
+		err = r.Alarms.Raise(ctx, alarm.Alarm{Kind: alarm.CertRunFailed, Subject: "Certificates", Message: "The look for certificates that are due was given up. The log of gateway-api says why."})
+	}
+	if err != nil && !db.Away(err) {
+		r.Log.Warn("the alert about certificates", "err", err)
+	}
+}
+
+// tellFailures alerts of every certificate whose last order failed, each on its own.
+func (r *Room) tellFailures(ctx context.Context, rows []Certificate) error {
+	var found []alarm.Alarm
+	for i := range rows {
+		c := &rows[i]
+		if c.Source != sourceACME || c.Attempts == 0 || c.LastError == "" {
+			continue
+		}
+		message := c.LastError
+		if c.issued() && c.ExpiresAt != nil {
+			message += fmt.Sprintf("\nThe present certificate is shown until it ends on %s.", c.ExpiresAt.UTC().Format("2 January 2006"))
+		}
+		found = append(found, alarm.Alarm{Kind: alarm.CertRenewFailed, Key: c.ID.String(), Subject: "Certificate of " + c.Label(), Message: message})
+	}
+	return r.Alarms.Settle(ctx, alarm.CertRenewFailed, found)
 }
 
 // tellStatus writes down how those stand that the clock, or another master key, has changed. Nothing that is shown depends

@@ -4,6 +4,8 @@ package dhcp
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/apply"
@@ -86,4 +88,14 @@ func (r *Room) Openings(ctx context.Context, q db.Querier) ([]policy.Opening, er
 		return nil, err
 	}
 	return []policy.Opening{o}, nil
+}
+
+// RenameLinks has subnets be served on other links, as on a machine where they have other names.
+func (r *Room) RenameLinks(ctx context.Context, tx *db.Tx, names map[string]string) error {
+	var was, now []string
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		was, now = append(was, name), append(now, names[name])
+	}
+	_, err := tx.Exec(ctx, `UPDATE dhcp_subnets s SET interface = m.now FROM unnest($1::text[], $2::text[]) m (was, now) WHERE s.interface = m.was`, was, now)
+	return err
 }

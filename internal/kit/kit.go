@@ -47,10 +47,22 @@ func New(d *db.DB, m host.Machine, c clock.Clock, log *slog.Logger, box *secret.
 }
 
 // Paths are the folders of the gateway itself. Root is "/" but where the machine permits no namespaces.
-type Paths struct{ Root string }
+type Paths struct {
+	Root string
+	// Aside stands for the state folder, for who tries a state that is not the gateway's own.
+	Aside string
+}
 
 // State is a file in the folder of what the gateway must not lose.
-func (p Paths) State(name string) string { return filepath.Join(p.Root, "/var/lib/gateway", name) }
+func (p Paths) State(name string) string {
+	if p.Aside != "" {
+		return filepath.Join(p.Aside, name)
+	}
+	return filepath.Join(p.Root, "/var/lib/gateway", name)
+}
+
+// Backups is a file in the folder of backups.
+func (p Paths) Backups(name string) string { return filepath.Join(p.Root, host.BackupFolder, name) }
 
 // Config is a file in the folder of what belongs to the machine.
 func (p Paths) Config(name string) string { return filepath.Join(p.Root, "/etc/gateway", name) }

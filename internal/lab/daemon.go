@@ -44,6 +44,19 @@ func launchDaemon(ctx context.Context, spec host.UnitSpec, root string, env []st
 			return nil, err
 		}
 	}
+	d, err := startDaemon(spec, env, log)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.waitReady(ctx, ready); err != nil {
+		_ = d.Stop()
+		return nil, err
+	}
+	return d, nil
+}
+
+// startDaemon starts the process of a unit, and waits for nothing.
+func startDaemon(spec host.UnitSpec, env []string, log io.Writer) (*daemon, error) {
 	said := &child.Tail{Next: log}
 	cmd := exec.Command(spec.Argv[0], spec.Argv[1:]...)
 	cmd.Env, cmd.Dir = env, "/"
@@ -60,17 +73,16 @@ func launchDaemon(ctx context.Context, spec host.UnitSpec, root string, env []st
 		d.err = exitReason(<-ended, said)
 		close(d.done)
 	}()
-	if err := d.waitReady(ctx, ready); err != nil {
-		_ = d.Stop()
-		return nil, err
-	}
 	return d, nil
 }
+
+// errEnded is the reason of a process that has ended without a complaint.
+var errEnded = errors.New("ended by itself")
 
 // exitReason says why a process ended, in its own last words: the last line alone often does not say what it was about.
 func exitReason(err error, said *child.Tail) error {
 	if err == nil {
-		err = errors.New("ended by itself")
+		err = errEnded
 	}
 	if words := said.LastLines(); words != "" {
 		return fmt.Errorf("%w: %s", err, words)

@@ -55,7 +55,37 @@ func newSupervisor(p plan) *supervisor {
 			}
 		}
 	}
+	if p.isolated() && !p.Alone {
+		s.addJob(host.RestoreJob)
+	}
 	return s
+}
+
+// addJob adds a job of root's: it is begun when it is asked for, and when the lab starts, and again until it has ended well.
+func (s *supervisor) addJob(j host.Job) {
+	spec := host.UnitSpec{
+		Unit: host.Unit(j), Binary: filepath.Join(s.plan.Programs, string(j)), Stop: syscall.SIGTERM, Grace: 5 * time.Second,
+		Argv: []string{filepath.Join(programFolder, string(j)), "--units", "lab", "--db", private.URL(s.plan.path(socketFolder), database)},
+	}
+	log := newJournal(logFile(s.plan.Dir, spec.Unit))
+	u := s.add(newUnit(spec.Unit, func(ctx context.Context) (running, error) {
+		return startDaemon(spec, slices.Concat(environment, s.plan.Env), log)
+	}))
+	u.keep, u.once = true, true
+	u.able = func() error {
+		if !spec.Installed() {
+			return fmt.Errorf("%s: %w", filepath.Base(spec.Binary), host.ErrNotInstalled)
+		}
+		return nil
+	}
+}
+
+// Begin starts a job that the lab has.
+func (s *supervisor) Begin(ctx context.Context, j host.Job) error {
+	if u, err := s.find(host.Unit(j)); err != nil || !u.once {
+		return fmt.Errorf("%s: %w", string(j), host.ErrNotInstalled)
+	}
+	return s.Start(ctx, host.Unit(j))
 }
 
 func (s *supervisor) add(u *unit) *unit {
@@ -91,9 +121,17 @@ func (s *supervisor) addUnit(spec host.UnitSpec) {
 		case !own && !s.plan.isolated():
 			return fmt.Errorf("cannot run here: %s", s.plan.Reason)
 		}
+		if spec.Unless != "" {
+			if _, err := os.Stat(s.plan.path(spec.Unless)); err == nil {
+				return errHeld
+			}
+		}
 		return nil
 	}
 }
+
+// errHeld says that a unit must not run now.
+var errHeld = errors.New("must not run while the gateway's data are being replaced")
 
 // unprivileged runs a program as a user who can become nothing more.
 func unprivileged(user string) []string {
@@ -213,6 +251,9 @@ func (s *supervisor) startAll(ctx context.Context, done func(step string)) error
 		began := time.Now()
 		err := s.Start(ctx, u.name)
 		switch {
+		case u.once && errors.Is(err, host.ErrNotInstalled):
+		case errors.Is(err, errHeld):
+			done(fmt.Sprintf("%s is held", u.name))
 		case err == nil:
 			done(fmt.Sprintf("%s (%s)", u.name, time.Since(began).Round(time.Millisecond)))
 		case slices.Contains([]host.Unit{PostgreSQL, host.Helper, host.API, host.Scheduler}, u.name):

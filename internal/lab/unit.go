@@ -25,6 +25,7 @@ type unit struct {
 	able   func() error                               // why it cannot run here, if it cannot
 	launch func(ctx context.Context) (running, error) // starts it and returns when it serves
 	keep   bool                                       // start it again when it dies
+	once   bool                                       // it has something to do once: an end without a complaint is none
 	// changed hears that the state is another one. It must not wait.
 	changed func()
 
@@ -108,6 +109,10 @@ func (u *unit) start(ctx context.Context) error {
 		return nil
 	}
 	if err := u.refusal(); err != nil {
+		if errors.Is(err, errHeld) {
+			u.set(nil, "failed", err.Error())
+			u.revive()
+		}
 		return err
 	}
 	u.set(nil, "activating", "")
@@ -136,11 +141,16 @@ func (u *unit) stop() error {
 func (u *unit) watch(run running) {
 	<-run.Done()
 	why := "ended by itself"
-	if err := run.Err(); err != nil {
+	err := run.Err()
+	if err != nil {
 		why = err.Error()
 	}
 	u.mu.Lock()
 	died := u.run == run
+	if died && u.once && errors.Is(err, errEnded) {
+		u.setLocked(nil, "inactive", "")
+		died = false
+	}
 	if died {
 		u.setLocked(nil, "failed", why)
 	}

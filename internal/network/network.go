@@ -4,6 +4,7 @@ package network
 
 import (
 	"context"
+	"maps"
 	"net/netip"
 	"slices"
 
@@ -94,4 +95,54 @@ func (r *Room) Addresses(ctx context.Context, q db.Querier) ([]netip.Addr, error
 	}
 	slices.SortFunc(list, netip.Addr.Compare)
 	return list, err
+}
+
+// Links are the links of the machine that the configuration speaks of and does not make, sorted.
+func (r *Room) Links(ctx context.Context, q db.Querier) ([]string, error) {
+	declared, err := r.interfaces.All(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	routes, err := r.routes.All(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	named, own := map[string]bool{}, map[string]bool{}
+	for _, i := range declared {
+		if i.Type != ethernet {
+			own[i.Name.String()] = true
+		}
+		named[i.Name.String()], named[i.Parent.String()] = true, true
+		for _, member := range i.Members {
+			named[member.String()] = true
+		}
+	}
+	for _, route := range routes {
+		named[route.Dev.String()] = true
+	}
+	delete(named, "")
+	maps.DeleteFunc(named, func(name string, _ bool) bool { return own[name] })
+	return slices.Sorted(maps.Keys(named)), nil
+}
+
+// RenameLinks has the configuration speak of other links, as on a machine where they have other names. Two may change places.
+func (r *Room) RenameLinks(ctx context.Context, tx *db.Tx, names map[string]string) error {
+	var was, now []string
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		was, now = append(was, name), append(now, names[name])
+	}
+	for _, sql := range []string{
+		// By way of names that no link has: two rows never have the same, not even for a moment.
+		`UPDATE network_interfaces i SET name = '/' || m.now FROM unnest($1::text[], $2::text[]) m (was, now) WHERE i.name = m.was`,
+		`UPDATE network_interfaces i SET name = m.now FROM unnest($1::text[], $2::text[]) m (was, now) WHERE i.name = '/' || m.now`,
+		`UPDATE network_interfaces i SET parent = m.now FROM unnest($1::text[], $2::text[]) m (was, now) WHERE i.parent = m.was`,
+		`UPDATE network_interfaces i SET members = (SELECT array_agg(coalesce((SELECT m.now FROM unnest($1::text[], $2::text[]) m (was, now) WHERE m.was = x.member), x.member) ORDER BY x.n)
+			FROM unnest(i.members) WITH ORDINALITY x (member, n)) WHERE i.members && $1::text[]`,
+		`UPDATE network_routes r SET dev = m.now FROM unnest($1::text[], $2::text[]) m (was, now) WHERE r.dev = m.was`,
+	} {
+		if _, err := tx.Exec(ctx, sql, was, now); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -206,13 +206,13 @@ func (r *Room) last(reader actor.Actor) (Upgrade, error) {
 
 func summary(u host.Upgrade) string {
 	switch u.State {
-	case host.UpgradeRunning:
+	case host.JobRunning:
 		return fmt.Sprintf("The gateway is being upgraded to version %s.", u.To)
-	case host.UpgradeDone:
+	case host.JobDone:
 		return fmt.Sprintf("The gateway was upgraded from version %s to %s.", u.From, u.To)
-	case host.UpgradeRefused:
+	case host.JobRefused:
 		return fmt.Sprintf("The upgrade to version %s did not begin. Nothing was changed.", u.To)
-	case host.UpgradeTakenBack:
+	case host.JobTakenBack:
 		return fmt.Sprintf("Version %s did not work here. Version %s is installed again, with its data.", u.To, u.From)
 	}
 	return fmt.Sprintf("The upgrade to version %s failed, and so did the way back to version %s. Look at the log of the upgrade.", u.To, u.From)

@@ -108,7 +108,7 @@ func TestSY05Upgrade(t *testing.T) {
 	}
 	b.Do(t, "admin", http.MethodPost, "/system/upgrade", nil).Want(t, 409)
 	b.Do(t, "admin", http.MethodPost, "/system/upgrade", `{"version":"1.1.0"}`).Want(t, 409)
-	b.Machine.SetUpgrade(host.Upgrade{ID: "1", From: "1.0.0", To: "1.2.0", State: host.UpgradeRefused})
+	b.Machine.SetUpgrade(host.Upgrade{ID: "1", From: "1.0.0", To: "1.2.0", State: host.JobRefused})
 	b.Do(t, "admin", http.MethodPost, "/system/upgrade", `{"version":"1.1.0"}`).Want(t, 200).Into(t, &u)
 	if u.To != "1.1.0" || b.Audited(t, "system.upgrade") != 2 {
 		t.Errorf("%+v", u)
@@ -136,10 +136,10 @@ func TestNothingToUpgradeTo(t *testing.T) {
 // How the last one went is told, the words of programs to administrators alone.
 func TestLastUpgrade(t *testing.T) {
 	b := bench(t)
-	for state, want := range map[host.UpgradeState]string{
-		host.UpgradeDone: "was upgraded from version 1.0.0 to 1.2.0", host.UpgradeRefused: "Nothing was changed", host.UpgradeTakenBack: "Version 1.0.0 is installed again", host.UpgradeStuck: "so did the way back",
+	for state, want := range map[host.JobState]string{
+		host.JobDone: "was upgraded from version 1.0.0 to 1.2.0", host.JobRefused: "Nothing was changed", host.JobTakenBack: "Version 1.0.0 is installed again", host.JobStuck: "so did the way back",
 	} {
-		b.Machine.SetUpgrade(host.Upgrade{ID: "1", From: "1.0.0", To: "1.2.0", State: state, Reason: "canary", BeganAt: at, EndedAt: at, Steps: []host.UpgradeStep{
+		b.Machine.SetUpgrade(host.Upgrade{ID: "1", From: "1.0.0", To: "1.2.0", State: state, Reason: "canary", BeganAt: at, EndedAt: at, Steps: []host.JobStep{
 			{Name: "install", State: host.StepFailed, BeganAt: at, EndedAt: at, Output: "canary", Error: "canary"},
 		}})
 		for role, words := range map[string]int{"admin": 3, "viewer": 0} {

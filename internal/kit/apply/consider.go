@@ -75,6 +75,20 @@ func (l *lane) imagine(ctx context.Context, tx *db.Tx, revision int64) (*imagine
 	return &imagined{revision: revision, config: config, files: files}, nil
 }
 
+// rehearse does what a pass does, up to where something would be installed.
+func (l *lane) rehearse(ctx context.Context) (err error) {
+	defer rescue.Into(&err, l.engine.log, string(l.id))
+	var now *imagined
+	err = l.engine.db.Snapshot(ctx, func(tx *db.Tx) (err error) {
+		now, err = l.imagine(ctx, tx, 0)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return l.check(ctx, now.files)
+}
+
 // judge says whether a change is refused because of what the checker said. A preview has no revision.
 func (l *lane) judge(ctx context.Context, x *imagined, err error) error {
 	if err != nil && ctx.Err() != nil {

@@ -250,6 +250,18 @@ func (e *Engine) Preview(ctx context.Context, feeds, secrets []ID, write Write) 
 	return diffs, nil
 }
 
+// Try loads and renders every component from what is stored, and asks its daemon's checker. It touches nothing that runs. What it answers
+// is why components would not take the stored state; one whose daemon is not on this machine is not asked.
+func (e *Engine) Try(ctx context.Context) map[ID]error {
+	failed := map[ID]error{}
+	for _, id := range e.order {
+		if err := e.lanes[id].rehearse(ctx); err != nil && !errors.Is(err, host.ErrNotInstalled) {
+			failed[id] = err
+		}
+	}
+	return failed
+}
+
 // RenderedFile is one file as it would be written.
 type RenderedFile struct {
 	Path    string `json:"path" doc:"Where the file is."`

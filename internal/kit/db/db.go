@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -34,6 +35,8 @@ type DB struct {
 	reads, writes *pgxpool.Pool
 	// config is that of a connection beside the pools, which has no bounds.
 	config *pgx.ConnConfig
+	// as is whom it connects as; nil for who runs this.
+	as *syscall.Credential
 	// supposing holds a token for each supposition that runs.
 	supposing chan struct{}
 	migrated  atomic.Bool
@@ -51,21 +54,31 @@ type DB struct {
 }
 
 // Open prepares the connection without making one, so that the service starts while the database is away.
-func Open(url string) (*DB, error) {
+func Open(url string) (*DB, error) { return open(url, "", nil) }
+
+// open is Open for a database of another name than the URL has, if it is given, and as another user.
+func open(url, database string, who *syscall.Credential) (*DB, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, fmt.Errorf("database URL: %w", err)
 	}
+	if database != "" {
+		cfg.ConnConfig.Database = database
+	}
 	cfg.MaxConns = 16
 	cfg.ConnConfig.ConnectTimeout = 3 * time.Second
 	cfg.HealthCheckPeriod = 5 * time.Second
-	cfg.ConnConfig.DialFunc = marked(cfg.ConnConfig.DialFunc)
+	dial := cfg.ConnConfig.DialFunc
+	if who != nil {
+		dial = dialAs(who, dial)
+	}
+	cfg.ConnConfig.DialFunc = marked(dial)
 	cfg.AfterConnect = func(_ context.Context, c *pgx.Conn) error {
 		pgxuuid.Register(c.TypeMap()) // or each id would travel as text, by way of two refused attempts
 		c.TypeMap().RegisterType(&pgtype.Type{Name: "timestamptz", OID: pgtype.TimestamptzOID, Codec: &pgtype.TimestamptzCodec{ScanLocation: time.UTC}})
 		return nil
 	}
-	d := &DB{config: cfg.ConnConfig.Copy(), supposing: make(chan struct{}, supposedAtOnce)}
+	d := &DB{config: cfg.ConnConfig.Copy(), as: who, supposing: make(chan struct{}, supposedAtOnce)}
 	d.present, d.lost = context.WithCancel(context.Background())
 	maps.Copy(cfg.ConnConfig.RuntimeParams, map[string]string{
 		"lock_timeout": lockWithin, "statement_timeout": statementWithin, "idle_in_transaction_session_timeout": idleWithin,

@@ -1,7 +1,7 @@
 // Package failpoint names the places where a test may make the program fail or die.
 //
 // A point does nothing unless GATEWAY_FAILPOINTS names a folder with a file of the point's name. The file holds what
-// shall happen, "kill" or "error", and the point uses it up: it strikes once.
+// shall happen, "kill", "full" (the disk) or "error", and the point uses it up: it strikes once.
 package failpoint
 
 import (
@@ -27,14 +27,44 @@ func All() []string {
 	return []string{TxWritten, TxChecked, TxCommitted, Staged, Renamed, ApplyReloaded, ApplyVerified, ApplyDone}
 }
 
-// Error is what an armed point with the action "error" returns.
-type Error struct{ Point string }
+// Restore lists the points of a restore: before and after each of its steps, and between the parts of the one that replaces the data.
+func Restore() []string {
+	var points []string
+	for _, step := range []string{"verify", "load", "check", "swap", "confirm"} {
+		points = append(points, "restore."+step+".begun")
+		if step == "swap" {
+			points = append(points, "restore.swap.held", "restore.swap.kept", "restore.swap.files", "restore.swap.database")
+		}
+		points = append(points, "restore."+step+".done")
+	}
+	return points
+}
 
-func (e *Error) Error() string { return "failpoint " + e.Point }
+// Error is what an armed point returns.
+type Error struct {
+	Point string
+	// Full says that it is an error of a disk that has no space left.
+	Full bool
+}
+
+func (e *Error) Error() string {
+	if e.Full {
+		return "failpoint " + e.Point + ": " + syscall.ENOSPC.Error()
+	}
+	return "failpoint " + e.Point
+}
+
+// Unwrap lets the error be that of a full disk.
+func (e *Error) Unwrap() error {
+	if e.Full {
+		return syscall.ENOSPC
+	}
+	return nil
+}
 
 var folder = os.Getenv("GATEWAY_FAILPOINTS")
 
-// Hit is called at the point. It returns nil unless the point is armed: "error" returns an *Error, "kill" ends the
+// Hit is called at the point. It returns nil unless the point is armed: "error" and "full" return an *Error, "kill" ends the
 // process as kill -9 does.
 func Hit(name string) error {
 	if folder == "" {
@@ -49,7 +79,7 @@ func Hit(name string) error {
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		select {}
 	}
-	return &Error{Point: name}
+	return &Error{Point: name, Full: string(action) == "full"}
 }
 
 // InHelper tells whether a point is where gateway-helper works: the API survives a death there, and asks again.

@@ -33,6 +33,7 @@ type Machine interface {
 	Tunnels
 	Ports
 	Packages
+	Backups
 	// Run runs one command of the closed list. A command that ends with a non-zero status is an *ExitError; a command
 	// whose program is missing is ErrNotInstalled.
 	Run(ctx context.Context, c Command, in Input) (Output, error)

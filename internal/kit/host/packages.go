@@ -28,11 +28,13 @@ const (
 	UpgradeJob Job = "gateway-upgrade"
 	// RefreshJob has apt fetch its lists.
 	RefreshJob Job = "gateway-packages"
+	// RestoreJob does the restore that is wished for.
+	RestoreJob Job = "gateway-restore"
 )
 
 // Service is systemd's name of a job of the closed list.
 func (j Job) Service() (string, error) {
-	if j != UpgradeJob && j != RefreshJob {
+	if j != UpgradeJob && j != RefreshJob && j != RestoreJob {
 		return "", fmt.Errorf("no job %q in the list", string(j))
 	}
 	return string(j) + ".service", nil
@@ -96,30 +98,30 @@ type PackageLists struct {
 
 // Upgrade is one upgrade of the gateway.
 type Upgrade struct {
-	ID      string        `json:"id"`
-	From    string        `json:"from"` // empty until it is known
-	To      string        `json:"to"`
-	State   UpgradeState  `json:"state"`
-	Reason  string        `json:"reason"` // why it did not succeed, in a sentence; empty when it did
-	BeganAt time.Time     `json:"began_at"`
-	EndedAt time.Time     `json:"ended_at,omitzero"`
-	Steps   []UpgradeStep `json:"steps"`
+	ID      string    `json:"id"`
+	From    string    `json:"from"` // empty until it is known
+	To      string    `json:"to"`
+	State   JobState  `json:"state"`
+	Reason  string    `json:"reason"` // why it did not succeed, in a sentence; empty when it did
+	BeganAt time.Time `json:"began_at"`
+	EndedAt time.Time `json:"ended_at,omitzero"`
+	Steps   []JobStep `json:"steps"`
 }
 
-// UpgradeState is how far an upgrade has come.
-type UpgradeState string
+// JobState is how far a job of root's has come.
+type JobState string
 
-// The states of an upgrade.
+// The states of a job.
 const (
-	UpgradeRunning   UpgradeState = "running"
-	UpgradeDone      UpgradeState = "done"
-	UpgradeRefused   UpgradeState = "refused"    // it ended before anything was changed
-	UpgradeTakenBack UpgradeState = "taken_back" // the former version is there again, with its data
-	UpgradeStuck     UpgradeState = "stuck"      // taking it back failed, too
+	JobRunning   JobState = "running"
+	JobDone      JobState = "done"
+	JobRefused   JobState = "refused"    // it ended before anything was changed
+	JobTakenBack JobState = "taken_back" // what was there before is there again, with its data
+	JobStuck     JobState = "stuck"      // taking it back failed, too
 )
 
-// UpgradeStep is one step of an upgrade.
-type UpgradeStep struct {
+// JobStep is one step of a job of root's.
+type JobStep struct {
 	Name    string    `json:"name"`
 	State   StepState `json:"state"`
 	BeganAt time.Time `json:"began_at"`

@@ -44,6 +44,8 @@ type UnitSpec struct {
 	Ports []int
 	// Ready is a path that is there as soon as the daemon serves.
 	Ready string
+	// Unless is a path that keeps it from starting as long as it is there.
+	Unless string
 	// Stop asks it to end; after Grace it is killed.
 	Stop  syscall.Signal
 	Grace time.Duration
@@ -73,6 +75,7 @@ const HelperSocket = "/run/gateway-helper/helper.sock"
 var stateFolders = []Folder{
 	{"/etc/gateway", 0o750, "root", User},
 	{"/var/lib/gateway", 0o700, User, User},
+	{BackupFolder, 0o700, User, User},
 	{"/var/log/gateway", 0o750, User, User},
 	{"/run/gateway", 0o755, User, User},
 }
@@ -84,6 +87,7 @@ var units = []UnitSpec{
 		Folders: []Folder{
 			{"/etc/gateway", 0o750, "root", User},
 			{"/var/lib/gateway-helper", 0o700, "root", "root"},
+			{RestoreFolder, 0o750, "root", User},
 			{"/run/gateway-helper", 0o750, "root", User},
 		},
 		Ready: HelperSocket,
@@ -91,13 +95,13 @@ var units = []UnitSpec{
 	},
 	{
 		Unit: API, Service: "gateway-api.service", User: User,
-		Folders: stateFolders, Ready: "/run/gateway/api.sock",
+		Folders: stateFolders, Ready: "/run/gateway/api.sock", Unless: RestoreHold,
 		Stop: syscall.SIGTERM, Grace: 5 * time.Second,
 	},
 	{
 		Unit: Scheduler, Service: "gateway-scheduler.service", User: User,
-		Folders: stateFolders,
-		Stop:    syscall.SIGTERM, Grace: 5 * time.Second,
+		Folders: stateFolders, Unless: RestoreHold,
+		Stop: syscall.SIGTERM, Grace: 5 * time.Second,
 	},
 	{
 		Unit: WAF, Service: "gateway-waf.service", User: WAFUser,

@@ -2,9 +2,11 @@ package httpd
 
 import (
 	"context"
+	"io"
 	"net"
 	"net/http"
 	"net/netip"
+	"time"
 
 	"edge.internal/gateway/internal/kit/actor"
 )
@@ -67,3 +69,18 @@ type localKey struct{}
 func local(ctx context.Context) context.Context { return context.WithValue(ctx, localKey{}, true) }
 
 func isLocal(ctx context.Context) bool { return ctx.Value(localKey{}) != nil }
+
+// Body is a body that is not JSON. A sender may take as long as it does, but not send nothing for long.
+func (c *Call) Body() io.Reader {
+	return &unhurriedBody{c.Request.Body, http.NewResponseController(c.response)}
+}
+
+type unhurriedBody struct {
+	in      io.Reader
+	control *http.ResponseController
+}
+
+func (b *unhurriedBody) Read(p []byte) (int, error) {
+	_ = b.control.SetReadDeadline(time.Now().Add(takeWithin))
+	return b.in.Read(p)
+}

@@ -145,6 +145,12 @@ func checkBody(route *Route, req *http.Request) error {
 	if req.ContentLength == 0 {
 		return nil
 	}
+	if route.Takes != "" {
+		if media, _, err := mime.ParseMediaType(req.Header.Get("Content-Type")); err != nil || media != route.Takes {
+			return fault.New(fault.UnsupportedMedia, "The body must be announced as %s.", route.Takes)
+		}
+		return nil
+	}
 	if announced := req.Header.Get("Content-Type"); announced != "" {
 		if media, _, err := mime.ParseMediaType(announced); err != nil || media != "application/json" {
 			return fault.New(fault.UnsupportedMedia, "The body must be JSON, announced as application/json.")

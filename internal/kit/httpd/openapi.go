@@ -102,6 +102,9 @@ func operation(registry huma.Registry, route *Route, failure *huma.Response) *hu
 	if route.Body != nil {
 		op.RequestBody = &huma.RequestBody{Required: !route.Body.Optional, Content: jsonContent(route.Body.schema(registry, true))}
 	}
+	if route.Takes != "" {
+		op.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{route.Takes: {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}}}
+	}
 	ok := &huma.Response{Description: "Done."}
 	switch {
 	case route.Status == http.StatusFound:

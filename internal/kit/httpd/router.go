@@ -9,7 +9,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"mime"
 	"net/http"
 	"path"
 	"reflect"
@@ -67,6 +69,7 @@ type Route struct {
 	Out     *SchemaSource // the data of a successful answer; nil for what is not in the envelope
 	Status  int           // of a successful answer
 	MIME    string        // of an answer that is not in the envelope
+	Takes   string        // MIME type of a body that is not JSON; its length is for the handler to bound
 	WebSock bool
 	// Matches says that the handler compares the If-Match itself.
 	Matches  bool
@@ -222,6 +225,15 @@ func (c *Call) ReplyRaw(contentType string, body []byte) error {
 	return nil
 }
 
+// ReplyFile answers with a file, or with the parts of it that were asked for. name is what the browser calls it, and tag names its content.
+func (c *Call) ReplyFile(contentType, name, tag string, at time.Time, content io.ReadSeeker) {
+	h := c.Header()
+	h.Set("Content-Type", contentType)
+	h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": name}))
+	h.Set("ETag", `"`+tag+`"`)
+	http.ServeContent(c.response, c.Request, name, at, content)
+}
+
 // fail answers with an error in the envelope, and logs what the caller must not see.
 func (r *Router) fail(w http.ResponseWriter, req *http.Request, err error) int {
 	f := fault.From(err)
@@ -327,7 +339,9 @@ func (r *Router) call(route *Route, w http.ResponseWriter, req *http.Request) er
 		c.Context = actor.With(c.Context, a)
 	}
 	if route.mutation {
-		req.Body = http.MaxBytesReader(w, req.Body, MaxBody)
+		if route.Takes == "" {
+			req.Body = http.MaxBytesReader(w, req.Body, MaxBody)
+		}
 		if err := checkBody(route, req); err != nil {
 			return err
 		}

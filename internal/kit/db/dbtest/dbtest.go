@@ -196,3 +196,13 @@ func execute(ctx context.Context, url, sql string, args ...any) error {
 	_, err = conn.Exec(ctx, sql, args...)
 	return err
 }
+
+// Address is where a database of New is.
+func Address(t testing.TB, d *db.DB) string {
+	t.Helper()
+	url, ok := urls.Load(d)
+	if !ok {
+		t.Fatal("not a database of New")
+	}
+	return url.(string)
+}

@@ -21,7 +21,7 @@ var served = map[string]bool{
 	"FilterState": true, "FilterDigest": true, "FilterDigestOf": true, "FilterChanges": true, "FilterCounters": true, "PacketLog": true,
 	"ProxyReload": true, "ProxyProcess": true, "LeaseServerAsk": true,
 	"TunnelDevices": true, "CreateTunnel": true, "ChangeTunnel": true, "RemoveTunnel": true, "TunnelFiles": true,
-	"RefreshPackages": true, "BeginUpgrade": true,
+	"RefreshPackages": true, "BeginUpgrade": true, "BeginRestore": true,
 }
 
 // repeatable are the verbs that may be done twice: they read, or leave what they leave however often they are done.
@@ -203,4 +203,8 @@ func (c *Client) RefreshPackages(ctx context.Context) error { return c.do(ctx, "
 
 func (c *Client) BeginUpgrade(ctx context.Context, version string) error {
 	return c.do(ctx, "BeginUpgrade", version)
+}
+
+func (c *Client) BeginRestore(ctx context.Context, wish host.RestoreWish) error {
+	return c.do(ctx, "BeginRestore", wish)
 }

@@ -40,6 +40,7 @@ type Machine struct {
 	trims      map[host.Log]int
 	hangs      bool
 	packages   packages
+	backups    backups
 }
 
 type verb struct {

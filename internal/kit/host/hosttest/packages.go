@@ -44,10 +44,10 @@ func (m *Machine) BeginUpgrade(_ context.Context, version string) error {
 	if err := host.IsVersion(version); err != nil {
 		return err
 	}
-	if m.packages.last.State == host.UpgradeRunning {
+	if m.packages.last.State == host.JobRunning {
 		return host.ErrUpgradeRuns
 	}
-	m.packages.last = host.Upgrade{ID: "wish", To: version, State: host.UpgradeRunning, BeganAt: time.Now().UTC()}
+	m.packages.last = host.Upgrade{ID: "wish", To: version, State: host.JobRunning, BeganAt: time.Now().UTC()}
 	return nil
 }
 

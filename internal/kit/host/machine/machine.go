@@ -4,8 +4,10 @@ package machine
 import (
 	"fmt"
 	"path/filepath"
+	"syscall"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/machine/backups"
 	"edge.internal/gateway/internal/kit/host/machine/command"
 	"edge.internal/gateway/internal/kit/host/machine/crowdsec"
 	"edge.internal/gateway/internal/kit/host/machine/facts"
@@ -14,6 +16,7 @@ import (
 	"edge.internal/gateway/internal/kit/host/machine/freeradius"
 	"edge.internal/gateway/internal/kit/host/machine/haproxy"
 	"edge.internal/gateway/internal/kit/host/machine/home"
+	"edge.internal/gateway/internal/kit/host/machine/job"
 	"edge.internal/gateway/internal/kit/host/machine/kea"
 	"edge.internal/gateway/internal/kit/host/machine/network"
 	"edge.internal/gateway/internal/kit/host/machine/packages"
@@ -32,6 +35,10 @@ type Options struct {
 	OwnKernel bool
 	// Units runs the daemons.
 	Units host.Units
+	// Database is where the gateway's database is. Where it is empty, the database cannot be dumped.
+	Database string
+	// User is whom PostgreSQL's programs run as; nil for who runs this one.
+	User *syscall.Credential
 }
 
 // Machine is the real machine.
@@ -49,6 +56,7 @@ type Machine struct {
 	*crowdsec.CrowdSec
 	*wireguard.Tunnels
 	*packages.Packages
+	*backups.Backups
 	*facts.Known
 }
 
@@ -65,10 +73,10 @@ func New(opts Options) (*Machine, error) {
 	h := home.Home{Root: opts.Root, Foreign: opts.Root != "" && !opts.OwnKernel}
 	f := files.New(h)
 	c := command.New(h, f)
-	jobs, _ := opts.Units.(packages.Starter)
+	jobs, _ := opts.Units.(job.Starter)
 	return &Machine{
 		Units: opts.Units, Files: f, Commands: c, Network: network.New(h), Filter: filter.New(h, c), Proxy: haproxy.New(h),
 		Resolver: unbound.New(h), Squid: squid.New(h), Kea: kea.New(h), Radius: freeradius.New(h), CrowdSec: crowdsec.New(h), Tunnels: wireguard.New(h, c, opts.Units),
-		Packages: packages.New(h, jobs), Known: facts.New(h),
+		Packages: packages.New(h, jobs), Backups: backups.New(h, jobs, opts.Database, opts.User), Known: facts.New(h),
 	}, nil
 }

@@ -15,17 +15,13 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/machine/command"
 	"edge.internal/gateway/internal/kit/host/machine/home"
+	"edge.internal/gateway/internal/kit/host/machine/job"
 )
-
-// Starter starts a job of root's without waiting for it.
-type Starter interface {
-	Begin(ctx context.Context, j host.Job) error
-}
 
 // Packages is what apt and dpkg know.
 type Packages struct {
 	home home.Home
-	jobs Starter
+	jobs job.Starter
 	// ask runs apt-cache.
 	ask func(ctx context.Context) (string, error)
 
@@ -43,7 +39,7 @@ type answer struct {
 }
 
 // New returns the packages of a machine. Without someone who starts jobs, the gateway is no package there.
-func New(h home.Home, jobs Starter) *Packages { return &Packages{home: h, jobs: jobs, ask: policy} }
+func New(h home.Home, jobs job.Starter) *Packages { return &Packages{home: h, jobs: jobs, ask: policy} }
 
 // askWithin bounds a question to apt, which builds its index first when it cannot keep one.
 const askWithin = 30 * time.Second
@@ -115,7 +111,7 @@ func stampOf(path string) string {
 func (p *Packages) lists() host.PackageLists {
 	var l host.PackageLists
 	var last Refresh
-	if err := readJSON(p.home.Path(host.ListsFile), &last); err == nil {
+	if err := job.ReadJSON(p.home.Path(host.ListsFile), &last); err == nil {
 		l.Refreshing, l.Error = last.EndedAt.IsZero() && time.Since(last.BeganAt) < refreshWithin, last.Error
 		if !l.Refreshing && last.EndedAt.IsZero() {
 			l.Error = "The last refresh was interrupted."
@@ -154,12 +150,15 @@ func (p *Packages) BeginUpgrade(ctx context.Context, version string) error {
 	if err := host.IsVersion(version); err != nil {
 		return err
 	}
+	if _, err := os.Lstat(p.home.Path(host.RestoreWishFile)); err == nil {
+		return host.ErrRestoreRuns
+	}
 	id, err := uuid.NewV7()
 	if err != nil {
 		return err
 	}
 	wish := host.UpgradeWish{ID: id.String(), Version: version, At: time.Now().UTC()}
-	folder, err := OpenFolder(p.home)
+	folder, err := job.OpenFolder(p.home, host.UpgradeFolder)
 	if err == nil {
 		err = folder.Create(host.UpgradeWishFile, wish)
 	}
@@ -179,10 +178,10 @@ func (p *Packages) BeginUpgrade(ctx context.Context, version string) error {
 // LastUpgrade is the running upgrade or the last one.
 func (p *Packages) LastUpgrade() (host.Upgrade, error) {
 	var last host.Upgrade
-	err := readJSON(p.home.Path(host.UpgradeFile), &last)
+	err := job.ReadJSON(p.home.Path(host.UpgradeFile), &last)
 	var wish host.UpgradeWish
-	if readJSON(p.home.Path(host.UpgradeWishFile), &wish) == nil && wish.ID != last.ID {
-		return host.Upgrade{ID: wish.ID, To: wish.Version, State: host.UpgradeRunning, BeganAt: wish.At}, nil
+	if job.ReadJSON(p.home.Path(host.UpgradeWishFile), &wish) == nil && wish.ID != last.ID {
+		return host.Upgrade{ID: wish.ID, To: wish.Version, State: host.JobRunning, BeganAt: wish.At}, nil
 	}
 	return last, err
 }

@@ -8,6 +8,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/machine/command"
+	"edge.internal/gateway/internal/kit/host/machine/job"
 )
 
 // refreshWithin bounds a refresh of apt's lists.
@@ -21,14 +22,14 @@ type Refresh struct {
 }
 
 // RunRefresh has apt fetch its lists, and keeps how it went. It is for root.
-func RunRefresh(ctx context.Context, f Folder) error {
+func RunRefresh(ctx context.Context, f job.Folder) error {
 	r := Refresh{BeganAt: time.Now().UTC()}
 	if err := f.Save(host.ListsFile, r); err != nil {
 		return err
 	}
 	out, err := command.Exec(ctx, []string{"/usr/bin/apt-get", "update", "--quiet", "--error-on=any"}, refreshWithin)
 	if err == nil && out.ExitCode != 0 {
-		err = fmt.Errorf("apt-get update: %s", host.FirstLines(Hide(out.Stderr)))
+		err = fmt.Errorf("apt-get update: %s", host.FirstLines(job.Hide(out.Stderr)))
 	}
 	r.EndedAt = time.Now().UTC()
 	if err != nil {

@@ -28,7 +28,7 @@ type Supervisor struct{ Socket string }
 
 // unitRequest is one verb for one unit.
 type unitRequest struct {
-	Verb string    `json:"verb"` // state, start, stop, restart, reload, enable, disable, list, watch
+	Verb string    `json:"verb"` // state, start, stop, restart, reload, enable, disable, begin, list, watch
 	Unit host.Unit `json:"unit,omitempty"`
 }
 
@@ -60,6 +60,11 @@ func (s Supervisor) Enable(ctx context.Context, u host.Unit, on bool) error {
 		return s.do(ctx, "enable", u)
 	}
 	return s.do(ctx, "disable", u)
+}
+
+// Begin starts a job and does not wait for it.
+func (s Supervisor) Begin(ctx context.Context, j host.Job) error {
+	return s.do(ctx, "begin", host.Unit(j))
 }
 
 // Watch names the units that may have changed.
@@ -138,6 +143,8 @@ func (e notInstalledReply) Unwrap() error { return host.ErrNotInstalled }
 type Supervised interface {
 	host.Units
 	States(ctx context.Context) ([]host.UnitState, error)
+	// Begin starts a job and does not wait for it.
+	Begin(ctx context.Context, j host.Job) error
 }
 
 // Serve answers Supervisor on the listener until the context ends; then it closes the listener and waits for the
@@ -242,6 +249,8 @@ func dispatch(ctx context.Context, units Supervised, req unitRequest) ([]host.Un
 		return nil, units.Restart(ctx, req.Unit)
 	case "reload":
 		return nil, units.Reload(ctx, req.Unit)
+	case "begin":
+		return nil, units.Begin(ctx, host.Job(req.Unit))
 	case "enable":
 		return nil, units.Enable(ctx, req.Unit, true)
 	case "disable":

@@ -129,6 +129,8 @@ func (r *recorder) Watch(ctx context.Context, told func(host.Unit)) error {
 	close(r.watched)
 	return nil
 }
+func (r *recorder) Begin(_ context.Context, j host.Job) error { return r.note("begin", host.Unit(j)) }
+
 func (r *recorder) States(ctx context.Context) ([]host.UnitState, error) {
 	return []host.UnitState{{Unit: "one", Since: time.Unix(1, 0).UTC()}, {Unit: "two", PID: 2}}, nil
 }

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"edge.internal/gateway/internal/kit/host/machine/job"
 )
 
 // PostgreSQL's programs.
@@ -18,7 +20,7 @@ const (
 
 // dump writes all of the database to a file.
 func (m Machine) dump(ctx context.Context, path string) error {
-	return into(ctx, path, program{argv: []string{pgDump, "--format=custom", "--no-password", "--dbname=" + m.Database}, as: m.User, within: longer})
+	return job.Into(ctx, path, job.Program{Argv: []string{pgDump, "--format=custom", "--no-password", "--dbname=" + m.Database}, As: m.User, Within: longer})
 }
 
 // load replaces all of the database by what a dump has, in one transaction: it is there whole, or the database stays what it is. What a
@@ -32,7 +34,7 @@ func (m Machine) load(ctx context.Context, folder string) error {
 	// psql would commit what it has got of a script that ends early.
 	script := filepath.Join(folder, "restore.sql")
 	defer os.Remove(script)
-	if err := into(ctx, script, program{argv: []string{pgRestore, "--file=-", "--no-owner"}, in: dump, as: m.User, within: longer}); err != nil {
+	if err := job.Into(ctx, script, job.Program{Argv: []string{pgRestore, "--file=-", "--no-owner"}, In: dump, As: m.User, Within: longer}); err != nil {
 		return err
 	}
 	in, err := os.Open(script)
@@ -45,18 +47,18 @@ func (m Machine) load(ctx context.Context, folder string) error {
 		return err
 	}
 	defer out.Close()
-	_, err = run(ctx, program{argv: []string{
+	_, err = job.Run(ctx, job.Program{Argv: []string{
 		psql, "--no-psqlrc", "--no-password", "--quiet", "--set=ON_ERROR_STOP=1", "--single-transaction", "--dbname=" + m.Database,
 		"--command=SET lock_timeout = '60s'", "--command=DROP OWNED BY CURRENT_USER CASCADE", "--file=-",
-	}, in: in, out: out, as: m.User, within: longer})
+	}, In: in, Out: out, As: m.User, Within: longer})
 	return err
 }
 
 // databaseSize is how many bytes the database has on the disk.
 func (m Machine) databaseSize(ctx context.Context) (int64, error) {
-	said, err := run(ctx, program{argv: []string{
+	said, err := job.Run(ctx, job.Program{Argv: []string{
 		psql, "--no-psqlrc", "--no-password", "--tuples-only", "--no-align", "--dbname=" + m.Database, "--command=SELECT pg_database_size(current_database())",
-	}, as: m.User, within: shortly})
+	}, As: m.User, Within: shortly})
 	if err != nil {
 		return 0, fmt.Errorf("asking for the size of the database: %w", err)
 	}

@@ -19,18 +19,18 @@ import (
 	"golang.org/x/sys/unix"
 
 	"edge.internal/gateway/internal/kit/host"
-	"edge.internal/gateway/internal/kit/host/machine/packages"
+	"edge.internal/gateway/internal/kit/host/machine/job"
 )
 
 // Machine is the effects on the machine that this process runs on. It needs root.
 type Machine struct {
-	Folder packages.Folder
+	Folder job.Folder
 	Units  host.Units
 	// Database is where PostgreSQL is, and State the state folder. Both are the gateway's user's, and are read and written as that user.
 	Database, State string
 	User            *syscall.Credential
 	// Service is the service that the upgrade is about.
-	Service Service
+	Service job.Service
 }
 
 var _ Effects = Machine{}
@@ -65,7 +65,7 @@ func (m Machine) folder(parts ...string) (string, error) {
 }
 
 func (m Machine) Installed(ctx context.Context) (string, error) {
-	said, err := run(ctx, program{argv: []string{dpkgQuery, "--show", "--showformat=${Version}\n", host.GatewayPackage}, within: shortly})
+	said, err := job.Run(ctx, job.Program{Argv: []string{dpkgQuery, "--show", "--showformat=${Version}\n", host.GatewayPackage}, Within: shortly})
 	if err != nil {
 		return "", fmt.Errorf("reading the installed version: %w", err)
 	}
@@ -89,7 +89,7 @@ func (m Machine) Fetch(ctx context.Context, version string) (Package, error) {
 		return Package{}, err
 	}
 	defer os.RemoveAll(fetching)
-	if _, err := run(ctx, program{argv: []string{aptGet, "download", "--quiet", host.GatewayPackage + "=" + version}, dir: fetching, within: longer}); err != nil {
+	if _, err := job.Run(ctx, job.Program{Argv: []string{aptGet, "download", "--quiet", host.GatewayPackage + "=" + version}, Dir: fetching, Within: longer}); err != nil {
 		return Package{}, err
 	}
 	file := find(ctx, fetching, version)
@@ -112,7 +112,7 @@ func find(ctx context.Context, folder, version string) string {
 
 // describe reads what a package says about itself.
 func describe(ctx context.Context, file string) (Package, error) {
-	said, err := run(ctx, program{argv: []string{dpkgDeb, "--show", "--showformat=${Package}\t${Version}\t${Installed-Size}\n", file}, within: shortly})
+	said, err := job.Run(ctx, job.Program{Argv: []string{dpkgDeb, "--show", "--showformat=${Package}\t${Version}\t${Installed-Size}\n", file}, Within: shortly})
 	if err != nil {
 		return Package{}, err
 	}
@@ -160,7 +160,7 @@ func copyFile(to, from string) error {
 	if err := os.Rename(out.Name(), to); err != nil {
 		return err
 	}
-	return syncFolder(filepath.Dir(to))
+	return job.SyncFolder(filepath.Dir(to))
 }
 
 func digest(file string) (string, error) {
@@ -204,8 +204,8 @@ func (m Machine) BackUp(ctx context.Context, id string) error {
 	if err := m.dump(ctx, filepath.Join(folder, dumpFile)); err != nil {
 		return fmt.Errorf("the database cannot be backed up: %w", err)
 	}
-	tar := program{argv: []string{"/usr/bin/tar", "--create", "--file=-", "--directory=" + m.State, "."}, as: m.User, within: longer}
-	if err := into(ctx, filepath.Join(folder, tarFile), tar); err != nil {
+	tar := job.Program{Argv: []string{"/usr/bin/tar", "--create", "--file=-", "--directory=" + m.State, "."}, As: m.User, Within: longer}
+	if err := job.Into(ctx, filepath.Join(folder, tarFile), tar); err != nil {
 		return fmt.Errorf("the state folder cannot be backed up: %w", err)
 	}
 	return nil
@@ -235,12 +235,12 @@ func (m Machine) Resume(ctx context.Context) error {
 }
 
 func (m Machine) Verify(ctx context.Context, id string, former, next Package) error {
-	if said, err := run(ctx, program{argv: []string{dpkg, "--audit"}, within: shortly}); err != nil {
+	if said, err := job.Run(ctx, job.Program{Argv: []string{dpkg, "--audit"}, Within: shortly}); err != nil {
 		return err
 	} else if strings.TrimSpace(said) != "" {
 		return fmt.Errorf("dpkg has packages that are not installed completely; run dpkg --configure -a first: %s", host.FirstLines(said))
 	}
-	if _, err := run(ctx, program{argv: []string{dpkg, "--compare-versions", next.Version, "gt", former.Version}, within: shortly}); err != nil {
+	if _, err := job.Run(ctx, job.Program{Argv: []string{dpkg, "--compare-versions", next.Version, "gt", former.Version}, Within: shortly}); err != nil {
 		return fmt.Errorf("version %s is not newer than the installed %s", next.Version, former.Version)
 	}
 	if _, err := m.kept(former); err != nil {
@@ -314,13 +314,13 @@ func (m Machine) apt(ctx context.Context, file string, more ...string) error {
 	if err := os.Link(file, cached); err == nil {
 		defer os.Remove(cached)
 	}
-	_, err := run(ctx, program{argv: slices.Concat(aptInstall, more, []string{file}), within: longer})
+	_, err := job.Run(ctx, job.Program{Argv: slices.Concat(aptInstall, more, []string{file}), Within: longer})
 	return err
 }
 
 // configure ends what an interrupted installation has begun.
 func configure(ctx context.Context) error {
-	_, err := unlocked(ctx, program{argv: append(append([]string{dpkg}, keepFiles...), "--configure", "--pending"), within: longer})
+	_, err := unlocked(ctx, job.Program{Argv: append(append([]string{dpkg}, keepFiles...), "--configure", "--pending"), Within: longer})
 	return err
 }
 
@@ -330,7 +330,7 @@ func (m Machine) Reinstall(ctx context.Context, former Package) error {
 		return err
 	}
 	// dpkg, and not apt: it installs a package over one that is half there, and needs neither lists nor a network.
-	_, err = unlocked(ctx, program{argv: append(append([]string{dpkg}, keepFiles...), "--install", file), within: longer})
+	_, err = unlocked(ctx, job.Program{Argv: append(append([]string{dpkg}, keepFiles...), "--install", file), Within: longer})
 	return err
 }
 
@@ -338,10 +338,10 @@ func (m Machine) Reinstall(ctx context.Context, former Package) error {
 const unlockedWithin = 2 * time.Minute
 
 // unlocked runs dpkg when no other process does.
-func unlocked(ctx context.Context, p program) (string, error) {
+func unlocked(ctx context.Context, p job.Program) (string, error) {
 	for begun := time.Now(); ; {
-		said, err := run(ctx, p)
-		if f, ok := errors.AsType[*failed](err); !ok || !strings.Contains(f.words, "lock") || time.Since(begun) > unlockedWithin {
+		said, err := job.Run(ctx, p)
+		if f, ok := errors.AsType[*job.Failed](err); !ok || !strings.Contains(f.Words, "lock") || time.Since(begun) > unlockedWithin {
 			return said, err
 		}
 		select {
@@ -364,7 +364,7 @@ func (m Machine) Restore(ctx context.Context, id string) error {
 		return fmt.Errorf("the state folder cannot be restored: %w", err)
 	}
 	if err := m.Resume(ctx); err != nil {
-		fmt.Fprintln(output(ctx), err) // the next step asks whether they serve
+		fmt.Fprintln(job.Output(ctx), err) // the next step asks whether they serve
 	}
 	return nil
 }
@@ -388,8 +388,8 @@ func (m Machine) unpack(ctx context.Context, archive string) error {
 			return err
 		}
 	}
-	tar := program{argv: []string{"/usr/bin/tar", "--extract", "--file=-", "--preserve-permissions", "--directory=" + beside}, in: in, as: m.User, within: longer}
-	if _, err := run(ctx, tar); err != nil {
+	tar := job.Program{Argv: []string{"/usr/bin/tar", "--extract", "--file=-", "--preserve-permissions", "--directory=" + beside}, In: in, As: m.User, Within: longer}
+	if _, err := job.Run(ctx, tar); err != nil {
 		return err
 	}
 	if err := syncAll(beside); err != nil {
@@ -398,7 +398,7 @@ func (m Machine) unpack(ctx context.Context, archive string) error {
 	if err := unix.Renameat2(unix.AT_FDCWD, beside, unix.AT_FDCWD, m.State, unix.RENAME_EXCHANGE); err != nil {
 		return err
 	}
-	return errors.Join(syncFolder(filepath.Dir(m.State)), os.RemoveAll(beside))
+	return errors.Join(job.SyncFolder(filepath.Dir(m.State)), os.RemoveAll(beside))
 }
 
 // syncAll has the disk take everything of the file system that a folder is on.

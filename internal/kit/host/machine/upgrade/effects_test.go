@@ -20,7 +20,7 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/hosttest"
 	"edge.internal/gateway/internal/kit/host/machine/home"
-	"edge.internal/gateway/internal/kit/host/machine/packages"
+	"edge.internal/gateway/internal/kit/host/machine/job"
 	"edge.internal/gateway/internal/schema"
 )
 
@@ -28,7 +28,7 @@ import (
 func real(t *testing.T) (Machine, *hosttest.Machine) {
 	t.Helper()
 	root := t.TempDir()
-	folder, err := packages.OpenFolder(home.Home{Root: root})
+	folder, err := job.OpenFolder(home.Home{Root: root}, host.UpgradeFolder)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -294,7 +294,7 @@ func TestReady(t *testing.T) {
 	defer control.Close()
 	proxy := httptest.NewTLSServer(api(&console))
 	defer proxy.Close()
-	s := Service{
+	s := job.Service{
 		Control: socket, Port: proxy.Listener.Addr().(*net.TCPAddr).Port,
 		PortUsers: func(int) ([]host.PortUser, error) { return []host.PortUser{{Program: holder}}, nil },
 	}

@@ -12,12 +12,10 @@ import (
 	"io/fs"
 	"log/slog"
 	"slices"
-	"strings"
-	"syscall"
 	"time"
 
 	"edge.internal/gateway/internal/kit/host"
-	"edge.internal/gateway/internal/kit/host/machine/packages"
+	"edge.internal/gateway/internal/kit/host/machine/job"
 )
 
 // The steps, by the names that people see.
@@ -81,15 +79,11 @@ type Record struct {
 
 // Runner does upgrades.
 type Runner struct {
-	Folder  packages.Folder
+	Folder  job.Folder
 	Effects Effects
 	Log     *slog.Logger
-	// Patience is how long a version may take until it serves, and Silence how long until it answers at all; Every is how often it is asked.
-	Patience, Silence, Every time.Duration
+	job.Waiting
 }
-
-// ErrSilent is what Ready says of a service that does not answer at all.
-var ErrSilent = errors.New("gateway-api does not answer")
 
 // maxAttempts is how often an installation that is interrupted is begun: one that takes the machine down would do so for ever.
 const maxAttempts = 3
@@ -98,7 +92,7 @@ const maxAttempts = 3
 func (r *Runner) Run(ctx context.Context) error {
 	release, err := r.Folder.Lock()
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: %w", host.ErrUpgradeRuns, err)
 	}
 	defer release()
 	if err := r.Folder.Sweep(host.UpgradeFile); err != nil {
@@ -117,14 +111,10 @@ func (r *Runner) Run(ctx context.Context) error {
 		rec = &Record{}
 	}
 	if rec.ID != wish.ID {
-		rec = &Record{Upgrade: host.Upgrade{ID: wish.ID, To: wish.Version, State: host.UpgradeRunning, BeganAt: wish.At}}
+		rec = &Record{Upgrade: host.Upgrade{ID: wish.ID, To: wish.Version, State: host.JobRunning, BeganAt: wish.At}}
 	}
-	if rec.State == host.UpgradeRunning {
-		for i := range rec.Steps {
-			if s := &rec.Steps[i]; s.State == host.StepRunning {
-				s.State, s.EndedAt = host.StepInterrupted, now()
-			}
-		}
+	if rec.State == host.JobRunning {
+		r.ledger(rec).Interrupted()
 		if err := r.advance(ctx, rec); err != nil {
 			return err // the wish stays, and with it the way on
 		}
@@ -143,13 +133,13 @@ func (r *Runner) advance(ctx context.Context, rec *Record) error {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case err == nil:
-			return r.end(rec, host.UpgradeDone, "")
+			return r.end(rec, host.JobDone, "")
 		case !rec.at(stepInstall, stepConfirm):
 			// Nothing was changed, but the programs may be stopped.
 			if resumed := r.Effects.Resume(ctx); resumed != nil {
 				r.Log.Error("starting the gateway again", "err", resumed)
 			}
-			return r.end(rec, host.UpgradeRefused, err.Error())
+			return r.end(rec, host.JobRefused, err.Error())
 		}
 		rec.Reason = err.Error()
 		r.Log.Error("the upgrade is taken back", "err", err)
@@ -161,9 +151,9 @@ func (r *Runner) advance(ctx context.Context, rec *Record) error {
 	if err := r.goBack(ctx, rec); ctx.Err() != nil {
 		return context.Cause(ctx)
 	} else if err != nil {
-		return r.end(rec, host.UpgradeStuck, fmt.Sprintf("%s Taking the upgrade back failed, too: %s", sentence(rec.Reason), err))
+		return r.end(rec, host.JobStuck, fmt.Sprintf("%s Taking the upgrade back failed, too: %s", job.Sentence(rec.Reason), err))
 	}
-	return r.end(rec, host.UpgradeTakenBack, rec.Reason)
+	return r.end(rec, host.JobTakenBack, rec.Reason)
 }
 
 // goForward does the steps up to the new version that serves.
@@ -226,99 +216,26 @@ func (r *Runner) goBack(ctx context.Context, rec *Record) error {
 	return r.step(ctx, rec, stepRecover, func(ctx context.Context) error { return r.await(ctx, rec.From, rec.Live) })
 }
 
-// await asks until a version serves. One that does not even answer is given less time: as long as it is waited for, there is no console.
+// await asks until a version serves.
 func (r *Runner) await(ctx context.Context, version string, live []string) error {
-	began, answered := time.Now(), false
-	ctx, cancel := context.WithTimeout(ctx, r.Patience)
-	defer cancel()
-	every := time.NewTicker(r.Every)
-	defer every.Stop()
-	var last error
-	for {
-		err := r.Effects.Ready(ctx, version, live)
-		if err == nil {
-			return nil
-		}
-		if last == nil || ctx.Err() == nil {
-			if last == nil || err.Error() != last.Error() {
-				fmt.Fprintln(output(ctx), err)
-			}
-			last = err
-		}
-		answered = answered || !errors.Is(err, ErrSilent)
-		if !answered && time.Since(began) > r.Silence {
-			return fmt.Errorf("version %s did not start within %g minutes: %w", version, r.Silence.Minutes(), last)
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("version %s did not work within %g minutes: %w", version, r.Patience.Minutes(), last)
-		case <-every.C:
-		}
-	}
+	return r.Waiting.Await(ctx, "version "+version, func(ctx context.Context) error { return r.Effects.Ready(ctx, version, live) })
 }
 
-// step does one step, which is written down before and after.
+// ledger is where the steps of an upgrade are written down.
+func (r *Runner) ledger(rec *Record) *job.Ledger {
+	return &job.Ledger{Folder: r.Folder, File: host.UpgradeFile, Log: r.Log, Record: rec, Step: &rec.Step, Steps: &rec.Steps}
+}
+
 func (r *Runner) step(ctx context.Context, rec *Record, name string, do func(context.Context) error) error {
-	was, steps := rec.Step, rec.Steps
-	rec.Step = name
-	rec.Steps = append(slices.Clone(steps[max(0, len(steps)+1-maxSteps):]), host.UpgradeStep{Name: name, State: host.StepRunning, BeganAt: now()})
-	if err := r.save(rec); err != nil {
-		rec.Step, rec.Steps = was, steps // it did not begin
-		return fmt.Errorf("writing down the step %s: %w", name, err)
-	}
-	r.Log.Info("upgrade", "step", name, "from", rec.From, "to", rec.To)
-	var said tail
-	err := do(context.WithValue(ctx, tailKey{}, &said))
-	if ctx.Err() != nil {
-		return context.Cause(ctx) // the next start finds it interrupted
-	}
-	s := &rec.Steps[len(rec.Steps)-1]
-	s.EndedAt, s.Output, s.State = now(), packages.Hide(said.String()), host.StepDone
-	if err != nil {
-		s.State, s.Error = host.StepFailed, packages.Hide(err.Error())
-		err = errors.New(s.Error)
-	}
-	if saved := r.save(rec); saved != nil {
-		return errors.Join(err, fmt.Errorf("writing down the step %s: %w", name, saved))
-	}
-	return err
-}
-
-// maxSteps bounds the record of an upgrade that is interrupted again and again.
-const maxSteps = 40
-
-// save writes the record down. On a full disk it takes the space that was set aside.
-func (r *Runner) save(rec *Record) error {
-	err := r.Folder.Save(host.UpgradeFile, rec)
-	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-		if err := r.Folder.Release(); err != nil {
-			return err
-		}
-		err = r.Folder.Save(host.UpgradeFile, rec)
-	}
-	return err
+	return r.ledger(rec).Do(ctx, name, do)
 }
 
 // end writes down how an upgrade ended.
-func (r *Runner) end(rec *Record, state host.UpgradeState, reason string) error {
-	rec.State, rec.Reason, rec.EndedAt = state, sentence(reason), now()
+func (r *Runner) end(rec *Record, state host.JobState, reason string) error {
+	rec.State, rec.Reason, rec.EndedAt = state, job.Sentence(reason), time.Now().UTC()
 	r.Log.Info("the upgrade has ended", "state", string(state), "from", rec.From, "to", rec.To, "reason", reason)
-	return r.save(rec)
+	return r.ledger(rec).Save()
 }
 
 // at tells whether the last step that was begun is one of some.
 func (rec *Record) at(steps ...string) bool { return slices.Contains(steps, rec.Step) }
-
-// sentence is a text that begins and ends as one.
-func sentence(text string) string {
-	if text == "" {
-		return ""
-	}
-	text = strings.ToUpper(text[:1]) + text[1:]
-	if !strings.HasSuffix(text, ".") {
-		text += "."
-	}
-	return text
-}
-
-func now() time.Time { return time.Now().UTC() }

@@ -18,6 +18,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/machine/home"
+	"edge.internal/gateway/internal/kit/host/machine/job"
 	"edge.internal/gateway/internal/kit/host/machine/packages"
 )
 
@@ -116,7 +117,7 @@ func (f *fakeEffects) Resume(context.Context) error { f.start(); return nil }
 func (f *fakeEffects) Install(ctx context.Context, p Package) error {
 	f.point("install before")
 	f.installed, f.half = p.Version, true
-	fmt.Fprintln(output(ctx), "unpacking http://user:canary@example.net/pool")
+	fmt.Fprintln(job.Output(ctx), "unpacking http://user:canary@example.net/pool")
 	f.point("install within")
 	if f.trouble == "installation fails" {
 		return errors.New("dpkg ended with status 1")
@@ -159,7 +160,7 @@ func (f *fakeEffects) Ready(_ context.Context, version string, live []string) er
 	f.point("ready " + version + " within")
 	switch {
 	case !f.up || f.installed != version:
-		return ErrSilent
+		return job.ErrSilent
 	case f.schema != version:
 		return errors.New("the database is away")
 	case version == next && f.trouble == "never live":
@@ -185,7 +186,7 @@ type bench struct {
 func newBench(t *testing.T, root string, fake *fakeEffects) *bench {
 	t.Helper()
 	h := home.Home{Root: root}
-	folder, err := packages.OpenFolder(h)
+	folder, err := job.OpenFolder(h, host.UpgradeFolder)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +194,7 @@ func newBench(t *testing.T, root string, fake *fakeEffects) *bench {
 		t.Fatal(err)
 	}
 	return &bench{fake: fake, home: h, Runner: &Runner{
-		Folder: folder, Effects: fake, Log: slog.New(slog.DiscardHandler), Patience: 20 * time.Millisecond, Silence: 10 * time.Millisecond, Every: time.Millisecond,
+		Folder: folder, Effects: fake, Log: slog.New(slog.DiscardHandler), Waiting: job.Waiting{Patience: 20 * time.Millisecond, Silence: 10 * time.Millisecond, Every: time.Millisecond},
 	}}
 }
 
@@ -221,10 +222,10 @@ func (b *bench) last(t *testing.T) host.Upgrade {
 }
 
 // settled complains unless the upgrade has ended as it should, and the machine is what the record says.
-func (b *bench) settled(t *testing.T, when string, want host.UpgradeState) {
+func (b *bench) settled(t *testing.T, when string, want host.JobState) {
 	t.Helper()
 	u, f := b.last(t), b.fake
-	if u.State != want || u.EndedAt.IsZero() || u.From != former || u.To != next || (u.Reason == "") != (want == host.UpgradeDone) {
+	if u.State != want || u.EndedAt.IsZero() || u.From != former || u.To != next || (u.Reason == "") != (want == host.JobDone) {
 		t.Errorf("%s: %s, reason %q, from %q to %q", when, u.State, u.Reason, u.From, u.To)
 	}
 	for _, s := range u.Steps {
@@ -233,7 +234,7 @@ func (b *bench) settled(t *testing.T, when string, want host.UpgradeState) {
 		}
 	}
 	version, data := former, "precious"
-	if want == host.UpgradeDone {
+	if want == host.JobDone {
 		version, data = next, "migrated"
 	}
 	if f.installed != version || f.half || !f.up || f.schema != version || f.data != data {
@@ -246,14 +247,14 @@ func (b *bench) settled(t *testing.T, when string, want host.UpgradeState) {
 	}
 }
 
-var outcomes = map[string]host.UpgradeState{
-	"":                   host.UpgradeDone,
-	"no former package":  host.UpgradeRefused,
-	"no space":           host.UpgradeRefused,
-	"installation fails": host.UpgradeTakenBack,
-	"does not start":     host.UpgradeTakenBack,
-	"migration fails":    host.UpgradeTakenBack,
-	"never live":         host.UpgradeTakenBack,
+var outcomes = map[string]host.JobState{
+	"":                   host.JobDone,
+	"no former package":  host.JobRefused,
+	"no space":           host.JobRefused,
+	"installation fails": host.JobTakenBack,
+	"does not start":     host.JobTakenBack,
+	"migration fails":    host.JobTakenBack,
+	"never live":         host.JobTakenBack,
 }
 
 // Whatever is wrong with the new version, and wherever the run is killed: the next start ends it, with the new version or with the
@@ -321,7 +322,7 @@ func TestInterruptedAgainAndAgain(t *testing.T) {
 	for range 60 {
 		b.fake.boot()
 		b.fake.during = func(effect string) {
-			if effect == "install" || effect == "restore" && len(b.last(t).Steps) < maxSteps {
+			if effect == "install" || effect == "restore" && len(b.last(t).Steps) < 40 {
 				panic(killed{effect})
 			}
 		}
@@ -329,8 +330,8 @@ func TestInterruptedAgainAndAgain(t *testing.T) {
 			break
 		}
 	}
-	b.settled(t, "interrupted", host.UpgradeTakenBack)
-	if u := b.last(t); !strings.Contains(u.Reason, "interrupted 3 times") || len(u.Steps) > maxSteps || !slices.ContainsFunc(u.Steps, func(s host.UpgradeStep) bool { return s.State == host.StepInterrupted }) {
+	b.settled(t, "interrupted", host.JobTakenBack)
+	if u := b.last(t); !strings.Contains(u.Reason, "interrupted 3 times") || len(u.Steps) > 40 || !slices.ContainsFunc(u.Steps, func(s host.JobStep) bool { return s.State == host.StepInterrupted }) {
 		t.Errorf("%q, %d steps", u.Reason, len(u.Steps))
 	}
 }
@@ -340,14 +341,14 @@ func TestSilence(t *testing.T) {
 	b := newBench(t, t.TempDir(), newFake("does not start"))
 	b.Patience = time.Hour
 	b.run(t)
-	b.settled(t, "silent", host.UpgradeTakenBack)
+	b.settled(t, "silent", host.JobTakenBack)
 	if u := b.last(t); !strings.Contains(u.Reason, "did not start within") {
 		t.Error(u.Reason)
 	}
 	b = newBench(t, t.TempDir(), newFake("never live"))
 	b.Silence = 0
 	b.run(t)
-	b.settled(t, "not live", host.UpgradeTakenBack)
+	b.settled(t, "not live", host.JobTakenBack)
 	if u := b.last(t); !strings.Contains(u.Reason, "did not work within") {
 		t.Error(u.Reason)
 	}
@@ -362,7 +363,7 @@ func TestStopped(t *testing.T) {
 			stop()
 		}
 	}
-	if err := b.Run(ctx); !errors.Is(err, context.Canceled) || b.last(t).State != host.UpgradeRunning {
+	if err := b.Run(ctx); !errors.Is(err, context.Canceled) || b.last(t).State != host.JobRunning {
 		t.Fatal(err, b.last(t).State)
 	}
 	b.fake.during = nil
@@ -371,7 +372,7 @@ func TestStopped(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.run(t)
-	b.settled(t, "stopped", host.UpgradeDone)
+	b.settled(t, "stopped", host.JobDone)
 	if _, err := os.Stat(left); !errors.Is(err, fs.ErrNotExist) {
 		t.Error("what was left is still there")
 	}
@@ -395,7 +396,7 @@ func TestNoWayBack(t *testing.T) {
 	}
 	b.run(t)
 	u := b.last(t)
-	if u.State != host.UpgradeStuck || !strings.Contains(u.Reason, "status 1") || !strings.Contains(u.Reason, "status 2") {
+	if u.State != host.JobStuck || !strings.Contains(u.Reason, "status 1") || !strings.Contains(u.Reason, "status 2") {
 		t.Errorf("%s %q", u.State, u.Reason)
 	}
 }
@@ -405,17 +406,9 @@ func TestOutputOfSteps(t *testing.T) {
 	b := newBench(t, t.TempDir(), newFake(""))
 	b.run(t)
 	steps := b.last(t).Steps
-	i := slices.IndexFunc(steps, func(s host.UpgradeStep) bool { return s.Name == stepInstall })
+	i := slices.IndexFunc(steps, func(s host.JobStep) bool { return s.Name == stepInstall })
 	if got := steps[i].Output; got != "unpacking http://…example.net/pool\n" {
 		t.Errorf("%q", got)
-	}
-	var long tail
-	for range 3000 {
-		fmt.Fprintln(&long, "a line that is neither short nor long")
-	}
-	fmt.Fprintln(&long, "the last one")
-	if text := long.String(); len(text) > outputLimit+8 || !strings.HasPrefix(text, "…\na line") || !strings.HasSuffix(text, "the last one\n") {
-		t.Errorf("%d bytes: %.20q", len(text), text)
 	}
 }
 
@@ -434,7 +427,7 @@ func TestFullDisk(t *testing.T) {
 		}
 	}
 	b.run(t)
-	b.settled(t, "full disk", host.UpgradeTakenBack)
+	b.settled(t, "full disk", host.JobTakenBack)
 	if err := b.Folder.Reserve(8 << 20); !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("what is not there was set aside: %v", err)
 	}

@@ -1,6 +1,9 @@
-package packages
+// Package job is what root's own jobs share: a folder where they write down how far they have come, steps that are done again after an
+// interruption, the programs that they run, and the question whether the gateway serves.
+package job
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,18 +19,23 @@ import (
 	"edge.internal/gateway/internal/kit/host/machine/home"
 )
 
-// Folder is where root keeps what upgrades need: root alone writes there, and the gateway's group reads.
+// Folder is where root keeps what a job needs: root alone writes there, and the gateway's group reads.
 type Folder struct {
 	path string
 	gid  int
+}
+
+// Starter starts a job of root's without waiting for it.
+type Starter interface {
+	Begin(ctx context.Context, j host.Job) error
 }
 
 // readable is the mode of what the gateway's group may read.
 const readable = 0o640
 
 // OpenFolder makes the folder if it is missing. Below a root folder it belongs to who runs the gateway.
-func OpenFolder(h home.Home) (Folder, error) {
-	f := Folder{path: h.Path(host.UpgradeFolder), gid: -1}
+func OpenFolder(h home.Home, folder string) (Folder, error) {
+	f := Folder{path: h.Path(folder), gid: -1}
 	if h.Root == "" {
 		var err error
 		if _, f.gid, err = files.LookupOwner(host.User, host.User); err != nil {
@@ -43,8 +51,14 @@ func OpenFolder(h home.Home) (Folder, error) {
 // Path is that of a file in the folder.
 func (f Folder) Path(name string) string { return filepath.Join(f.path, filepath.Base(name)) }
 
+// Has tells whether there is a file.
+func (f Folder) Has(name string) bool {
+	_, err := os.Lstat(f.Path(name))
+	return err == nil
+}
+
 // Load reads a file; a missing one is fs.ErrNotExist.
-func (f Folder) Load(name string, into any) error { return readJSON(f.Path(name), into) }
+func (f Folder) Load(name string, into any) error { return ReadJSON(f.Path(name), into) }
 
 // Save replaces a file, and returns when the disk has it.
 func (f Folder) Save(name string, v any) error {
@@ -83,6 +97,22 @@ func (f Folder) Remove(name string) error {
 	return f.sync()
 }
 
+// Keep replaces a file that root alone may read, and returns when the disk has it.
+func (f Folder) Keep(name string, content []byte) error {
+	pending, err := renameio.NewPendingFile(f.Path(name), renameio.WithTempDir(f.path), renameio.WithStaticPermissions(0o600))
+	if err != nil {
+		return err
+	}
+	defer pending.Cleanup()
+	if _, err := pending.Write(content); err != nil {
+		return err
+	}
+	if err := pending.CloseAtomicallyReplace(); err != nil {
+		return err
+	}
+	return f.sync()
+}
+
 func (f Folder) write(name string, v any) (*renameio.PendingFile, error) {
 	content, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
@@ -111,7 +141,10 @@ func (f Folder) sync() error {
 	return d.Sync()
 }
 
-// Lock keeps other processes from doing upgrades until the returned function is called.
+// ErrLocked says that another process does the job.
+var ErrLocked = errors.New("another process does this")
+
+// Lock keeps other processes from doing the job until the returned function is called.
 func (f Folder) Lock() (release func(), err error) {
 	lock, err := os.OpenFile(f.Path("lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -119,7 +152,7 @@ func (f Folder) Lock() (release func(), err error) {
 	}
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		lock.Close()
-		return nil, fmt.Errorf("%w: another gateway-upgrade runs (%w)", host.ErrUpgradeRuns, err)
+		return nil, fmt.Errorf("%w (%w)", ErrLocked, err)
 	}
 	return func() { lock.Close() }, nil
 }
@@ -141,7 +174,7 @@ func (f Folder) Sweep(name string) error {
 // reserve is the name of the file that keeps space free.
 const reserve = "reserve"
 
-// Reserve sets space aside, so that a disk that fills up meanwhile does not keep an upgrade from being taken back.
+// Reserve sets space aside, so that a disk that fills up meanwhile does not keep a job from being taken back.
 func (f Folder) Reserve(bytes int64) error {
 	file, err := os.OpenFile(f.Path(reserve), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -159,7 +192,8 @@ func (f Folder) Reserve(bytes int64) error {
 // Release gives the space back.
 func (f Folder) Release() error { return f.Remove(reserve) }
 
-func readJSON(path string, into any) error {
+// ReadJSON reads a file that a folder keeps; a missing one is fs.ErrNotExist.
+func ReadJSON(path string, into any) error {
 	content, err := os.ReadFile(path)
 	if err != nil {
 		return err

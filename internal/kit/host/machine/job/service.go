@@ -1,4 +1,4 @@
-package upgrade
+package job
 
 import (
 	"cmp"
@@ -18,6 +18,9 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 )
 
+// ErrSilent is what Ready says of a service that does not answer at all.
+var ErrSilent = errors.New("gateway-api does not answer")
+
 // Service is the gateway as its callers see it.
 type Service struct {
 	// Control is the socket of the API for the machine's root.
@@ -36,7 +39,7 @@ func (s Service) Live(ctx context.Context) []string {
 	live := []string{}
 	components, err := s.components(ctx)
 	if err != nil {
-		fmt.Fprintln(output(ctx), "the gateway does not tell its components:", err)
+		fmt.Fprintln(Output(ctx), "the gateway does not tell its components:", err)
 	}
 	for name, state := range components {
 		if state == "live" {
@@ -55,6 +58,24 @@ func (s Service) components(ctx context.Context) (map[string]string, error) {
 		states[c.Name] = c.State
 	}
 	return states, err
+}
+
+// Waiting are the components that have not been applied yet, and idle says which others are not live.
+func (s Service) Waiting(ctx context.Context) (waiting, idle []string) {
+	states, err := s.components(ctx)
+	if err != nil {
+		return []string{err.Error()}, nil
+	}
+	for name, state := range states {
+		switch state {
+		case "pending":
+			waiting = append(waiting, name)
+		case "degraded":
+			idle = append(idle, fmt.Sprintf("The component %s is not as it should be: look at what it says.", name))
+		}
+	}
+	slices.Sort(idle)
+	return waiting, idle
 }
 
 // Ready complains until a version serves: it answers and has its database, what was live is live, and the console answers through HAProxy.

@@ -1,4 +1,4 @@
-package packages
+package job
 
 import "regexp"
 

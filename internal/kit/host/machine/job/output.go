@@ -1,4 +1,4 @@
-package upgrade
+package job
 
 import (
 	"context"
@@ -41,8 +41,8 @@ func (t *tail) String() string {
 
 type tailKey struct{}
 
-// output is where a step's programs write.
-func output(ctx context.Context) io.Writer {
+// Output is where a step's programs write.
+func Output(ctx context.Context) io.Writer {
 	if t, ok := ctx.Value(tailKey{}).(*tail); ok {
 		return t
 	}

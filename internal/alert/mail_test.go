@@ -1,0 +1,180 @@
+package alert
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// exim is a real mail server. It takes mail for everybody, puts it into one file, and wants a password when it is told one.
+type exim struct {
+	plain, implicit int // ports
+	folder          string
+	roots           *x509.CertPool
+}
+
+const mailUser, mailPassword = "gateway", `s3cret "pass`
+
+// startExim runs Exim until the test ends. Without TLS it offers none.
+func startExim(t *testing.T, withTLS, wantsLogin bool) *exim {
+	t.Helper()
+	account, err := user.Lookup("Debian-exim")
+	if err != nil {
+		t.Fatal(err)
+	}
+	uid, _ := strconv.Atoi(account.Uid)
+	gid, _ := strconv.Atoi(account.Gid)
+	// Not t.TempDir, which other users may not enter.
+	folder, err := os.MkdirTemp("", "exim-*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(folder) })
+	e := &exim{plain: freePort(t), implicit: freePort(t), folder: folder}
+	certificate, key, roots := selfSigned(t)
+	e.roots = roots
+	for name, content := range map[string]string{"cert.pem": certificate, "key.pem": key} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, dir := range []string{folder, filepath.Join(folder, "spool"), filepath.Join(folder, "log")} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chown(dir, uid, gid); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	offers, check := "*", "accept"
+	if !withTLS {
+		offers = ""
+	}
+	if wantsLogin {
+		check = "accept\n    authenticated = *"
+	}
+	config := filepath.Join(folder, "exim.conf")
+	text := fmt.Sprintf(`
+primary_hostname = mail.example.net
+keep_environment =
+spool_directory = %[1]s/spool
+log_file_path = %[1]s/log/%%slog
+pid_file_path = %[1]s/exim.pid
+tls_advertise_hosts = %[2]s
+tls_certificate = %[1]s/cert.pem
+tls_privatekey = %[1]s/key.pem
+tls_on_connect_ports = %[4]d
+daemon_smtp_ports = %[3]d : %[4]d
+local_interfaces = 127.0.0.1
+acl_smtp_rcpt = check
+host_lookup =
+rfc1413_query_timeout = 0s
+begin acl
+check:
+  %[5]s
+begin routers
+all:
+  driver = accept
+  transport = file
+begin transports
+file:
+  driver = appendfile
+  file = %[1]s/mbox
+  user = Debian-exim
+begin authenticators
+plain:
+  driver = plaintext
+  public_name = PLAIN
+  server_condition = ${if and{{eq{$auth2}{%[6]s}}{eq{$auth3}{s3cret \"pass}}}}
+  server_set_id = $auth2
+`, folder, offers, e.plain, e.implicit, check, mailUser)
+	if err := os.WriteFile(config, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var said bytes.Buffer
+	cmd := exec.Command("exim4", "-bdf", "-C", config)
+	cmd.Stdout, cmd.Stderr = &said, &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		if conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", e.implicit)); err == nil {
+			conn.Close()
+			return e
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("exim does not listen: %s", said.String())
+		}
+	}
+}
+
+// mail waits until a message has arrived that has a text in it, and is all of the mail.
+func (e *exim) mail(t *testing.T, text string) string {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		b, _ := os.ReadFile(filepath.Join(e.folder, "mbox"))
+		if strings.Contains(string(b), text) {
+			return string(b)
+		}
+		if time.Now().After(deadline) {
+			log, _ := os.ReadFile(filepath.Join(e.folder, "log/mainlog"))
+			t.Fatalf("no mail with %q in %q\n%s", text, b, log)
+		}
+	}
+}
+
+func freePort(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// selfSigned is a certificate for this machine, and whom to trust for it.
+func selfSigned(t *testing.T) (certificate, key string, roots *x509.CertPool) {
+	t.Helper()
+	signer, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "localhost"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		DNSNames: []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, signer.Public(), signer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(signer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificate = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	key = string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}))
+	roots = x509.NewCertPool()
+	roots.AppendCertsFromPEM([]byte(certificate))
+	return certificate, key, roots
+}

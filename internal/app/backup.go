@@ -1,0 +1,80 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"edge.internal/gateway/internal/backup"
+	"edge.internal/gateway/internal/kit"
+	"edge.internal/gateway/internal/kit/clock"
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/password"
+	"edge.internal/gateway/internal/kit/secret"
+	"edge.internal/gateway/internal/schema"
+	"edge.internal/gateway/internal/setup"
+)
+
+// backupDeps lends the backups the database, what its rows say of the machine, and a trial of another state.
+func (h *House) backupDeps(store *setup.Store) backup.Deps {
+	return backup.Deps{
+		Server: h.DB.Server(), Migrations: schema.Migrations,
+		Keep:  func() int { return store.View().Retention.BackupKeep },
+		Links: h.Network.Links,
+		Try: func(ctx context.Context, database, state string, box *secret.Box) (map[string]string, error) {
+			d, err := h.DB.Beside(database)
+			if err != nil {
+				return nil, err
+			}
+			return try(ctx, h.Host, h.Log, d, kit.Paths{Root: h.Paths.Root, Aside: state}, box)
+		},
+	}
+}
+
+// try builds the gateway on another database and another state folder, brings the database up to date, and says which components would not
+// take what is stored there. It closes the database.
+func try(ctx context.Context, m host.Machine, log *slog.Logger, d *db.DB, paths kit.Paths, box *secret.Box) (map[string]string, error) {
+	house, err := aside(ctx, m, log, d, paths, box)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	return problems(house.Engine.Try(ctx)), nil
+}
+
+// aside builds the gateway beside the one that runs, if there is one. Nothing of it serves or applies.
+func aside(ctx context.Context, m host.Machine, log *slog.Logger, d *db.DB, paths kit.Paths, box *secret.Box) (h *House, err error) {
+	defer func() {
+		if err != nil {
+			d.Close()
+		}
+	}()
+	if err := d.Attach(ctx, schema.Migrations); err != nil {
+		return nil, err
+	}
+	store, err := setup.OpenStore(paths)
+	if err != nil {
+		return nil, err
+	}
+	return Build(kit.New(d, m, clock.Real, log, box, paths, Version), store, password.New(password.Cost))
+}
+
+// backupWithin is how long a backup with its uploads and its proof may take.
+const backupWithin = 2 * time.Hour
+
+// scheduledBackup asks gateway-api for the backup of the day. What it says about it is in its description; an error is one of the job.
+func scheduledBackup(ctx context.Context, k *kit.Kit) error {
+	made, err := askAPIWithin[backup.Backup](ctx, k.Paths, backupWithin, http.MethodPost, "/backups/scheduled", nil)
+	switch {
+	case err != nil:
+		return err
+	case made.Error != "":
+		return errors.New(made.Error)
+	case made.Proof != nil && made.Proof.Error != "":
+		return errors.New(made.Proof.Error)
+	}
+	return nil
+}

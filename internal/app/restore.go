@@ -1,0 +1,123 @@
+package app
+
+import (
+	"context"
+	"syscall"
+
+	"edge.internal/gateway/internal/kit"
+	"edge.internal/gateway/internal/kit/apply"
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/helper/guard"
+	"edge.internal/gateway/internal/kit/host/machine"
+	"edge.internal/gateway/internal/kit/host/machine/files"
+	"edge.internal/gateway/internal/kit/host/machine/home"
+	rootjob "edge.internal/gateway/internal/kit/host/machine/job"
+	"edge.internal/gateway/internal/kit/host/machine/network"
+	"edge.internal/gateway/internal/kit/host/machine/restore"
+	"edge.internal/gateway/internal/kit/host/machine/units"
+	"edge.internal/gateway/internal/kit/secret"
+	"edge.internal/gateway/internal/schema"
+)
+
+// RunRestore runs gateway-restore: it grants the wish for a restore that is written down, if there is one. It needs root.
+func RunRestore(ctx context.Context, cfg Config) error {
+	level, err := cfg.level()
+	if err != nil {
+		return err
+	}
+	log := newLog(level)
+	folder, err := rootjob.OpenFolder(home.Home{}, host.RestoreFolder)
+	if err != nil {
+		return err
+	}
+	uid, gid, err := files.LookupOwner(host.User, host.User)
+	if err != nil {
+		return err
+	}
+	runs, err := units.Parse(cfg.Units)
+	if err != nil {
+		return err
+	}
+	groups, err := memberships()
+	if err != nil {
+		return err
+	}
+	user := &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid), Groups: groups}
+	local, err := machine.New(machine.Options{Units: runs, Database: cfg.DB, User: user})
+	if err != nil {
+		return err
+	}
+	// What an archive has configured is held to the same rules as what the API asks for.
+	m := guard.Around(local)
+	live, err := db.OpenAs(cfg.DB, user)
+	if err != nil {
+		return err
+	}
+	defer live.Close()
+	paths := kit.Paths{}
+	on := func(ctx context.Context, database, state, keyFile string) (*House, *db.DB, error) {
+		box, err := secret.Open(keyFile)
+		if err != nil {
+			return nil, nil, err
+		}
+		d, err := live.Beside(database)
+		if err != nil {
+			return nil, nil, err
+		}
+		h, err := aside(ctx, m, log, d, kit.Paths{Aside: state}, box)
+		return h, d, err
+	}
+	return (&restore.Runner{
+		Folder: folder, Log: log, Machine: m, Units: runs, Server: live.Server(), Migrations: schema.Migrations,
+		Files:   restore.Files{State: paths.State(""), Config: paths.Config(""), UID: uid, GID: gid},
+		KeyFile: masterKey(paths),
+		KeyID: func() (string, error) {
+			box, err := secret.Open(masterKey(paths))
+			if err != nil {
+				return "", err
+			}
+			return box.KeyID(), nil
+		},
+		Adapt: func(ctx context.Context, database, state, keyFile string, links map[string]string) error {
+			h, d, err := on(ctx, database, state, keyFile)
+			if err != nil {
+				return err
+			}
+			defer d.Close()
+			return h.renameLinks(ctx, links)
+		},
+		Try: func(ctx context.Context, database, state, keyFile string) (map[string]string, error) {
+			h, d, err := on(ctx, database, state, keyFile)
+			if err != nil {
+				return nil, err
+			}
+			defer d.Close()
+			return problems(h.Engine.Try(ctx)), nil
+		},
+		Service: rootjob.Service{Control: paths.Run("control.sock"), Port: consolePort, PortUsers: network.New(home.Home{}).PortUsers},
+		Version: Version, Waiting: waiting,
+	}).Run(ctx)
+}
+
+// renameLinks has the configuration speak of the links of this machine.
+func (h *House) renameLinks(ctx context.Context, links map[string]string) error {
+	if len(links) == 0 {
+		return nil
+	}
+	return h.DB.Write(ctx, func(tx *db.Tx) error {
+		if err := h.Network.RenameLinks(ctx, tx, links); err != nil {
+			return err
+		}
+		return h.DHCP.RenameLinks(ctx, tx, links)
+	})
+}
+
+// problems are those of components, in words.
+func problems(failed map[apply.ID]error) map[string]string {
+	said := map[string]string{}
+	for id, err := range failed {
+		said[string(id)] = err.Error()
+	}
+	return said
+}

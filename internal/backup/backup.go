@@ -1,0 +1,201 @@
+// Package backup owns backups: making, proving, keeping and handing out archives, and asking for a restore.
+//
+// A backup is an archive in a folder of its own, with its description in a file beside it, and not in the database: which backups there are
+// must be known while the database is away, and after it was replaced by an older one.
+package backup
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/google/uuid"
+
+	"edge.internal/gateway/internal/kit"
+	"edge.internal/gateway/internal/kit/bus"
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/resource"
+	"edge.internal/gateway/internal/kit/secret"
+)
+
+// Deps is what the room needs of others.
+type Deps struct {
+	// Server has the database and those beside it, and Migrations make its schema.
+	Server     *db.Server
+	Migrations fs.FS
+	// Keep is how many successful backups are kept.
+	Keep func() int
+	// Links are the links of the machine that the configuration speaks of.
+	Links func(ctx context.Context, q db.Querier) ([]string, error)
+	// Try builds the gateway on another database and another state folder, brings the database up to date, renders every component, and asks
+	// its daemon. It answers the components that would not take it, and why.
+	Try func(ctx context.Context, database, state string, box *secret.Box) (map[string]string, error)
+	// Uploads takes finished archives to the off-site targets; nil where there are none.
+	Uploads Uploads
+}
+
+// Room is the backups.
+type Room struct {
+	*kit.Kit
+	deps     Deps
+	settings resource.Singleton[Settings]
+	changes  bus.Topic[Backup]
+	// life ends with the program: a backup outlives the request that asked for it.
+	life context.Context
+	end  context.CancelFunc
+
+	mu   sync.Mutex
+	busy string // what runs, in words; empty when nothing does
+	// running are the descriptions of what runs, which change faster than they are written down.
+	running map[uuid.UUID]Backup
+}
+
+// New builds the room.
+func New(k *kit.Kit, d Deps) *Room {
+	r := &Room{Kit: k, deps: d, running: map[uuid.UUID]Backup{}}
+	r.life, r.end = context.WithCancel(context.Background())
+	r.settings = r.newSettings()
+	return r
+}
+
+type byID struct {
+	ID uuid.UUID `path:"id"`
+}
+
+// Mount adds the room's routes. Those that need no database answer without it, too: that is when a restore is needed.
+func (r *Room) Mount() {
+	r.settings.Mount(r.Resources)
+	doc := func(id, summary string) httpd.Doc { return httpd.Doc{ID: id, Tag: "backup", Summary: summary} }
+	audited := func(id, summary string) httpd.Doc {
+		d := doc(id, summary)
+		d.Audit = id
+		return d
+	}
+	httpd.Handle(r.Router, http.MethodGet, "/backups", httpd.Read.Offline(), doc("backup.list", "All backups, the newest first"),
+		func(c *httpd.Call, _ struct{}) ([]Backup, error) { return r.list(c.Actor) })
+	httpd.Handle(r.Router, http.MethodGet, "/backups/{id}", httpd.Read.Offline(), doc("backup.get", "One backup"),
+		func(c *httpd.Call, in byID) (Backup, error) {
+			b, err := r.find(in.ID)
+			return shown(b, c.Actor), err
+		})
+	httpd.Stream(r.Router, "/backups/live", httpd.Read.Offline(), doc("backup.live", "Each backup that changes, while it does"), r.follow)
+	made := audited("backup.create", "Back the gateway up. It is answered when the backup is done or has failed")
+	made.Creates = true
+	httpd.Handle(r.Router, http.MethodPost, "/backups", httpd.Write, made, r.create)
+	httpd.Handle(r.Router, http.MethodPost, "/backups/scheduled", httpd.Write, audited("backup.create-scheduled", "Do what is done every day: back the gateway up, take it to the off-site targets, and prove that it can be restored"), r.scheduled)
+	httpd.Handle(r.Router, http.MethodDelete, "/backups/{id}", httpd.Write.Offline(), audited("backup.delete", "Delete a backup with its archive"), r.delete)
+	httpd.Handle(r.Router, http.MethodPost, "/backups/{id}/verify", httpd.Write, audited("backup.verify", "Prove that a backup can be restored: load it into a database that is dropped again, bring that up to date, and ask every daemon about it"), r.verify)
+	httpd.Handle(r.Router, http.MethodPost, "/backups/{id}/restore-plan", httpd.AdminRead.Offline(), doc("backup.restore-plan", "What a restore of a backup would do, and what stands in its way. It changes nothing"), r.plan)
+	httpd.Handle(r.Router, http.MethodPost, "/backups/{id}/restore", httpd.Write.Offline(), audited("backup.restore", "Replace the gateway's data by those of a backup. It is answered when that has begun. What does not work is taken back"), r.restore)
+	httpd.Handle(r.Router, http.MethodGet, "/backups/restore", httpd.Read.Offline(), doc("backup.restore.get", "The running restore of the gateway, or the last one"),
+		func(c *httpd.Call, _ struct{}) (Restore, error) { return r.last(c.Actor) })
+	r.mountTransfer()
+}
+
+// Run ends what a former process has begun and not ended, and then lets backups run until the context ends.
+func (r *Room) Run(ctx context.Context) {
+	r.sweep()
+	r.note(ctx)
+	<-ctx.Done()
+	r.end()
+}
+
+// begin takes the turn: one thing is done at a time.
+func (r *Room) begin(what string) (end func(), err error) {
+	if last, err := r.Host.LastRestore(); err == nil && last.State == host.JobRunning {
+		return nil, fault.New(fault.Conflict, "A restore is running. Wait until it has ended.")
+	}
+	if last, err := r.Host.LastUpgrade(); err == nil && last.State == host.JobRunning {
+		return nil, fault.New(fault.Conflict, "An upgrade is running. Wait until it has ended.")
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.busy != "" {
+		return nil, fault.New(fault.Conflict, "%s is running. Wait until it has ended.", r.busy)
+	}
+	r.busy = what
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.busy = ""
+	}, nil
+}
+
+// sweep fails what was running when the last process ended, and removes what it had not finished.
+func (r *Room) sweep() {
+	list, err := r.read()
+	if err != nil {
+		r.Log.Warn("reading the backups", "err", err)
+	}
+	for _, b := range list {
+		changed := false
+		if b.Status == running && !r.runs(b.ID) {
+			b.Status, b.Error, b.Phase, b.FinishedAt, changed = failed, "It was interrupted.", "", r.now(), true
+		}
+		if b.Proof != nil && b.Proof.Status == running && !r.runs(b.ID) {
+			b.Proof.Status, b.Proof.Error, b.Proof.FinishedAt, changed = failed, "It was interrupted.", r.now(), true
+		}
+		if changed {
+			if err := r.save(b); err != nil {
+				r.Log.Warn("an interrupted backup cannot be marked as such", "err", err)
+			}
+		}
+	}
+	left, _ := filepath.Glob(r.Paths.Backups(".*")) // archives and descriptions begin with an id
+	for _, path := range left {
+		if err := os.RemoveAll(path); err != nil {
+			r.Log.Warn("what an interrupted backup has left cannot be removed", "err", err)
+		}
+	}
+	// An archive without a description is one whose deletion was interrupted.
+	archives, _ := filepath.Glob(r.Paths.Backups("*" + archiveSuffix))
+	for _, path := range archives {
+		id, err := uuid.Parse(filepath.Base(path)[:max(0, len(filepath.Base(path))-len(archiveSuffix))])
+		if err != nil {
+			continue
+		}
+		if _, err := os.Stat(r.describedAt(id)); os.IsNotExist(err) {
+			if err := os.Remove(path); err != nil {
+				r.Log.Warn("an archive that was deleted cannot be removed", "err", err)
+			}
+		}
+	}
+	if r.deps.Server != nil {
+		if err := r.deps.Server.Drop(r.life, r.scratch()); err != nil {
+			r.Log.Debug("dropping the database of an interrupted proof", "err", err)
+		}
+	}
+}
+
+func (r *Room) runs(id uuid.UUID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, is := r.running[id]
+	return is
+}
+
+// scratch is the name of the database that proves a backup.
+func (r *Room) scratch() string { return r.deps.Server.Live() + "_proof" }
+
+// follow sends each backup that changes.
+func (r *Room) follow(ctx context.Context, _ struct{}, send func(Backup) error) error {
+	reader := r.changes.Subscribe()
+	defer reader.Close()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case b := <-reader.C:
+			if err := send(brief(b)); err != nil {
+				return fmt.Errorf("sending a backup: %w", err)
+			}
+		}
+	}
+}

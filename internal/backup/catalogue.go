@@ -1,0 +1,285 @@
+package backup
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/renameio/v2"
+	"github.com/google/uuid"
+
+	"edge.internal/gateway/internal/kit/actor"
+	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/httpd"
+)
+
+// The states of a backup and of its proof.
+const (
+	running = "running"
+	success = "success"
+	failed  = "failed"
+	proven  = "proven"
+)
+
+// The kinds of backup.
+const (
+	manual    = "manual"
+	scheduled = "scheduled"
+)
+
+// Backup is one backup.
+type Backup struct {
+	ID            uuid.UUID      `json:"id" doc:"Id of the backup."`
+	CreatedAt     time.Time      `json:"created_at" doc:"When it came to this gateway."`
+	UpdatedAt     time.Time      `json:"updated_at" doc:"When something about it changed."`
+	File          string         `json:"file" doc:"What its archive is called when it is downloaded."`
+	Size          int64          `json:"size" doc:"Bytes of the archive."`
+	SHA256        string         `json:"sha256" doc:"Hash of the archive."`
+	DatabaseBytes int64          `json:"database_bytes" doc:"Bytes of the dump of the database, before they are compressed."`
+	FilesBytes    int64          `json:"files_bytes" doc:"Bytes of the state files."`
+	Kind          string         `json:"kind" enum:",manual,scheduled" doc:"Who had it made. Empty for an archive that was uploaded and cannot be read without its passphrase."`
+	Status        string         `json:"status" enum:"running,success,failed" doc:"How far it has come."`
+	Phase         string         `json:"phase" enum:",dump,pack,upload" doc:"What is being done while it runs."`
+	Written       int64          `json:"written" doc:"Bytes that the phase has written so far."`
+	Error         string         `json:"error" doc:"Why it failed, for administrators; empty when it did not."`
+	Host          string         `json:"host" doc:"Name of the machine that was backed up."`
+	Version       string         `json:"version" doc:"Version of the gateway that was backed up."`
+	SchemaVersion int64          `json:"schema_version" doc:"Version of the schema of its database."`
+	KeyID         string         `json:"key_id" doc:"Names the master key that its secrets are sealed with."`
+	Encrypted     bool           `json:"encrypted" doc:"Whether it takes a passphrase. It carries the master key then."`
+	Uploaded      bool           `json:"uploaded" doc:"Whether it was brought here from elsewhere. Such a backup is not removed to make room for newer ones."`
+	StartedAt     time.Time      `json:"started_at" doc:"When the gateway was backed up."`
+	FinishedAt    *time.Time     `json:"finished_at" doc:"When that ended."`
+	RemoteUploads []UploadResult `json:"remote_uploads" doc:"How the upload to each off-site target ended."`
+	Proof         *Proof         `json:"proof" doc:"The last trial to restore it; null when there was none."`
+}
+
+// Proof is a trial to restore a backup.
+type Proof struct {
+	Status     string     `json:"status" enum:"running,proven,failed" doc:"Whether it can be restored."`
+	StartedAt  time.Time  `json:"started_at" doc:"When the trial began."`
+	FinishedAt *time.Time `json:"finished_at" doc:"When it ended."`
+	DurationMS int64      `json:"duration_ms" doc:"How long it took."`
+	Error      string     `json:"error" doc:"Why it failed, for administrators; empty when it did not."`
+	Rows       int64      `json:"rows" doc:"Rows that were loaded and compared with what was backed up."`
+	Tables     int        `json:"tables" doc:"Tables that they are in."`
+	// Changed are the tables that hold something else by now.
+	Changed []string `json:"changed" doc:"Tables whose rows have changed since the backup."`
+}
+
+// The files of a backup.
+const (
+	archiveSuffix = ".archive"
+	descriptions  = ".json"
+	// unfinished is how the names of files begin that are not complete.
+	unfinished = ".unfinished-"
+)
+
+func (r *Room) archiveAt(id uuid.UUID) string {
+	return r.Paths.Backups(filepath.Base(host.BackupFile(id)))
+}
+func (r *Room) describedAt(id uuid.UUID) string { return r.Paths.Backups(id.String() + descriptions) }
+
+func (r *Room) now() *time.Time {
+	t := r.Clock.Now().UTC()
+	return &t
+}
+
+// save writes a description down, and tells those who follow.
+func (r *Room) save(b Backup) error {
+	b.UpdatedAt = *r.now()
+	content, err := json.MarshalIndent(b, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(r.Paths.Backups(""), 0o700); err != nil {
+		return err
+	}
+	if err := renameio.WriteFile(r.describedAt(b.ID), append(content, '\n'), 0o600, renameio.WithTempDir(r.Paths.Backups(""))); err != nil {
+		return fmt.Errorf("writing the description of a backup: %w", err)
+	}
+	r.changes.Publish(b)
+	return nil
+}
+
+// progress tells how far a running backup is, without writing it down.
+func (r *Room) progress(b Backup) {
+	r.mu.Lock()
+	r.running[b.ID] = b
+	r.mu.Unlock()
+	r.changes.Publish(b)
+}
+
+func (r *Room) finished(id uuid.UUID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.running, id)
+}
+
+// read reads all descriptions, the newest first.
+func (r *Room) read() ([]Backup, error) {
+	entries, err := os.ReadDir(r.Paths.Backups(""))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	list := []Backup{}
+	for _, e := range entries {
+		id, err := uuid.Parse(strings.TrimSuffix(e.Name(), descriptions))
+		if err != nil || !strings.HasSuffix(e.Name(), descriptions) {
+			continue
+		}
+		b, err := r.load(id)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // deleted meanwhile
+		}
+		if err != nil {
+			r.Log.Warn("the description of a backup cannot be read", "backup", id, "err", err)
+			continue
+		}
+		list = append(list, b)
+	}
+	slices.SortFunc(list, func(a, b Backup) int {
+		return cmp.Or(b.StartedAt.Compare(a.StartedAt), cmp.Compare(b.ID.String(), a.ID.String()))
+	})
+	return list, nil
+}
+
+func (r *Room) load(id uuid.UUID) (b Backup, err error) {
+	content, err := os.ReadFile(r.describedAt(id))
+	if err != nil {
+		return b, err
+	}
+	if err := json.Unmarshal(content, &b); err != nil {
+		return b, err
+	}
+	b.ID = id
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if now, is := r.running[id]; is {
+		b = now
+	}
+	if b.RemoteUploads == nil {
+		b.RemoteUploads = []UploadResult{}
+	}
+	return b, nil
+}
+
+func (r *Room) list(reader actor.Actor) ([]Backup, error) {
+	list, err := r.read()
+	for i := range list {
+		list[i] = shown(list[i], reader)
+	}
+	return list, err
+}
+
+var errNone = fault.New(fault.NotFound, "there is no backup with this id")
+
+// find finds one backup.
+func (r *Room) find(id uuid.UUID) (Backup, error) {
+	b, err := r.load(id)
+	if errors.Is(err, fs.ErrNotExist) {
+		return b, errNone
+	}
+	return b, err
+}
+
+// complete finds a backup that has its archive.
+func (r *Room) complete(id uuid.UUID) (Backup, error) {
+	b, err := r.find(id)
+	if err == nil && b.Status != success {
+		err = fault.New(fault.Conflict, "This backup has no archive: it %s.", map[string]string{running: "is still running", failed: "failed"}[b.Status])
+	}
+	return b, err
+}
+
+// shown is a backup as a reader may see it: the words of programs are for administrators.
+func shown(b Backup, reader actor.Actor) Backup {
+	if reader.Role == actor.Admin {
+		return b
+	}
+	return brief(b)
+}
+
+func brief(b Backup) Backup {
+	b.Error = hidden(b.Error)
+	if b.Proof != nil {
+		p := *b.Proof
+		p.Error = hidden(p.Error)
+		b.Proof = &p
+	}
+	b.RemoteUploads = slices.Clone(b.RemoteUploads)
+	for i := range b.RemoteUploads {
+		b.RemoteUploads[i].Error = hidden(b.RemoteUploads[i].Error)
+	}
+	return b
+}
+
+func hidden(text string) string {
+	if text == "" {
+		return ""
+	}
+	return "Administrators see why."
+}
+
+// Deleted is what was deleted.
+type Deleted struct {
+	ID uuid.UUID `json:"id" doc:"Id of what was deleted."`
+}
+
+func (r *Room) delete(c *httpd.Call, in byID) (Deleted, error) {
+	b, err := r.find(in.ID)
+	if err != nil {
+		return Deleted{}, err
+	}
+	end, err := r.begin("The deletion of a backup")
+	if err != nil {
+		return Deleted{}, err
+	}
+	defer end()
+	err = r.Audit.Do(c, "backup.delete", b.File, func() (any, error) { return nil, r.remove(b.ID) })
+	return Deleted{in.ID}, err
+}
+
+// remove removes the description first: an archive without one is removed at the next start, and a description without its archive would
+// promise something.
+func (r *Room) remove(id uuid.UUID) error {
+	for _, path := range []string{r.describedAt(id), r.archiveAt(id)} {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// prune removes the oldest successful backups that are too many, and failed ones that are older than what is left.
+func (r *Room) prune() error {
+	list, err := r.read()
+	if err != nil {
+		return err
+	}
+	kept, keep := 0, max(1, r.deps.Keep())
+	for _, b := range list {
+		if b.Uploaded || b.Status == running {
+			continue
+		}
+		if b.Status == success && kept < keep {
+			kept++
+			continue
+		}
+		if b.Status == failed && kept < keep {
+			continue
+		}
+		if err := r.remove(b.ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}

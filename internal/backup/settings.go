@@ -1,0 +1,58 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"unicode/utf8"
+
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/resource"
+	"edge.internal/gateway/internal/kit/secret"
+)
+
+// Settings say how backups are made.
+type Settings struct {
+	resource.Meta
+	Passphrase           secret.Text `json:"passphrase,omitzero" doc:"Encrypts every backup from now on: at least 12 characters. An encrypted backup carries the master key, so that it can be restored on another machine with all secrets. Empty takes it away."`
+	PassphraseConfigured bool        `json:"passphrase_configured" readOnly:"true" db:"-" doc:"Whether backups are encrypted."`
+	Prove                bool        `json:"prove" doc:"Prove after every scheduled backup that it can be restored."`
+}
+
+// Label is how people know it.
+func (s *Settings) Label() string { return "backups" }
+
+// minPassphrase is how many characters a passphrase has at least: it protects the master key wherever the archive goes.
+const minPassphrase = 12
+
+// Validate complains about a passphrase that is too short.
+func (s *Settings) Validate() error { return checkPassphrase(s.Passphrase) }
+
+func checkPassphrase(given secret.Text) error {
+	if text, fresh := given.Fresh(); fresh && utf8.RuneCountInString(text) < minPassphrase {
+		return fault.Field("passphrase", "must have at least %d characters", minPassphrase)
+	}
+	return nil
+}
+
+const settingsTable = "backup_settings"
+
+func (r *Room) newSettings() resource.Singleton[Settings] {
+	return resource.Singleton[Settings]{
+		Name: "backup.settings", Title: "backup settings", Path: "/backup-settings", Table: settingsTable,
+		View: func(s *Settings) { s.PassphraseConfigured = s.Passphrase.Set() },
+	}
+}
+
+// configured are the settings with the passphrase that backups are encrypted with.
+func (r *Room) configured(ctx context.Context, q db.Querier) (s Settings, passphrase string, err error) {
+	row, err := r.settings.Load(ctx, q)
+	if err != nil {
+		return s, "", err
+	}
+	passphrase, err = row.Passphrase.Open(r.Secrets, settingsTable, "passphrase", row.ID.String())
+	if errors.Is(err, secret.ErrOtherKey) {
+		return *row, "", fault.New(fault.Conflict, "The passphrase for backups was sealed under another master key: enter it again in the settings of backups.")
+	}
+	return *row, passphrase, err
+}

@@ -1,0 +1,179 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"reflect"
+
+	"github.com/google/uuid"
+	"golang.org/x/sys/unix"
+
+	"edge.internal/gateway/internal/kit/archive"
+	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/httpd"
+)
+
+// mimeType is that of an archive.
+const mimeType = "application/octet-stream"
+
+func (r *Room) mountTransfer() {
+	r.Router.Add(httpd.Route{
+		Doc:    httpd.Doc{ID: "backup.download", Tag: "backup", Summary: "The archive of a backup. It holds secrets. A download that was cut off can go on where it was"},
+		Method: http.MethodGet, Path: "/backups/{id}/download", Policy: httpd.AdminRead.Offline(), In: reflect.TypeFor[byID](), MIME: mimeType,
+	}, func(c *httpd.Call) error {
+		id, err := httpd.PathID(c.Request, "id")
+		if err != nil {
+			return err
+		}
+		return r.download(c, id)
+	})
+	r.Router.Add(httpd.Route{
+		Doc:    httpd.Doc{ID: "backup.upload", Tag: "backup", Summary: "Bring an archive here, of this gateway or of another one, to restore it. One that is damaged is refused", Audit: "backup.upload", Creates: true},
+		Method: http.MethodPost, Path: "/backups/upload", Policy: httpd.Write.Offline(), In: reflect.TypeFor[struct{}](), Out: &httpd.SchemaSource{Type: reflect.TypeFor[Backup]()}, Status: http.StatusCreated, Takes: mimeType,
+	}, func(c *httpd.Call) error {
+		b, err := r.upload(c)
+		if err != nil {
+			return err
+		}
+		c.Header().Set("Location", httpd.Prefix+"/backups/"+b.ID.String())
+		return c.Reply(b)
+	})
+}
+
+func (r *Room) download(c *httpd.Call, id uuid.UUID) error {
+	b, err := r.complete(id)
+	if err != nil {
+		return err
+	}
+	f, err := os.Open(r.archiveAt(id))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	c.ReplyFile(mimeType, b.File, b.SHA256, *b.FinishedAt, f)
+	return nil
+}
+
+func (r *Room) upload(c *httpd.Call) (b Backup, err error) {
+	err = r.Audit.Do(c, "backup.upload", "an archive", func() (any, error) {
+		if b, err = r.Adopt(c, c.Body()); err != nil {
+			return nil, err
+		}
+		return map[string]any{"file": b.File, "host": b.Host, "sha256": b.SHA256}, nil
+	})
+	return b, err
+}
+
+// spare is the space that is left to others.
+const spare = 64 << 20
+
+// Adopt takes an archive from elsewhere among the backups. One that is damaged, or no archive at all, is refused; one that is encrypted can
+// only be looked at when its passphrase is known.
+func (r *Room) Adopt(ctx context.Context, in io.Reader) (b Backup, err error) {
+	end, err := r.begin("The upload of a backup")
+	if err != nil {
+		return b, err
+	}
+	defer end()
+	passphrase, err := r.passphrase(ctx, nil)
+	if err != nil {
+		return b, err
+	}
+	return r.Bring(in, passphrase)
+}
+
+// Bring is Adopt for who has the turn, and needs no database.
+func (r *Room) Bring(in io.Reader, passphrase string) (b Backup, err error) {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return b, err
+	}
+	if err := os.MkdirAll(r.Paths.Backups(""), 0o700); err != nil {
+		return b, err
+	}
+	out, err := os.CreateTemp(r.Paths.Backups(""), unfinished)
+	if err != nil {
+		return b, err
+	}
+	defer os.Remove(out.Name()) // unless it has got its name
+	defer out.Close()
+	whole, err := archive.Measure("", io.TeeReader(bounded(in, out), out))
+	if err != nil {
+		return b, arrival(err)
+	}
+	b = Backup{
+		ID: id, CreatedAt: *r.now(), StartedAt: *r.now(), FinishedAt: r.now(), Status: success, Uploaded: true, Size: whole.Size, SHA256: whole.SHA256, RemoteUploads: []UploadResult{},
+		File: "gateway-uploaded-" + r.now().Format("20060102T150405Z") + ".tar.zst.age",
+	}
+	if err := describe(&b, out, passphrase); err != nil {
+		return b, err
+	}
+	if err := out.Sync(); err != nil {
+		return b, err
+	}
+	if err := os.Rename(out.Name(), r.archiveAt(id)); err != nil {
+		return b, err
+	}
+	if err := errors.Join(syncFolder(r.Paths.Backups("")), r.save(b)); err != nil {
+		return b, errors.Join(err, os.Remove(r.archiveAt(id)))
+	}
+	return b, nil
+}
+
+// describe reads what an archive says about itself.
+func describe(b *Backup, f *os.File, passphrase string) error {
+	begin := make([]byte, 64)
+	if _, err := f.ReadAt(begin, 0); err != nil && err != io.EOF {
+		return err
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	b.Encrypted = archive.Encrypted(begin)
+	m, err := archive.Verify(f, b.Size, passphrase)
+	if errors.Is(err, archive.ErrPassphrase) {
+		return nil
+	}
+	if err != nil {
+		return fault.Wrap(fault.Invalid, err, "%s", sentence(err))
+	}
+	b.Kind, b.Host, b.Version, b.SchemaVersion, b.KeyID, b.StartedAt = m.Kind, m.Host, m.Version, m.Schema, m.KeyID, m.CreatedAt
+	b.DatabaseBytes, b.FilesBytes = m.Bytes()
+	b.File = name(m.Host, m.CreatedAt, b.Encrypted)
+	return nil
+}
+
+// bounded complains when what arrives leaves too little space to others.
+func bounded(in io.Reader, into *os.File) io.Reader {
+	var s unix.Statfs_t
+	if err := unix.Fstatfs(int(into.Fd()), &s); err != nil {
+		return in
+	}
+	return &boundedReader{in: in, left: int64(s.Bavail)*s.Frsize - spare}
+}
+
+type boundedReader struct {
+	in   io.Reader
+	left int64
+}
+
+var errNoSpace = fault.New(fault.TooLarge, "There is not enough space on the gateway's disk for this archive.")
+
+func (b *boundedReader) Read(p []byte) (int, error) {
+	n, err := b.in.Read(p)
+	if b.left -= int64(n); b.left < 0 {
+		return 0, errNoSpace
+	}
+	return n, err
+}
+
+// arrival says why an archive has not arrived.
+func arrival(err error) error {
+	if errors.Is(err, errNoSpace) || errors.Is(err, unix.ENOSPC) {
+		return errNoSpace
+	}
+	return fault.Wrap(fault.Invalid, err, "The archive has not arrived completely.")
+}

@@ -1,0 +1,306 @@
+package db
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Content is what a table holds: how many rows, and the sum of their hashes, which does not depend on their order.
+type Content struct {
+	Rows int64
+	Sum  string
+}
+
+// versionTable is where the migrations count.
+const versionTable = "goose_db_version"
+
+// Dump hands out a state of the gateway's database for pg_dump to write down, tells what is in it, and with which version of the schema.
+func (s *Server) Dump(ctx context.Context, write func(snapshot string) error) (tables map[string]Content, version int64, err error) {
+	conn, err := s.connect(ctx, s.Live())
+	if err != nil {
+		return nil, 0, err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	tx, err := conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
+	if err != nil {
+		return nil, 0, err
+	}
+	defer tx.Rollback(context.WithoutCancel(ctx))
+	var snapshot string
+	if err := tx.QueryRow(ctx, "SELECT pg_export_snapshot()").Scan(&snapshot); err != nil {
+		return nil, 0, err
+	}
+	if err := tx.QueryRow(ctx, "SELECT max(version_id) FROM "+versionTable+" WHERE is_applied").Scan(&version); err != nil {
+		return nil, 0, fmt.Errorf("reading the schema version: %w", err)
+	}
+	if tables, err = contents(ctx, tx); err != nil {
+		return nil, 0, err
+	}
+	return tables, version, write(snapshot)
+}
+
+// Contents tells what the tables of a database hold.
+func (s *Server) Contents(ctx context.Context, database string) (tables map[string]Content, err error) {
+	conn, err := s.connect(ctx, database)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	return contents(ctx, conn)
+}
+
+// execer is a connection or a transaction.
+type execer interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}
+
+// tablesOf are the tables of a database, with the columns of each; not the one where migrations count.
+func tablesOf(ctx context.Context, q execer) (map[string][]string, error) {
+	rows, err := q.Query(ctx, `SELECT c.relname::text, coalesce(array_agg(a.attname::text ORDER BY a.attnum) FILTER (WHERE a.attgenerated = ''), '{}')
+		FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+		WHERE c.relnamespace = 'public'::regnamespace AND c.relkind = 'r' AND c.relname <> $1 GROUP BY 1`, versionTable)
+	if err != nil {
+		return nil, err
+	}
+	tables := map[string][]string{}
+	var name string
+	var columns []string
+	_, err = pgx.ForEachRow(rows, []any{&name, &columns}, func() error {
+		tables[name] = slices.Clone(columns)
+		return nil
+	})
+	return tables, err
+}
+
+func contents(ctx context.Context, q execer) (map[string]Content, error) {
+	tables, err := tablesOf(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]Content{}
+	for name := range tables {
+		var c Content
+		err := q.QueryRow(ctx, `SELECT count(*), coalesce(sum(('x' || left(md5(t::text), 16))::bit(64)::bigint::numeric), 0)::text FROM `+quoted(name)+` t`).Scan(&c.Rows, &c.Sum)
+		if err != nil {
+			return nil, fmt.Errorf("reading %s: %w", name, err)
+		}
+		found[name] = c
+	}
+	return found, nil
+}
+
+// ErrRefusedDump is in the chain of a complaint about a dump that is not one of the gateway's database.
+var ErrRefusedDump = errors.New("the dump is not one of the gateway's database")
+
+func refusedDump(format string, args ...any) error {
+	return fmt.Errorf("%w: %w", ErrRefusedDump, fmt.Errorf(format, args...))
+}
+
+// Load fills a database that was made for it. The schema is that of the gateway's own migrations, up to the version that the dump has;
+// the script gives the rows alone, as pg_restore writes them out. Nothing of the script is executed: it is read as the few forms that
+// pg_restore writes, rows go in by COPY into tables and columns that there are, and anything else refuses the dump. The references between
+// the rows are checked when all are there.
+func (s *Server) Load(ctx context.Context, database string, migrations fs.FS, version int64, script io.Reader) (map[string]Content, error) {
+	if err := s.migrate(ctx, database, migrations, version); err != nil {
+		return nil, err
+	}
+	conn, err := s.connect(ctx, database)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	tx, err := conn.Begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer tx.Rollback(context.WithoutCancel(ctx))
+	tables, err := tablesOf(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
+	before, after, err := constraints(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, 0, len(tables))
+	for _, name := range slices.Sorted(maps.Keys(tables)) {
+		names = append(names, quoted(name))
+		before = append(before, "ALTER TABLE "+quoted(name)+" DISABLE TRIGGER USER")
+		after = append(after, "ALTER TABLE "+quoted(name)+" ENABLE TRIGGER USER")
+	}
+	for _, sql := range append(before, "TRUNCATE "+strings.Join(names, ", ")) {
+		if _, err := tx.Exec(ctx, sql); err != nil {
+			return nil, err
+		}
+	}
+	if err := (&loader{tx: tx, tables: tables, loaded: map[string]bool{}}).run(ctx, script); err != nil {
+		return nil, err
+	}
+	for _, sql := range after {
+		if _, err := tx.Exec(ctx, sql); err != nil {
+			return nil, refusedDump("its rows do not fit together: %w", err)
+		}
+	}
+	found, err := contents(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
+	if err := tx.Commit(ctx); err != nil {
+		return nil, err
+	}
+	_, err = conn.Exec(ctx, "ANALYZE")
+	return found, err
+}
+
+// constraints are the statements that drop the references between tables, and those that make them again.
+func constraints(ctx context.Context, tx pgx.Tx) (drop, add []string, err error) {
+	rows, err := tx.Query(ctx, `SELECT conrelid::regclass::text, conname::text, pg_get_constraintdef(oid) FROM pg_constraint
+		WHERE contype = 'f' AND connamespace = 'public'::regnamespace ORDER BY 1, 2`)
+	if err != nil {
+		return nil, nil, err
+	}
+	var table, name, definition string
+	_, err = pgx.ForEachRow(rows, []any{&table, &name, &definition}, func() error {
+		drop = append(drop, "ALTER TABLE "+table+" DROP CONSTRAINT "+quoted(name))
+		add = append(add, "ALTER TABLE "+table+" ADD CONSTRAINT "+quoted(name)+" "+definition)
+		return nil
+	})
+	return drop, add, err
+}
+
+// The forms of a line outside of rows. Those that only set something for the session are passed over.
+var (
+	identifier = `(?:"[^"\n]+"|[a-z_][a-z0-9_$]*)`
+	copyForm   = regexp.MustCompile(`^COPY public\.(` + identifier + `) \((` + identifier + `(?:, ` + identifier + `)*)\) FROM stdin;$`)
+	setvalForm = regexp.MustCompile(`^SELECT pg_catalog\.setval\('public\.([a-z_][a-z0-9_]*)', ([0-9]{1,18}), (true|false)\);$`)
+	passedOver = regexp.MustCompile(`^(?:--.*|\\(?:un)?restrict [A-Za-z0-9]+|SET (?:statement_timeout|lock_timeout|idle_in_transaction_session_timeout|transaction_timeout|row_security) = (?:0|off);|` +
+		`SET standard_conforming_strings = on;|SET check_function_bodies = false;|SET xmloption = content;|SET client_min_messages = warning;|SET client_encoding = 'UTF8';|` +
+		`SET default_tablespace = '';|SET default_table_access_method = heap;|SELECT pg_catalog\.set_config\('search_path', '', false\);)?$`)
+)
+
+// loader takes the rows of a script into the tables.
+type loader struct {
+	tx     pgx.Tx
+	tables map[string][]string
+	loaded map[string]bool
+}
+
+// lineLimit is how long a line outside of rows may be: the longest names all columns of a table.
+const lineLimit = 64 << 10
+
+func (l *loader) run(ctx context.Context, script io.Reader) error {
+	in := bufio.NewReaderSize(script, lineLimit)
+	for {
+		line, err := in.ReadSlice('\n')
+		text := strings.TrimSuffix(string(line), "\n")
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			return refusedDump("a line of it is too long")
+		case err != nil && err != io.EOF:
+			return err
+		}
+		if err := l.take(ctx, in, text); err != nil {
+			return err
+		}
+		if err == io.EOF {
+			break
+		}
+	}
+	for name := range l.tables {
+		if !l.loaded[name] {
+			return refusedDump("it lacks the table %s", name)
+		}
+	}
+	return nil
+}
+
+// take takes one line, and the rows that follow it.
+func (l *loader) take(ctx context.Context, in *bufio.Reader, line string) error {
+	if passedOver.MatchString(line) {
+		return nil
+	}
+	if m := setvalForm.FindStringSubmatch(line); m != nil {
+		// The only one counts the migrations, which were made here.
+		if !strings.HasPrefix(m[1], versionTable) {
+			return refusedDump("it sets the sequence %.80q, which the gateway does not have", m[1])
+		}
+		return nil
+	}
+	m := copyForm.FindStringSubmatch(line)
+	if m == nil {
+		return refusedDump("it says %.80q", line)
+	}
+	table := bare(m[1])
+	var columns []string
+	for name := range strings.SplitSeq(m[2], ", ") {
+		columns = append(columns, bare(name))
+	}
+	rows := &copyRows{in: in}
+	if table == versionTable {
+		_, err := io.Copy(io.Discard, rows)
+		return err
+	}
+	has, known := l.tables[table]
+	switch {
+	case !known:
+		return refusedDump("its version has no table %.80q", table)
+	case l.loaded[table]:
+		return refusedDump("it has the table %s twice", table)
+	case !slices.Equal(slices.Sorted(slices.Values(has)), slices.Sorted(slices.Values(columns))):
+		return refusedDump("the table %s has other columns than its version has", table)
+	}
+	l.loaded[table] = true
+	for i := range columns {
+		columns[i] = quoted(columns[i])
+	}
+	sql := "COPY public." + quoted(table) + " (" + strings.Join(columns, ", ") + ") FROM STDIN"
+	if _, err := l.tx.Conn().PgConn().CopyFrom(ctx, rows, sql); err != nil {
+		return refusedDump("the rows of %s are not taken: %w", table, err)
+	}
+	return nil
+}
+
+// bare is an identifier without its quotes.
+func bare(name string) string { return strings.Trim(name, `"`) }
+
+// copyRows are the rows of one COPY, up to the line that ends them. A row may be longer than what is kept in memory.
+type copyRows struct {
+	in     *bufio.Reader
+	rest   []byte
+	inside bool // a row has begun
+	done   bool
+}
+
+func (c *copyRows) Read(b []byte) (int, error) {
+	if len(c.rest) == 0 {
+		if c.done {
+			return 0, io.EOF
+		}
+		piece, err := c.in.ReadSlice('\n')
+		switch {
+		case err == io.EOF:
+			return 0, refusedDump("it ends in the middle of a table")
+		case err != nil && !errors.Is(err, bufio.ErrBufferFull):
+			return 0, err
+		case !c.inside && string(piece) == "\\.\n":
+			c.done = true
+			return 0, io.EOF
+		}
+		c.inside = err != nil // cut off before its end
+		c.rest = piece
+	}
+	n := copy(b, c.rest)
+	c.rest = c.rest[n:]
+	return n, nil
+}

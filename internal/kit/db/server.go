@@ -1,0 +1,197 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+)
+
+// Server is the PostgreSQL server of the gateway's database, with the databases that are made beside it: to prove that a backup can be
+// restored, and to restore one. It has no pool and no bounds but those of the caller's context.
+type Server struct{ config *pgx.ConnConfig }
+
+// Server is the server of the database.
+func (d *DB) Server() *Server {
+	config := d.config.Copy()
+	// Rows are compared as text, which must not depend on the settings of a role or of a database.
+	for name, value := range map[string]string{"timezone": "UTC", "datestyle": "ISO, MDY", "intervalstyle": "postgres", "bytea_output": "hex", "extra_float_digits": "1"} {
+		config.RuntimeParams[name] = value
+	}
+	return &Server{config}
+}
+
+// Beside prepares a connection to another database of the same server.
+func (d *DB) Beside(database string) (*DB, error) {
+	return open(d.config.ConnString(), database, d.as)
+}
+
+// Live is the name of the gateway's database.
+func (s *Server) Live() string { return s.config.Database }
+
+func (s *Server) connect(ctx context.Context, database string) (*pgx.Conn, error) {
+	config := s.config.Copy()
+	config.Database = database
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return nil, fmt.Errorf("reaching the database: %w", err)
+	}
+	return conn, nil
+}
+
+// aside are databases that are always there: what is done to a database is done from another one.
+var aside = []string{"postgres", "template1"}
+
+// aside does something from another database than the gateway's.
+func (s *Server) aside(ctx context.Context, do func(*pgx.Conn) error) error {
+	var failed error
+	for _, name := range aside {
+		conn, err := s.connect(ctx, name)
+		if err != nil {
+			failed = errors.Join(failed, err)
+			continue
+		}
+		defer conn.Close(context.WithoutCancel(ctx))
+		return do(conn)
+	}
+	return failed
+}
+
+func quoted(name string) string { return pgx.Identifier{name}.Sanitize() }
+
+// Create makes an empty database. One of that name that was left behind goes.
+func (s *Server) Create(ctx context.Context, name string) error {
+	if err := s.Drop(ctx, name); err != nil {
+		return err
+	}
+	return s.aside(ctx, func(c *pgx.Conn) error {
+		_, err := c.Exec(ctx, "CREATE DATABASE "+quoted(name)+" ENCODING 'UTF8' LC_COLLATE 'C.UTF-8' LC_CTYPE 'C.UTF-8' TEMPLATE template0")
+		if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.Code == "42501" {
+			return fmt.Errorf("the gateway's role may not make databases: grant it CREATEDB: %w", err)
+		}
+		return err
+	})
+}
+
+// Drop removes a database, with the sessions that are in it. The gateway's own cannot be dropped; one that is not there is no error.
+func (s *Server) Drop(ctx context.Context, name string) error {
+	if name == s.Live() {
+		return errors.New("the gateway's own database is not dropped")
+	}
+	return s.aside(ctx, func(c *pgx.Conn) error {
+		_, err := c.Exec(ctx, "DROP DATABASE IF EXISTS "+quoted(name)+" WITH (FORCE)")
+		return err
+	})
+}
+
+// Exists tells whether there is a database.
+func (s *Server) Exists(ctx context.Context, name string) (is bool, err error) {
+	err = s.aside(ctx, func(c *pgx.Conn) error {
+		return c.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", name).Scan(&is)
+	})
+	return is, err
+}
+
+// Size is how many bytes the gateway's database has on the disk.
+func (s *Server) Size(ctx context.Context) (bytes int64, err error) {
+	err = s.aside(ctx, func(c *pgx.Conn) error {
+		return c.QueryRow(ctx, "SELECT pg_database_size($1)", s.Live()).Scan(&bytes)
+	})
+	return bytes, err
+}
+
+// renameWithin is how long sessions of other programs may be in the way of a rename.
+const renameWithin = time.Minute
+
+// Exchange gives the gateway's database another name, and its own name to another one, in one transaction. Where the first name is taken
+// already and the other one is not, that was done before, and there is nothing to do.
+func (s *Server) Exchange(ctx context.Context, next, former string) error {
+	ctx, cancel := context.WithTimeout(ctx, renameWithin)
+	defer cancel()
+	for {
+		err := s.aside(ctx, func(c *pgx.Conn) error { return s.exchange(ctx, c, next, former) })
+		refused, ok := errors.AsType[*pgconn.PgError](err)
+		if !ok || refused.Code != "55006" { // object_in_use
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("others use the database and cannot be disconnected: %w", err)
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+func (s *Server) exchange(ctx context.Context, c *pgx.Conn, next, former string) error {
+	var has []string
+	if err := c.QueryRow(ctx, "SELECT coalesce(array_agg(datname::text), '{}') FROM pg_database WHERE datname = ANY ($1)", []string{s.Live(), next, former}).Scan(&has); err != nil {
+		return err
+	}
+	there := map[string]bool{}
+	for _, name := range has {
+		there[name] = true
+	}
+	switch {
+	case there[s.Live()] && there[former] && !there[next]:
+		return nil
+	case !there[s.Live()] || !there[next] || there[former]:
+		return fmt.Errorf("the databases are not what they were: there is %q", has)
+	}
+	// A role that it is not a member of cannot be disconnected, and is waited for.
+	if _, err := c.Exec(ctx, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+		WHERE datname = ANY ($1) AND pid <> pg_backend_pid() AND pg_has_role(usesysid, 'MEMBER')`, []string{s.Live(), next}); err != nil {
+		return err
+	}
+	tx, err := c.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback(context.WithoutCancel(ctx))
+	for _, rename := range [][2]string{{s.Live(), former}, {next, s.Live()}} {
+		if _, err := tx.Exec(ctx, "ALTER DATABASE "+quoted(rename[0])+" RENAME TO "+quoted(rename[1])); err != nil {
+			return err
+		}
+	}
+	return tx.Commit(ctx)
+}
+
+// migrate brings a database to a version of its schema.
+func (s *Server) migrate(ctx context.Context, database string, migrations fs.FS, to int64) error {
+	config := s.config.Copy()
+	config.Database = database
+	sqlDB := stdlib.OpenDB(*config)
+	defer sqlDB.Close()
+	p, err := goose.NewProvider(goose.DialectPostgres, sqlDB, migrations, goose.WithSlog(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		return fmt.Errorf("reading migrations: %w", err)
+	}
+	if _, err := p.UpTo(ctx, to); err != nil {
+		return fmt.Errorf("migrating to %d: %w", to, err)
+	}
+	return nil
+}
+
+// Newest is the last version of the schema that the migrations make, and Has tells whether they know a version.
+func Newest(migrations fs.FS) (newest int64, has func(version int64) bool, err error) {
+	names, err := fs.Glob(migrations, "*.sql")
+	if err != nil {
+		return 0, nil, err
+	}
+	versions := map[int64]bool{}
+	for _, name := range names {
+		version, err := goose.NumericComponent(name)
+		if err != nil {
+			return 0, nil, err
+		}
+		versions[version] = true
+		newest = max(newest, version)
+	}
+	return newest, func(version int64) bool { return versions[version] }, nil
+}

@@ -1,0 +1,136 @@
+// Package backups has PostgreSQL's own programs write the database to a file and read such a file, and asks root's job for a restore.
+package backups
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"regexp"
+	"syscall"
+	"time"
+
+	"github.com/google/uuid"
+
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/machine/home"
+	"edge.internal/gateway/internal/kit/host/machine/job"
+)
+
+// Backups is PostgreSQL's programs and the restore of one machine.
+type Backups struct {
+	home     home.Home
+	jobs     job.Starter
+	database string
+	user     *syscall.Credential
+}
+
+// New returns those of a machine. Without someone who starts jobs, it cannot be restored.
+func New(h home.Home, jobs job.Starter, database string, user *syscall.Credential) *Backups {
+	return &Backups{h, jobs, database, user}
+}
+
+// PostgreSQL's programs, and how long they may take.
+const (
+	pgDump    = "/usr/bin/pg_dump"
+	pgRestore = "/usr/bin/pg_restore"
+
+	within = 30 * time.Minute
+)
+
+// snapshotForm is that of the name that PostgreSQL gives to a state.
+var snapshotForm = regexp.MustCompile(`^[0-9A-F]+(?:-[0-9A-F]+)*$`)
+
+// DumpDatabase has pg_dump write a state of the database down.
+func (b *Backups) DumpDatabase(ctx context.Context, snapshot string, into *os.File) error {
+	if b.database == "" {
+		return errors.New("this program does not know the gateway's database")
+	}
+	if !snapshotForm.MatchString(snapshot) {
+		return fmt.Errorf("%.40q is not the name of a state", snapshot)
+	}
+	address, env := withoutPassword(b.database)
+	_, err := job.Run(ctx, job.Program{
+		// What it writes is compressed once, with all the rest.
+		Argv: []string{pgDump, "--format=custom", "--compress=0", "--no-password", "--snapshot=" + snapshot, "--dbname=" + address},
+		Env:  env, As: b.user, Out: into, Within: within,
+	})
+	return err
+}
+
+// withoutPassword takes the password out of an address, which everyone on the machine can see in the list of processes.
+func withoutPassword(address string) (without string, env []string) {
+	u, err := url.Parse(address)
+	if err != nil {
+		return address, nil
+	}
+	password, set := u.User.Password()
+	query := u.Query()
+	if query.Has("password") {
+		password, set = query.Get("password"), true
+		query.Del("password")
+		u.RawQuery = query.Encode()
+	}
+	if !set {
+		return address, nil
+	}
+	if u.User != nil {
+		u.User = url.User(u.User.Username())
+	}
+	return u.String(), []string{"PGPASSWORD=" + password}
+}
+
+// ReadDump has pg_restore write the rows out. It reads and writes open files, and reaches no database.
+func (b *Backups) ReadDump(ctx context.Context, dump, into *os.File) error {
+	_, err := job.Run(ctx, job.Program{Argv: []string{pgRestore, "--data-only", "--no-owner", "--no-privileges", "--file=-"}, As: b.user, In: dump, Out: into, Within: within})
+	return err
+}
+
+// BeginRestore writes the wish down and starts who grants it. The name of the file is the lock: of two wishes one wins.
+func (b *Backups) BeginRestore(ctx context.Context, wish host.RestoreWish) error {
+	if b.jobs == nil || b.home.Foreign {
+		return fmt.Errorf("this machine has no job that restores the gateway: %w", host.ErrNotInstalled)
+	}
+	if err := wish.Check(); err != nil {
+		return err
+	}
+	if _, err := os.Lstat(b.home.Path(host.UpgradeWishFile)); err == nil {
+		return host.ErrUpgradeRuns
+	}
+	id, err := uuid.NewV7()
+	if err != nil {
+		return err
+	}
+	wish.ID, wish.At = id.String(), time.Now().UTC()
+	folder, err := job.OpenFolder(b.home, host.RestoreFolder)
+	if err == nil {
+		err = folder.Create(host.RestoreWishFile, wish)
+	}
+	if errors.Is(err, fs.ErrExist) {
+		// One that was interrupted goes on.
+		return errors.Join(host.ErrRestoreRuns, b.jobs.Begin(ctx, host.RestoreJob))
+	}
+	if err != nil {
+		return fmt.Errorf("writing down which backup is wanted: %w", err)
+	}
+	if err = folder.Keep(host.RestorePassphrase, []byte(wish.Passphrase)); err == nil {
+		err = b.jobs.Begin(ctx, host.RestoreJob)
+	}
+	if err != nil {
+		return errors.Join(err, folder.Remove(host.RestorePassphrase), folder.Remove(host.RestoreWishFile))
+	}
+	return nil
+}
+
+// LastRestore is the running restore or the last one.
+func (b *Backups) LastRestore() (host.Restore, error) {
+	var last host.Restore
+	err := job.ReadJSON(b.home.Path(host.RestoreFile), &last)
+	var wish host.RestoreWish
+	if job.ReadJSON(b.home.Path(host.RestoreWishFile), &wish) == nil && wish.ID != last.ID {
+		return host.Restore{ID: wish.ID, Backup: wish.Backup, State: host.JobRunning, BeganAt: wish.At}, nil
+	}
+	return last, err
+}

@@ -1,0 +1,31 @@
+package job
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// What a step's programs say is kept: the end of it.
+func TestTail(t *testing.T) {
+	var long tail
+	for range 3000 {
+		fmt.Fprintln(&long, "a line that is neither short nor long")
+	}
+	fmt.Fprintln(&long, "the last one")
+	if text := long.String(); len(text) > outputLimit+8 || !strings.HasPrefix(text, "…\na line") || !strings.HasSuffix(text, "the last one\n") {
+		t.Errorf("%d bytes: %.20q", len(text), text)
+	}
+}
+
+func TestHide(t *testing.T) {
+	for text, want := range map[string]string{
+		"Err:1 https://user:canary@apt.example.net stable":    "Err:1 https://…apt.example.net stable",
+		"W: http://apt.example.net/x@y":                       "W: http://apt.example.net/x@y",
+		"--dbname=postgres:///gateway?password=canary&host=x": "--dbname=postgres:///gateway?password=…&host=x",
+	} {
+		if got := Hide(text); got != want {
+			t.Errorf("%q instead of %q", got, want)
+		}
+	}
+}

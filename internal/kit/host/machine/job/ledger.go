@@ -1,0 +1,137 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"edge.internal/gateway/internal/kit/host"
+)
+
+// Ledger writes the steps of a job down, each before it begins and after it has ended, so that after a power cut or a kill the next start
+// knows where the last one was.
+type Ledger struct {
+	Folder Folder
+	// File is where the record is kept, and Record all of it; Step and Steps are in it.
+	File   string
+	Record any
+	Step   *string // the last step that was begun
+	Steps  *[]host.JobStep
+	Log    *slog.Logger
+}
+
+// maxSteps bounds the record of a job that is interrupted again and again.
+const maxSteps = 40
+
+// Interrupted notes that the steps that were running no longer do.
+func (l *Ledger) Interrupted() {
+	for i := range *l.Steps {
+		if s := &(*l.Steps)[i]; s.State == host.StepRunning {
+			s.State, s.EndedAt = host.StepInterrupted, now()
+		}
+	}
+}
+
+// Do does one step.
+func (l *Ledger) Do(ctx context.Context, name string, do func(context.Context) error) error {
+	was, steps := *l.Step, *l.Steps
+	*l.Step = name
+	*l.Steps = append(slices.Clone(steps[max(0, len(steps)+1-maxSteps):]), host.JobStep{Name: name, State: host.StepRunning, BeganAt: now()})
+	if err := l.Save(); err != nil {
+		*l.Step, *l.Steps = was, steps // it did not begin
+		return fmt.Errorf("writing down the step %s: %w", name, err)
+	}
+	l.Log.Info("step", "step", name)
+	var said tail
+	err := do(context.WithValue(ctx, tailKey{}, &said))
+	if ctx.Err() != nil {
+		return context.Cause(ctx) // the next start finds it interrupted
+	}
+	s := &(*l.Steps)[len(*l.Steps)-1]
+	s.EndedAt, s.Output, s.State = now(), Hide(said.String()), host.StepDone
+	if err != nil {
+		s.State, s.Error = host.StepFailed, Hide(err.Error())
+		err = &hidden{text: s.Error, err: err}
+	}
+	if saved := l.Save(); saved != nil {
+		return errors.Join(err, fmt.Errorf("writing down the step %s: %w", name, saved))
+	}
+	return err
+}
+
+// hidden is an error whose text has no passwords.
+type hidden struct {
+	text string
+	err  error
+}
+
+func (h *hidden) Error() string { return h.text }
+func (h *hidden) Unwrap() error { return h.err }
+
+// Save writes the record down. On a full disk it takes the space that was set aside.
+func (l *Ledger) Save() error {
+	err := l.Folder.Save(l.File, l.Record)
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		if err := l.Folder.Release(); err != nil {
+			return err
+		}
+		err = l.Folder.Save(l.File, l.Record)
+	}
+	return err
+}
+
+// Sentence is a text that begins and ends as one.
+func Sentence(text string) string {
+	if text == "" {
+		return ""
+	}
+	text = strings.ToUpper(text[:1]) + text[1:]
+	if !strings.HasSuffix(text, ".") {
+		text += "."
+	}
+	return text
+}
+
+func now() time.Time { return time.Now().UTC() }
+
+// Waiting is how long a service is waited for.
+type Waiting struct {
+	// Patience is how long it may take until it serves, and Silence how long until it answers at all; Every is how often it is asked.
+	Patience, Silence, Every time.Duration
+}
+
+// Await asks until something serves. What does not even answer is given less time: as long as it is waited for, there is no console.
+func (w Waiting) Await(ctx context.Context, what string, ready func(context.Context) error) error {
+	began, answered := time.Now(), false
+	ctx, cancel := context.WithTimeout(ctx, w.Patience)
+	defer cancel()
+	every := time.NewTicker(w.Every)
+	defer every.Stop()
+	var last error
+	for {
+		err := ready(ctx)
+		if err == nil {
+			return nil
+		}
+		if last == nil || ctx.Err() == nil {
+			if last == nil || err.Error() != last.Error() {
+				fmt.Fprintln(Output(ctx), err)
+			}
+			last = err
+		}
+		answered = answered || !errors.Is(err, ErrSilent)
+		if !answered && time.Since(began) > w.Silence {
+			return fmt.Errorf("%s did not start within %g minutes: %w", what, w.Silence.Minutes(), last)
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s did not work within %g minutes: %w", what, w.Patience.Minutes(), last)
+		case <-every.C:
+		}
+	}
+}

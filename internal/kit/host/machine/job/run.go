@@ -1,0 +1,104 @@
+package job
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"edge.internal/gateway/internal/kit/host"
+)
+
+// environment keeps Debian's programs from asking questions and from restarting daemons of others.
+var environment = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C", "DEBIAN_FRONTEND=noninteractive", "NEEDRESTART_SUSPEND=1"}
+
+// Program is one program that a job runs. There is no shell.
+type Program struct {
+	Argv []string
+	Dir  string
+	// Env is added to its environment, which is that of a program that asks nothing.
+	Env []string
+	// As is whom it runs as; nil for who runs this one.
+	As *syscall.Credential
+	// In and Out are its standard input and output. Without Out, what it says belongs to the step's output.
+	In, Out *os.File
+	Within  time.Duration
+}
+
+// Run runs a program, and returns what it said on its standard output, unless that goes elsewhere.
+func Run(ctx context.Context, p Program) (string, error) {
+	name := filepath.Base(p.Argv[0])
+	ctx, cancel := context.WithTimeoutCause(ctx, p.Within, fmt.Errorf("%s took longer than %s", name, p.Within))
+	defer cancel()
+	fmt.Fprintf(Output(ctx), "$ %s\n", strings.Join(p.Argv, " "))
+	var said, complained bytes.Buffer
+	cmd := exec.CommandContext(ctx, p.Argv[0], p.Argv[1:]...)
+	cmd.Env, cmd.Dir = append(environment[:len(environment):len(environment)], p.Env...), p.Dir
+	if cmd.Dir == "" {
+		cmd.Dir = "/"
+	}
+	if p.In != nil {
+		cmd.Stdin = p.In
+	}
+	cmd.Stdout, cmd.Stderr = io.MultiWriter(&said, Output(ctx)), io.MultiWriter(&complained, Output(ctx))
+	if p.Out != nil {
+		cmd.Stdout = p.Out
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: p.As, Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	cmd.WaitDelay = 10 * time.Second
+	err := cmd.Run()
+	if ctx.Err() != nil {
+		return said.String(), context.Cause(ctx)
+	}
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		words := host.FirstLines(complained.String())
+		if words == "" {
+			words = exit.Error()
+		}
+		return said.String(), &Failed{name, words}
+	}
+	return said.String(), err
+}
+
+// Failed is a program that ended with a status other than zero.
+type Failed struct{ Name, Words string }
+
+func (f *Failed) Error() string { return f.Name + ": " + f.Words }
+
+// Into runs a program whose standard output becomes a file, which is there whole or not at all.
+func Into(ctx context.Context, path string, p Program) error {
+	f, err := os.OpenFile(path+".new", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	p.Out = f
+	if _, err := Run(ctx, p); err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	return SyncFolder(filepath.Dir(path))
+}
+
+// SyncFolder has the disk take the names in a folder.
+func SyncFolder(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}

@@ -1,0 +1,215 @@
+package restore
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"edge.internal/gateway/internal/kit/archive"
+)
+
+// Files are the state files of the gateway, and whom they belong to. Folders that the gateway's user writes are entered in a way that no
+// link leads out of.
+type Files struct {
+	// State and Config are the folders.
+	State, Config string
+	// UID and GID are those of the gateway's user; negative where everything belongs to who runs this.
+	UID, GID int
+}
+
+// folders are the places of the parts that are not the database.
+func (f Files) folders() map[string]string {
+	return map[string]string{archive.State: f.State, archive.Config: f.Config}
+}
+
+// present lists the parts that are there, below a folder that has the form of an archive, or live.
+func (f Files) present() (map[string]string, error) {
+	found := map[string]string{}
+	for prefix, folder := range f.folders() {
+		names := []string{}
+		for _, name := range archive.Names() {
+			if rest, ok := strings.CutPrefix(name, prefix); ok {
+				names = append(names, rest)
+			}
+		}
+		accounts, err := filepath.Glob(filepath.Join(folder, "acme", "*.json"))
+		if err != nil {
+			return nil, err
+		}
+		for _, path := range accounts {
+			names = append(names, "acme/"+filepath.Base(path))
+		}
+		for _, name := range names {
+			info, err := os.Lstat(filepath.Join(folder, name))
+			if errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+			if archive.Known(prefix+name) && info.Mode().IsRegular() {
+				found[prefix+name] = filepath.Join(folder, name)
+			}
+		}
+	}
+	return found, nil
+}
+
+// keep copies the live files aside. It begins from nothing each time, for nothing live is replaced before it is done.
+func (f Files) keep(aside string) error {
+	if err := os.RemoveAll(aside); err != nil {
+		return err
+	}
+	present, err := f.present()
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(aside, 0o700); err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(aside)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	for name, path := range present {
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		if err := save(root, name, content, 0o600, -1, -1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// replace makes the live files those of a folder: what it has comes, and what it has not goes. The master key stays what it is unless
+// the folder's is to come, too. It may be done again.
+func (f Files) replace(from string, key bool) error {
+	here, err := f.present()
+	if err != nil {
+		return err
+	}
+	there, err := Files{State: filepath.Join(from, "state"), Config: filepath.Join(from, "config")}.present()
+	if err != nil {
+		return err
+	}
+	for prefix, folder := range f.folders() {
+		if err := os.MkdirAll(folder, 0o700); err != nil {
+			return err
+		}
+		root, err := os.OpenRoot(folder)
+		if err != nil {
+			return err
+		}
+		err = f.replaceIn(root, prefix, here, there, key)
+		root.Close()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f Files) replaceIn(root *os.Root, prefix string, here, there map[string]string, key bool) error {
+	// The programs may read what is the machine's, and change what is theirs.
+	mode, uid := fs.FileMode(0o600), f.UID
+	if prefix == archive.Config {
+		mode, uid = 0o640, min(0, f.UID)
+	}
+	for part, path := range there {
+		name, ok := strings.CutPrefix(part, prefix)
+		if !ok || part == archive.MasterKey && !key {
+			continue
+		}
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		if err := save(root, name, content, mode, uid, f.GID); err != nil {
+			return err
+		}
+	}
+	for part := range here {
+		name, ok := strings.CutPrefix(part, prefix)
+		if _, stays := there[part]; !ok || stays || part == archive.MasterKey {
+			continue
+		}
+		if err := root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return syncRoot(root, ".")
+}
+
+// save replaces a file, and returns when the disk has it.
+func save(root *os.Root, name string, content []byte, mode fs.FileMode, uid, gid int) (err error) {
+	folder := filepath.Dir(name)
+	if folder != "." {
+		if err := root.Mkdir(folder, 0o700); err == nil {
+			if err := root.Chown(folder, uid, gid); err != nil {
+				return err
+			}
+		} else if !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	pending := name + ".restored"
+	if err := root.Remove(pending); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	out, err := root.OpenFile(pending, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = root.Remove(pending)
+		}
+	}()
+	_, err = out.Write(content)
+	if err == nil {
+		err = out.Chown(uid, gid)
+	}
+	if err == nil {
+		err = out.Chmod(mode)
+	}
+	if err == nil {
+		err = out.Sync()
+	}
+	if err = errors.Join(err, out.Close()); err != nil {
+		return err
+	}
+	if err := root.Rename(pending, name); err != nil {
+		return err
+	}
+	return syncRoot(root, folder)
+}
+
+func syncRoot(root *os.Root, folder string) error {
+	d, err := root.Open(folder)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}
+
+// copyFolder makes a copy of a part of an unpacked archive.
+func copyFolder(to, from, part string) error {
+	if err := os.RemoveAll(to); err != nil {
+		return err
+	}
+	source := filepath.Join(from, part)
+	target := filepath.Join(to, part)
+	if err := os.MkdirAll(target, 0o700); err != nil {
+		return err
+	}
+	if _, err := os.Stat(source); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return os.CopyFS(target, os.DirFS(source))
+}

@@ -1,0 +1,14 @@
+-- +goose Up
+-- Backups themselves are files with their descriptions beside them: what a restore replaces must not be what says which backups there are.
+
+CREATE TABLE backup_settings (
+    id         uuid PRIMARY KEY,
+    created_at timestamptz NOT NULL,
+    updated_at timestamptz NOT NULL,
+    passphrase bytea, -- sealed
+    prove      boolean NOT NULL
+);
+
+CREATE UNIQUE INDEX backup_settings_one ON backup_settings ((true));
+
+INSERT INTO backup_settings VALUES ('00000000-0000-7000-8000-000000000001', now(), now(), NULL, true);
