@@ -4,8 +4,10 @@ package remote
 
 import (
 	"context"
+	"io"
 	"time"
 
+	"edge.internal/gateway/internal/backup"
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/alarm"
 	"edge.internal/gateway/internal/kit/check"
@@ -51,16 +53,23 @@ func (v *Remote) Validate() error {
 	return c.Err()
 }
 
+// Deps is what the room needs of others.
+type Deps struct {
+	// Adopt takes an archive from elsewhere among the backups.
+	Adopt func(ctx context.Context, in io.Reader) (backup.Backup, error)
+}
+
 // Room is the off-site targets.
 type Room struct {
 	*kit.Kit
+	deps    Deps
 	remotes resource.Kind[Remote]
 	bounds  bounds
 }
 
 // New makes the room.
-func New(k *kit.Kit) *Room {
-	r := &Room{Kit: k, bounds: usual}
+func New(k *kit.Kit, d Deps) *Room {
+	r := &Room{Kit: k, deps: d, bounds: usual}
 	r.remotes = resource.Kind[Remote]{
 		Name: "backup.remote", Title: "off-site target", Path: "/backup-remotes", Table: table, Order: "created_at",
 		New:   func() Remote { return Remote{Settings: defaults(), Active: true, Keep: 14} },
@@ -78,6 +87,7 @@ func (r *Room) Mount() {
 	r.remotes.Mount(r.Resources)
 	r.mountTest()
 	r.mountArchives()
+	r.mountFetch()
 }
 
 // check keeps secrets from going where they were not meant for. What is not sent anywhere cannot fail to arrive.
