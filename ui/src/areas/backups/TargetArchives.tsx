@@ -7,6 +7,7 @@ import { bytes } from '../../kit/format'
 import { FaultNotice } from '../../kit/Loaded'
 import { Notice } from '../../kit/Notice'
 import { Time } from '../../kit/Time'
+import { toast } from '../../kit/toast'
 import classes from './Targets.module.css'
 
 /** What is on the target. It is asked only when someone wants to know: it costs a connection, and sometimes money. */
@@ -15,6 +16,11 @@ export function TargetArchives({ id }: { id: string }) {
   const canSee = useCanEdit()
   const look = useMutation({
     mutationFn: () => unwrap(http.GET('/backup-remotes/{id}/archives', { params: { path: { id } } })),
+  })
+  const copy = useMutation({
+    mutationFn: (file: string) =>
+      unwrap(http.POST('/backup-remotes/{id}/fetch', { params: { path: { id } }, body: { file } })),
+    onSuccess: () => toast('live', t('archives.copied')),
   })
   if (!canSee) return null
   return (
@@ -25,6 +31,7 @@ export function TargetArchives({ id }: { id: string }) {
         </Button>
       </div>
       {look.isError && <FaultNotice fault={look.error} />}
+      {copy.isError && <FaultNotice fault={copy.error} />}
       {look.data?.error && <Notice tone="bad">{look.data.error}</Notice>}
       {look.data && !look.data.error && look.data.archives.length === 0 && (
         <span className="soft">{t('archives.none')}</span>
@@ -37,6 +44,9 @@ export function TargetArchives({ id }: { id: string }) {
               <th>{t('archives.host')}</th>
               <th>{t('archives.size')}</th>
               <th>{t('archives.time')}</th>
+              <th>
+                <span className="visually-hidden">{t('archives.copy')}</span>
+              </th>
             </tr>
           </thead>
           <tbody>
@@ -49,6 +59,18 @@ export function TargetArchives({ id }: { id: string }) {
                 <td>{bytes(one.size)}</td>
                 <td>
                   <Time at={one.modified_at} />
+                </td>
+                <td>
+                  <Button
+                    size="compact-sm"
+                    variant="default"
+                    loading={copy.isPending && copy.variables === one.file}
+                    disabled={copy.isPending}
+                    aria-label={t('archives.copyOne', { name: one.name })}
+                    onClick={() => copy.mutate(one.file)}
+                  >
+                    {t('archives.copy')}
+                  </Button>
                 </td>
               </tr>
             ))}
