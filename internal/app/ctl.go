@@ -86,6 +86,9 @@ func Ctl() *cobra.Command {
 		idsUnban(&cfg),
 		licenseCommand(&cfg),
 		upgradeCommand(&cfg),
+		backupCommand(&cfg),
+		backupsCommand(&cfg),
+		restoreCommand(&cfg),
 	)
 	root.SetOut(os.Stdout)
 	return root
@@ -218,11 +221,19 @@ func askAPI[T any](ctx context.Context, paths kit.Paths, method, path string, bo
 }
 
 // askAPIWithin is askAPI for what may take longer.
-func askAPIWithin[T any](ctx context.Context, paths kit.Paths, within time.Duration, method, path string, body []byte) (out T, err error) {
+func askAPIWithin[T any](ctx context.Context, paths kit.Paths, within time.Duration, method, path string, body []byte) (T, error) {
+	return sendAPI[T](ctx, paths, within, method, path, "", bytes.NewReader(body))
+}
+
+// sendAPI makes a request with a body of a type, which is JSON where that is not said.
+func sendAPI[T any](ctx context.Context, paths kit.Paths, within time.Duration, method, path, mime string, body io.Reader) (out T, err error) {
 	client := httpd.SocketClient(controlSocket(paths), within)
-	req, err := http.NewRequestWithContext(ctx, method, "http://gateway"+httpd.Prefix+path, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, method, "http://gateway"+httpd.Prefix+path, body)
 	if err != nil {
 		return out, err
+	}
+	if mime != "" {
+		req.Header.Set("Content-Type", mime)
 	}
 	res, err := client.Do(req)
 	if err != nil {

@@ -91,18 +91,22 @@ func beginUpgrade(ctx context.Context, cfg Config, version string) (string, erro
 }
 
 func printUpgrade(w io.Writer, u host.Upgrade, whole bool) {
-	line := func(name, value string) { fmt.Fprintf(w, "%-7s %s\n", name+":", value) }
-	line("state", strings.ReplaceAll(string(u.State), "_", " "))
-	line("from", u.From)
-	line("to", u.To)
-	line("began", u.BeganAt.Local().Format(time.DateTime))
-	if !u.EndedAt.IsZero() {
-		line("ended", u.EndedAt.Local().Format(time.DateTime))
+	printJob(w, [][2]string{{"state", strings.ReplaceAll(string(u.State), "_", " ")}, {"from", u.From}, {"to", u.To}}, u.BeganAt, u.EndedAt, u.Reason, u.Steps, whole)
+}
+
+// printJob shows how a job of root's went.
+func printJob(w io.Writer, lines [][2]string, began, ended time.Time, reason string, steps []host.JobStep, whole bool) {
+	lines = append(lines, [2]string{"began", began.Local().Format(time.DateTime)})
+	if !ended.IsZero() {
+		lines = append(lines, [2]string{"ended", ended.Local().Format(time.DateTime)})
 	}
-	if u.Reason != "" {
-		line("reason", u.Reason)
+	if reason != "" {
+		lines = append(lines, [2]string{"reason", reason})
 	}
-	for _, s := range u.Steps {
+	for _, line := range lines {
+		fmt.Fprintf(w, "%-7s %s\n", line[0]+":", line[1])
+	}
+	for _, s := range steps {
 		fmt.Fprintf(w, "  %-10s %s\n", s.Name, s.State)
 		if s.Error != "" {
 			fmt.Fprintf(w, "             %s\n", s.Error)

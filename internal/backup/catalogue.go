@@ -172,6 +172,9 @@ func (r *Room) load(id uuid.UUID) (b Backup, err error) {
 	return b, nil
 }
 
+// All are the backups, the newest first.
+func (r *Room) All() ([]Backup, error) { return r.read() }
+
 func (r *Room) list(reader actor.Actor) ([]Backup, error) {
 	list, err := r.read()
 	for i := range list {

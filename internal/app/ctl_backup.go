@@ -1,0 +1,293 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"edge.internal/gateway/internal/backup"
+	"edge.internal/gateway/internal/kit"
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/machine/backups"
+	"edge.internal/gateway/internal/kit/host/machine/files"
+	"edge.internal/gateway/internal/kit/host/machine/home"
+	rootjob "edge.internal/gateway/internal/kit/host/machine/job"
+	"edge.internal/gateway/internal/kit/host/machine/units"
+)
+
+// passphraseFlag is where a passphrase comes from: neither the list of processes nor the history of a shell shall have it.
+func passphraseFlag(cmd *cobra.Command, file *string) {
+	cmd.Flags().StringVar(file, "passphrase-file", "", "file whose first line is the passphrase; - for the standard input")
+}
+
+func readPassphrase(cmd *cobra.Command, file string) (string, error) {
+	if file == "" {
+		return "", nil
+	}
+	content, err := func() ([]byte, error) {
+		if file == "-" {
+			return io.ReadAll(io.LimitReader(cmd.InOrStdin(), 4096))
+		}
+		return os.ReadFile(file)
+	}()
+	line, _, _ := strings.Cut(string(content), "\n")
+	return strings.TrimSuffix(line, "\r"), err
+}
+
+// keyBody is a body with a passphrase, if there is one.
+func keyBody(passphrase string, more map[string]any) ([]byte, error) {
+	body := map[string]any{}
+	for name, value := range more {
+		body[name] = value
+	}
+	if passphrase != "" {
+		body["passphrase"] = passphrase
+	}
+	return json.Marshal(body)
+}
+
+// backupCommand makes a backup.
+func backupCommand(cfg *Config) *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use: "backup", Short: "Back the gateway up", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			passphrase, err := readPassphrase(cmd, file)
+			if err != nil {
+				return err
+			}
+			body, err := keyBody(passphrase, nil)
+			if err != nil {
+				return err
+			}
+			made, err := askAPIWithin[backup.Backup](cmd.Context(), kit.Paths{Root: cfg.Root}, backupWithin, http.MethodPost, "/backups", body)
+			if isDown(err) {
+				return errDown
+			}
+			if err != nil {
+				return err
+			}
+			if made.Error != "" {
+				return errors.New(made.Error)
+			}
+			cmd.Println(made.ID, made.File)
+			cmd.Println(kit.Paths{Root: cfg.Root}.Backups(made.ID.String() + ".archive"))
+			return nil
+		},
+	}
+	passphraseFlag(cmd, &file)
+	return cmd
+}
+
+// backupsCommand lists backups, and what can be done to one.
+func backupsCommand(cfg *Config) *cobra.Command {
+	list := &cobra.Command{
+		Use: "backups", Short: "List the backups; add, verify and delete are for one of them", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			all, err := askAPI[[]backup.Backup](cmd.Context(), kit.Paths{Root: cfg.Root}, http.MethodGet, "/backups", nil)
+			if isDown(err) {
+				all, err = backupsHere(*cfg)
+			}
+			if err != nil {
+				return err
+			}
+			printBackups(cmd.OutOrStdout(), all)
+			return nil
+		},
+	}
+	var file string
+	verify := &cobra.Command{
+		Use: "verify ID", Short: "Prove that a backup can be restored, by loading it into a database that is dropped again", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			passphrase, err := readPassphrase(cmd, file)
+			if err != nil {
+				return err
+			}
+			body, err := keyBody(passphrase, nil)
+			if err != nil {
+				return err
+			}
+			tried, err := askAPIWithin[backup.Backup](cmd.Context(), kit.Paths{Root: cfg.Root}, backupWithin, http.MethodPost, "/backups/"+args[0]+"/verify", body)
+			if isDown(err) {
+				return errDown
+			}
+			if err != nil {
+				return err
+			}
+			if tried.Proof.Error != "" {
+				return errors.New(tried.Proof.Error)
+			}
+			cmd.Printf("It can be restored: %d rows in %d tables, in %s.\n", tried.Proof.Rows, tried.Proof.Tables, (time.Duration(tried.Proof.DurationMS) * time.Millisecond).Round(100*time.Millisecond))
+			return nil
+		},
+	}
+	passphraseFlag(verify, &file)
+	list.AddCommand(verify, &cobra.Command{
+		Use: "add FILE", Short: "Bring an archive here, of this gateway or of another one", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			added, err := addBackup(cmd.Context(), *cfg, args[0], "")
+			if err == nil {
+				cmd.Println(added.ID, added.File)
+			}
+			return err
+		},
+	}, &cobra.Command{
+		Use: "delete ID", Short: "Delete a backup with its archive", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			_, err := askAPI[backup.Deleted](cmd.Context(), kit.Paths{Root: cfg.Root}, http.MethodDelete, "/backups/"+args[0], nil)
+			if isDown(err) {
+				return errDown
+			}
+			return err
+		},
+	})
+	return list
+}
+
+// backupsHere reads the backups without gateway-api.
+func backupsHere(cfg Config) ([]backup.Backup, error) {
+	k, err := newKit(cfg, slog.LevelError)
+	if err != nil {
+		return nil, err
+	}
+	defer k.DB.Close()
+	return backup.New(k, backup.Deps{}).All()
+}
+
+func printBackups(w io.Writer, all []backup.Backup) {
+	if len(all) == 0 {
+		fmt.Fprintln(w, "There are no backups.")
+		return
+	}
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "ID\tMADE\tHOST\tSIZE\tSTATUS\tPROVEN")
+	for _, b := range all {
+		proof := "no"
+		if b.Proof != nil {
+			proof = b.Proof.Status
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\t%s\n", b.ID, b.StartedAt.Local().Format(time.DateTime), b.Host, b.Size, b.Status, proof)
+	}
+	_ = table.Flush()
+}
+
+// addBackup brings an archive here: through gateway-api, and without it when it is down.
+func addBackup(ctx context.Context, cfg Config, path, passphrase string) (b backup.Backup, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return b, err
+	}
+	defer f.Close()
+	b, err = sendAPI[backup.Backup](ctx, kit.Paths{Root: cfg.Root}, backupWithin, http.MethodPost, "/backups/upload", "application/octet-stream", f)
+	if !isDown(err) {
+		return b, err
+	}
+	k, err := newKit(cfg, slog.LevelError)
+	if err != nil {
+		return b, err
+	}
+	defer k.DB.Close()
+	if b, err = backup.New(k, backup.Deps{}).Bring(f, passphrase); err != nil || cfg.Root != "" {
+		return b, err
+	}
+	uid, gid, err := files.LookupOwner(host.User, host.User)
+	if err != nil {
+		return b, err
+	}
+	for _, name := range []string{"", b.ID.String() + ".archive", b.ID.String() + ".json"} {
+		if err := os.Chown(k.Paths.Backups(name), uid, gid); err != nil {
+			return b, err
+		}
+	}
+	return b, nil
+}
+
+// restoreCommand shows and begins restores. It works while gateway-api is down, too: that is when it is needed.
+func restoreCommand(cfg *Config) *cobra.Command {
+	var whole bool
+	show := &cobra.Command{
+		Use: "restore", Short: "Show the running restore or the last one; begin starts one", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			last, err := backups.New(home.Home{Root: cfg.Root}, nil, "", nil).LastRestore()
+			if errors.Is(err, fs.ErrNotExist) {
+				cmd.Println("The gateway has not been restored yet.")
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			printRestore(cmd.OutOrStdout(), last, whole)
+			return nil
+		},
+	}
+	show.Flags().BoolVar(&whole, "output", false, "with what the programs of each step said")
+	var file string
+	var links map[string]string
+	begin := &cobra.Command{
+		Use: "begin ID|FILE", Short: "Replace the gateway's data by those of a backup, or of an archive that lies elsewhere", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			passphrase, err := readPassphrase(cmd, file)
+			if err != nil {
+				return err
+			}
+			id, err := uuid.Parse(args[0])
+			if err != nil {
+				added, err := addBackup(cmd.Context(), *cfg, args[0], passphrase)
+				if err != nil {
+					return err
+				}
+				id = added.ID
+			}
+			if err := beginRestore(cmd.Context(), *cfg, id, passphrase, links); err != nil {
+				return err
+			}
+			cmd.Println("The restore has begun. gateway-ctl restore shows how it goes.")
+			return nil
+		},
+	}
+	passphraseFlag(begin, &file)
+	begin.Flags().StringToStringVar(&links, "interface", nil, "interface of the backup and the one of this machine that takes its place: OLD=NEW")
+	show.AddCommand(begin)
+	return show
+}
+
+// beginRestore asks gateway-api, and does it itself when that is down.
+func beginRestore(ctx context.Context, cfg Config, id uuid.UUID, passphrase string, links map[string]string) error {
+	more := map[string]any{}
+	if len(links) > 0 {
+		more["interfaces"] = links
+	}
+	body, err := keyBody(passphrase, more)
+	if err != nil {
+		return err
+	}
+	_, err = askAPIWithin[backup.Restore](ctx, kit.Paths{Root: cfg.Root}, backupWithin, http.MethodPost, "/backups/"+id.String()+"/restore", body)
+	if !isDown(err) {
+		return err
+	}
+	runs, err := units.Parse(cfg.Units)
+	if err != nil {
+		return err
+	}
+	jobs, _ := runs.(rootjob.Starter)
+	return backups.New(home.Home{Root: cfg.Root}, jobs, "", nil).BeginRestore(ctx, host.RestoreWish{Backup: id.String(), Interfaces: links, Passphrase: passphrase})
+}
+
+func printRestore(w io.Writer, r host.Restore, whole bool) {
+	printJob(w, [][2]string{{"state", strings.ReplaceAll(string(r.State), "_", " ")}, {"backup", r.Backup}, {"host", r.Host}}, r.BeganAt, r.EndedAt, r.Reason, r.Steps, whole)
+	for _, text := range r.Warnings {
+		fmt.Fprintln(w, text)
+	}
+}
