@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"crypto/tls"
+	"io"
 	"net"
 	"net/http"
 	"net/netip"
@@ -126,9 +127,9 @@ func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, 
 	h.IDS = ids.New(k, h.idsDeps())
 	h.License = license.New(k, h.licenseDeps())
 	h.Upgrade = upgrade.New(k)
+	h.Remotes = remote.New(k, remote.Deps{Adopt: func(ctx context.Context, in io.Reader) (backup.Backup, error) { return h.Backup.Adopt(ctx, in) }})
 	h.Backup = backup.New(k, h.backupDeps(store))
 	h.Alert = alert.New(k, alertDeps(store))
-	h.Remotes = remote.New(k)
 	h.Diagnostics = diag.New(k, h.diagDeps())
 	h.LogView = logs.New(k, logs.Deps{Domains: h.Proxy.DomainNames})
 

@@ -16,6 +16,7 @@ import (
 
 	"edge.internal/gateway/internal/lab"
 	"edge.internal/gateway/internal/lab/labtest"
+	"edge.internal/gateway/test/offsite"
 )
 
 func TestMain(m *testing.M) { labtest.Main(m) }
@@ -49,6 +50,7 @@ func TestBrowser(t *testing.T) {
 		"GATEWAY_OIDC_ISSUER="+issuer,
 		"GATEWAY_OIDC_CLIENT_ID="+clientID,
 		"GATEWAY_OIDC_CLIENT_SECRET="+clientSecret,
+		"GATEWAY_S3="+bucket(t, l),
 		"GATEWAY_REPORT="+report.Name(),
 	)
 	var said bytes.Buffer
@@ -118,6 +120,24 @@ func onGateway(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// bucket runs an S3 service on the WAN side, with a bucket that is called backups. Its keys are those of the tests.
+func bucket(t *testing.T, l *labtest.Lab) (address string) {
+	t.Helper()
+	address = "198.51.100.2:9002"
+	data := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(data, "backups"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cmd, err := l.Command(t.Context(), lab.Wan, offsite.Tool(t), "--port", address, "--access", "gateway", "--secret", "correct-horse-battery", "--quiet", "posix", "--sidecar", t.TempDir(), data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return address // it ends with the lab
 }
 
 // provider runs an identity provider on the WAN side, where the gateway and the browser both reach it.

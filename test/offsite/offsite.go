@@ -53,7 +53,7 @@ func NewS3(t testing.TB, withTLS bool) *S3 {
 	if err := os.Mkdir(notes, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	run(t, s.Endpoint, tool(t), append(args, "posix", "--sidecar", notes, filepath.Dir(s.Dir))...)
+	run(t, s.Endpoint, Tool(t), append(args, "posix", "--sidecar", notes, filepath.Dir(s.Dir))...)
 	return s
 }
 
@@ -192,8 +192,8 @@ func (s *SSHD) write(name string, content []byte) string {
 	return path
 }
 
-// tool is the S3 server that packaging/versitygw.sh has built.
-func tool(t testing.TB) string {
+// Tool is the S3 server that packaging/versitygw.sh has built.
+func Tool(t testing.TB) string {
 	t.Helper()
 	dir, err := os.Getwd()
 	if err != nil {

@@ -99,6 +99,8 @@ export const pages = {
   'diagnostics-capture': '/operations/diagnostics/capture',
   logs: '/operations/logs',
   'logs-live': '/operations/logs?live=1&sources=api,audit',
+  'backup-targets': '/operations/backups/targets',
+  'backup-target-new': '/operations/backups/targets/new',
   audit: '/operations/audit',
   'audit-changes': '/operations/audit?view=changes',
   components: '/system/components',

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"edge.internal/gateway/internal/backup"
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/httpd"
 )
@@ -40,7 +41,9 @@ func (r *Room) mountArchives() {
 	httpd.Handle(r.Router, http.MethodGet, "/backup-remotes/{id}/archives", httpd.AdminRead,
 		httpd.Doc{ID: "backup.remote.archives", Tag: "backup", Summary: "List the archives at an off-site target"},
 		func(c *httpd.Call, in idInput) (Listing, error) {
-			list, err := r.List(c, in.ID)
+			ctx, cancel := context.WithTimeout(c, r.bounds.look)
+			defer cancel()
+			list, err := r.List(ctx, in.ID)
 			if f, ok := errors.AsType[*failure](err); ok {
 				return Listing{Error: f.sentence}, nil
 			}
@@ -48,7 +51,61 @@ func (r *Room) mountArchives() {
 		})
 }
 
-// List is what a target has of this gateway and of others, the newest first. What else is there is nobody's business.
+// Wanted is an archive at a target.
+type Wanted struct {
+	File string `json:"file" required:"true" maxLength:"255" doc:"What it is called there, as the list of archives says."`
+}
+
+func (r *Room) mountFetch() {
+	httpd.Handle(r.Router, http.MethodPost, "/backup-remotes/{id}/fetch", httpd.Write,
+		httpd.Doc{ID: "backup.remote.fetch", Tag: "backup", Summary: "Copy an archive from an off-site target among the backups, to restore it", Audit: "backup.remote.fetch", Creates: true},
+		func(c *httpd.Call, in struct {
+			ID   uuid.UUID `path:"id" doc:"Id of the target."`
+			Body Wanted
+		}) (b backup.Backup, err error) {
+			if !fileForm.MatchString(in.Body.File) {
+				return b, fault.Field("file", "must be the file name of an archive, as the list of archives says")
+			}
+			v, err := r.remotes.Get(c, r.DB, in.ID)
+			if err != nil {
+				return b, err
+			}
+			// It may take longer than whoever asked is patient.
+			ctx := context.WithoutCancel(c)
+			err = r.Audit.Do(c, "backup.remote.fetch", v.Label(), func() (any, error) {
+				b, err = r.bring(ctx, v, in.Body.File)
+				return map[string]any{"file": in.Body.File, "backup": b.ID}, err
+			})
+			if err == nil {
+				c.Header().Set("Location", httpd.Prefix+"/backups/"+b.ID.String())
+			}
+			return b, err
+		})
+}
+
+// bring passes an archive on as it comes.
+func (r *Room) bring(ctx context.Context, v *Remote, file string) (backup.Backup, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	from, to := io.Pipe()
+	lost := make(chan error, 1)
+	go func() {
+		_, _, err := r.fetch(ctx, v, file, to, maxArchive)
+		_ = to.CloseWithError(err)
+		lost <- err
+	}()
+	b, err := r.deps.Adopt(ctx, from)
+	_ = from.CloseWithError(context.Canceled)
+	if f, ok := errors.AsType[*failure](<-lost); ok && err != nil {
+		return b, fault.New(fault.Unavailable, "The archive was not copied: %s.", f.sentence)
+	}
+	return b, err
+}
+
+// maxArchive is more than any gateway has; how much fits on the disk is found out there.
+const maxArchive = 1 << 40
+
+// List is what a target has of this gateway and of others, the newest first. Other files are ignored.
 func (r *Room) List(ctx context.Context, id uuid.UUID) ([]Archive, error) {
 	v, err := r.remotes.Get(ctx, r.DB, id)
 	if err != nil {
@@ -84,14 +141,21 @@ func (r *Room) Fetch(ctx context.Context, id uuid.UUID, file string, to io.Write
 	if err != nil {
 		return 0, "", err
 	}
-	ctx, cancel := context.WithTimeout(ctx, r.bounds.within(most))
+	return r.fetch(ctx, v, file, to, most)
+}
+
+func (r *Room) fetch(ctx context.Context, v *Remote, file string, to io.Writer, most int64) (size int64, sum string, err error) {
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	// How long it may take is known when its length is.
+	patience := time.AfterFunc(r.bounds.ask, cancel)
+	defer patience.Stop()
 	t, err := r.connect(ctx, v, 0)
 	if err != nil {
 		return 0, "", explain(err)
 	}
 	defer t.close()
-	return fetch(ctx, t, file, to, most)
+	return fetch(ctx, t, file, to, most, func(size int64) { patience.Reset(r.bounds.within(size)) })
 }
 
 // local is a writer whose errors are not the target's.
@@ -105,7 +169,7 @@ func (l *local) Write(b []byte) (n int, err error) {
 	return n, l.err
 }
 
-func fetch(ctx context.Context, t target, file string, to io.Writer, most int64) (size int64, sum string, err error) {
+func fetch(ctx context.Context, t target, file string, to io.Writer, most int64, begins func(size int64)) (size int64, sum string, err error) {
 	from, size, err := t.get(ctx, file)
 	if err != nil {
 		return 0, "", explain(err)
@@ -114,6 +178,7 @@ func fetch(ctx context.Context, t target, file string, to io.Writer, most int64)
 	if size > most {
 		return 0, "", failed(true, "the archive has %d bytes, which is more than the %d that fit", size, most)
 	}
+	begins(size)
 	h, here := sha256.New(), &local{Writer: to}
 	// No more than it said, and one byte tells whether there is more. An SFTP server is asked for all of the buffer at once.
 	n, err := io.CopyBuffer(io.MultiWriter(here, h), io.LimitReader(from, size+1), make([]byte, 1<<20))

@@ -4,9 +4,12 @@ package remote
 
 import (
 	"context"
+	"io"
 	"time"
 
+	"edge.internal/gateway/internal/backup"
 	"edge.internal/gateway/internal/kit"
+	"edge.internal/gateway/internal/kit/alarm"
 	"edge.internal/gateway/internal/kit/check"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/fault"
@@ -29,7 +32,7 @@ type Remote struct {
 	TargetURL     string     `json:"target_url" readOnly:"true" db:"-" doc:"Where it is."`
 	Settings      Settings   `json:"settings" required:"true" doc:"How it is reached. Secrets are shown as ***SET***."`
 	Active        bool       `json:"active" doc:"Whether archives are sent there."`
-	AllowInternal bool       `json:"allow_internal" doc:"Let it be at an address of this machine or its links, which is refused otherwise."`
+	AllowInternal bool       `json:"allow_internal" doc:"Allow a target on this machine or at a link-local address. Refused otherwise."`
 	Keep          int        `json:"keep" minimum:"1" maximum:"1000" doc:"How many archives of this gateway stay there; older ones are deleted after an upload. Other files are never touched."`
 	LastUploadAt  *time.Time `json:"last_upload_at" readOnly:"true" doc:"When an archive was last sent there with success."`
 	LastError     string     `json:"last_error" readOnly:"true" doc:"Why the last upload failed; empty when it did not."`
@@ -50,20 +53,27 @@ func (v *Remote) Validate() error {
 	return c.Err()
 }
 
+// Deps is what the room needs of others.
+type Deps struct {
+	// Adopt takes an archive from elsewhere among the backups.
+	Adopt func(ctx context.Context, in io.Reader) (backup.Backup, error)
+}
+
 // Room is the off-site targets.
 type Room struct {
 	*kit.Kit
+	deps    Deps
 	remotes resource.Kind[Remote]
 	bounds  bounds
 }
 
 // New makes the room.
-func New(k *kit.Kit) *Room {
-	r := &Room{Kit: k, bounds: usual}
+func New(k *kit.Kit, d Deps) *Room {
+	r := &Room{Kit: k, deps: d, bounds: usual}
 	r.remotes = resource.Kind[Remote]{
 		Name: "backup.remote", Title: "off-site target", Path: "/backup-remotes", Table: table, Order: "created_at",
 		New:   func() Remote { return Remote{Settings: defaults(), Active: true, Keep: 14} },
-		Check: checkRemote,
+		Check: r.check,
 		View: func(v *Remote) {
 			v.TargetURL = v.Settings.url(v.Kind)
 			v.Settings.kind = v.Kind
@@ -77,10 +87,18 @@ func (r *Room) Mount() {
 	r.remotes.Mount(r.Resources)
 	r.mountTest()
 	r.mountArchives()
+	r.mountFetch()
 }
 
-// checkRemote keeps secrets from going where they were not meant for.
-func checkRemote(_ context.Context, _ *db.Tx, was, now *Remote) error {
+// check keeps secrets from going where they were not meant for. What is not sent anywhere cannot fail to arrive.
+func (r *Room) check(ctx context.Context, tx *db.Tx, was, now *Remote) error {
+	if was != nil && was.Active && (now == nil || !now.Active) {
+		tx.AfterCommit(func() {
+			if err := r.Alarms.Clear(context.WithoutCancel(ctx), alarm.BackupUploadFailed, was.ID.String()); err != nil {
+				r.Log.Warn("an alarm about an off-site target stays", "target", was.ID, "err", err)
+			}
+		})
+	}
 	if was == nil || now == nil {
 		return nil
 	}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"edge.internal/gateway/internal/backup"
 	"edge.internal/gateway/internal/kit/audit"
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/test/offsite"
@@ -295,6 +296,10 @@ func TestBK12EveryTargetHasItsOwnResult(t *testing.T) {
 			t.Errorf("%d: %+v", i, v)
 		}
 	}
+	// Each that failed is an alarm until it works again, or is switched off.
+	if got := h.alarms(t); !slices.Equal(got, []string{rows[1].ID, rows[3].ID}) {
+		t.Errorf("alarms about %v", got)
+	}
 	if results[2].Name != "the vault" {
 		t.Errorf("%+v", results[2])
 	}
@@ -318,6 +323,14 @@ func TestBK12EveryTargetHasItsOwnResult(t *testing.T) {
 		if err != nil || n != a.size || sum != a.sum || !bytes.Equal(back.Bytes(), content) {
 			t.Errorf("%d bytes, %s, %v", n, sum, err)
 		}
+		h.Do(t, "admin", http.MethodPost, "/backup-remotes/"+rows[i].ID+"/fetch", map[string]any{"file": list.Archives[0].File}).Want(t, http.StatusCreated)
+		if !bytes.Equal(h.adopted, content) {
+			t.Errorf("%d bytes were adopted", len(h.adopted))
+		}
+		missing := h.Do(t, "admin", http.MethodPost, "/backup-remotes/"+rows[i].ID+"/fetch", map[string]any{"file": h.room.Own() + "other.tar"}).Want(t, http.StatusServiceUnavailable)
+		if !strings.Contains(string(missing.Body), "there is no such archive") {
+			t.Errorf("%s", missing.Body)
+		}
 		if _, _, err := h.room.Fetch(t.Context(), uuid.MustParse(rows[i].ID), list.Archives[0].File, &back, a.size-1); err == nil {
 			t.Error("more was taken than fits")
 		}
@@ -330,6 +343,13 @@ func TestBK12EveryTargetHasItsOwnResult(t *testing.T) {
 	}
 	h.Do(t, "admin", http.MethodPut, "/backup-remotes/"+rows[3].ID, map[string]any{"settings": map[string]any{"secret_key": server.SecretKey}}).Want(t, http.StatusOK)
 	h.upload(t, a, "20260103T030405Z.tar")
+	if got := h.alarms(t); !slices.Equal(got, []string{rows[1].ID}) {
+		t.Errorf("alarms about %v", got)
+	}
+	h.Do(t, "admin", http.MethodPut, "/backup-remotes/"+rows[1].ID, map[string]any{"active": false}).Want(t, http.StatusOK)
+	if got := h.alarms(t); len(got) != 0 {
+		t.Errorf("alarms about %v", got)
+	}
 	if v := h.get(t, rows[3].ID); v.LastError != "" || v.LastUploadAt == nil {
 		t.Errorf("%+v", v)
 	}
@@ -337,11 +357,30 @@ func TestBK12EveryTargetHasItsOwnResult(t *testing.T) {
 	if err := os.WriteFile(a.path, content[1:], 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := h.room.Upload(t.Context(), a.path, "20260104T030405Z.tar", a.size, a.sum); err == nil {
-		t.Error("another file was sent")
+	for _, result := range h.upload(t, a, "20260104T030405Z.tar") {
+		if result.OK || result.Error != "the archive on the disk is not what was written, so it was not sent" {
+			t.Errorf("another file was sent: %+v", result)
+		}
 	}
-	if _, err := h.room.Upload(t.Context(), a.path, "../20260104T030405Z.tar", a.size, a.sum); err == nil {
-		t.Error("a name that leads elsewhere was taken")
+	for _, result := range h.upload(t, newArchive(t, content), "../20260104T030405Z.tar") {
+		if result.OK {
+			t.Errorf("a name that leads elsewhere was taken: %+v", result)
+		}
+	}
+	h.Do(t, "admin", http.MethodPost, "/backup-remotes/"+rows[0].ID+"/fetch", map[string]any{"file": "../../etc/passwd"}).WantField(t, "file")
+	h.Do(t, "viewer", http.MethodPost, "/backup-remotes/"+rows[0].ID+"/fetch", map[string]any{"file": h.room.Own() + "x"}).Want(t, http.StatusForbidden)
+	// What the backups get is in their terms.
+	made := newArchive(t, content)
+	id := uuid.MustParse("01a1e39f-4bae-752c-b03c-87a991632b26")
+	for i, result := range h.room.UploadAll(t.Context(), backup.Archive{
+		ID: id, Name: "gateway-fw.tar-20260105T030405Z.tar.zst.age", Path: made.path, Size: made.size, SHA256: made.sum, MadeAt: time.Date(2026, 1, 5, 3, 4, 5, 0, time.UTC),
+	}) {
+		if result.Status != "success" || result.Error != "" || result.Target == "" || result.FinishedAt.IsZero() {
+			t.Errorf("%d: %+v", i, result)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(sshd.Dir, h.room.Own()+"20260105T030405Z-91632b26.tar.zst.age")); err != nil {
+		t.Error(err)
 	}
 }
 

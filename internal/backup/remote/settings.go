@@ -20,7 +20,6 @@ import (
 	"edge.internal/gateway/internal/kit/check"
 	"edge.internal/gateway/internal/kit/secret"
 	"edge.internal/gateway/internal/kit/value"
-	"edge.internal/gateway/internal/kit/wire"
 )
 
 // Settings are those of the target's kind; the others are not shown.
@@ -36,11 +35,11 @@ type Settings struct {
 type S3 struct {
 	Endpoint      string        `json:"endpoint" required:"false" doc:"Host name or address of the service, with a port if it is not the usual one: s3.eu-central-1.amazonaws.com or 192.0.2.7:9000."`
 	Region        string        `json:"region" required:"false" doc:"Region of the bucket. Most services other than Amazon's take us-east-1."`
-	Bucket        string        `json:"bucket" required:"false" doc:"Name of the bucket, which must be there."`
+	Bucket        string        `json:"bucket" required:"false" doc:"Name of the bucket. It must exist."`
 	AccessKey     string        `json:"access_key" required:"false" doc:"Id of the access key."`
 	SecretKey     secret.Masked `json:"secret_key" required:"false" doc:"The key itself. It is shown as ***SET***; sending that keeps it."`
 	PathPrefix    string        `json:"path_prefix" required:"false" doc:"Folder in the bucket; empty for none."`
-	HTTPS         bool          `json:"https" required:"false" doc:"Use TLS. Without it everybody on the way can read the archives."`
+	HTTPS         bool          `json:"https" required:"false" doc:"Use TLS. Without it anyone on the path can read the archives."`
 	CACertificate string        `json:"ca_certificate" required:"false" doc:"Certificate of the authority that vouches for the service, in PEM, where it is one of your own; empty for the public ones."`
 }
 
@@ -51,8 +50,8 @@ type SFTP struct {
 	Username           string        `json:"username" required:"false" doc:"User to log in as."`
 	Password           secret.Masked `json:"password" required:"false" doc:"Password; not needed with a key. It is shown as ***SET***; sending that keeps it."`
 	PrivateKey         secret.Masked `json:"private_key" required:"false" doc:"Private key without a passphrase: the file that OpenSSH writes, in base64 or as it is. It is shown as ***SET***; sending that keeps it."`
-	RemoteDir          string        `json:"remote_dir" required:"false" doc:"Folder on the server; empty for the one that the user lands in. It is made if it is not there."`
-	HostKeyFingerprint string        `json:"host_key_fingerprint" required:"false" doc:"Fingerprint of the server's key, SHA256:…. Empty stands for trust at the first connection, which stores it. To accept another key, empty it."`
+	RemoteDir          string        `json:"remote_dir" required:"false" doc:"Folder on the server; empty for the home folder of the user. It is created if it does not exist."`
+	HostKeyFingerprint string        `json:"host_key_fingerprint" required:"false" doc:"Fingerprint of the server's key, SHA256:…. Empty means trust on first use: the first successful connection stores it. A server with a different key is refused; to accept a new key, clear this."`
 }
 
 func defaults() Settings {
@@ -130,9 +129,9 @@ const (
 func (s *Settings) complain(c *check.List, kind string) {
 	at := func(field string) string { return "settings." + field }
 	alone := func(given, usual any, owner string) {
-		for _, f := range wire.Fields(reflect.TypeOf(given)) {
-			same := reflect.DeepEqual(reflect.ValueOf(given).FieldByIndex(f.Index).Interface(), reflect.ValueOf(usual).FieldByIndex(f.Index).Interface())
-			c.That(same, at(f.Name), "has a meaning for %s alone", owner)
+		for i := range reflect.TypeOf(given).NumField() {
+			same := reflect.DeepEqual(reflect.ValueOf(given).Field(i).Interface(), reflect.ValueOf(usual).Field(i).Interface())
+			c.That(same, at(reflect.TypeOf(given).Field(i).Tag.Get("json")), "has a meaning for %s alone", owner)
 		}
 	}
 	switch kind {
@@ -194,7 +193,7 @@ func (s *SFTP) complain(c *check.List, at func(string) string) {
 	c.That(s.HostKeyFingerprint == "" || fingerprintForm.MatchString(s.HostKeyFingerprint), at("host_key_fingerprint"), "must be SHA256: and 43 characters, as ssh-keygen -l prints it, or empty")
 }
 
-// complainFolder refuses what leads out of a folder, or means something else to somebody.
+// complainFolder refuses what leads out of a folder, or means something else to a shell or a server.
 func complainFolder(c *check.List, field, folder string) {
 	c.That(len(folder) <= maxFolder, field, "must have at most %d bytes", maxFolder)
 	c.That(folderForm.MatchString(folder), field, "must have letters, digits, spaces, slashes and ._@+=,~- alone")
@@ -219,7 +218,7 @@ func parseKey(text string) (ssh.Signer, error) {
 	}
 	key, err := ssh.ParsePrivateKey(pem)
 	if _, locked := errors.AsType[*ssh.PassphraseMissingError](err); locked {
-		return nil, errors.New("must not be protected by a passphrase: nobody is there to enter it")
+		return nil, errors.New("must not be protected by a passphrase, because no one can enter it when a backup is sent")
 	}
 	if err != nil {
 		return nil, form

@@ -50,8 +50,8 @@ var hostKeys = [][]string{
 }
 
 func errOtherKey(fingerprint string) error {
-	return failed(true, "the server shows another key than before (%s now). If the server was replaced, empty the stored fingerprint to trust the new key; "+
-		"otherwise somebody may be in between. Nothing was sent to it", fingerprint)
+	return failed(true, "the server shows another key than before (%s now). If you replaced the server, clear the stored fingerprint to trust the new key; "+
+		"otherwise someone may be intercepting the connection. Nothing was sent to it", fingerprint)
 }
 
 func connectSFTP(ctx context.Context, door *outbound.Door, s SFTP, k keys, l outbound.Limits) (t target, fingerprint string, err error) {

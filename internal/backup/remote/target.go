@@ -36,15 +36,15 @@ type entry struct {
 // bounds keep a target that hangs from doing harm.
 type bounds struct {
 	dial, stall time.Duration
-	// ask is for all that moves little: a test, or a look at what is there.
-	ask time.Duration
+	// ask is for all that moves little, such as a test, and look for the list of archives that a page waits for.
+	ask, look time.Duration
 	// slowest is how many bytes a second are worth waiting for.
 	slowest int64
 	// again are the waits between tries of an upload.
 	again []time.Duration
 }
 
-var usual = bounds{dial: 10 * time.Second, stall: 30 * time.Second, ask: 45 * time.Second, slowest: 32 << 10, again: []time.Duration{2 * time.Second, 10 * time.Second}}
+var usual = bounds{dial: 10 * time.Second, stall: 30 * time.Second, ask: 45 * time.Second, look: 9 * time.Second, slowest: 32 << 10, again: []time.Duration{2 * time.Second, 10 * time.Second}}
 
 // within is how long so many bytes may take.
 func (b bounds) within(size int64) time.Duration {
@@ -146,7 +146,7 @@ func (r *Room) trust(ctx context.Context, v *Remote, fingerprint string) error {
 	}
 	_, _, err := r.remotes.Amend(ctx, r.Resources, v.ID, func(now *Remote) error {
 		if now.Settings.destination(now.Kind) != v.Settings.destination(v.Kind) {
-			return failed(false, "it was changed meanwhile")
+			return failed(false, "the target was changed in the meantime")
 		}
 		if now.Settings.HostKeyFingerprint != "" && now.Settings.HostKeyFingerprint != fingerprint {
 			return errOtherKey(fingerprint)

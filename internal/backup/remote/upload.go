@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -15,6 +14,8 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 
+	"edge.internal/gateway/internal/backup"
+	"edge.internal/gateway/internal/kit/alarm"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/rescue"
 )
@@ -37,52 +38,66 @@ type Result struct {
 // atOnce is how many targets are served at the same time.
 const atOnce = 4
 
+// UploadAll sends a finished archive to every active target.
+func (r *Room) UploadAll(ctx context.Context, a backup.Archive) []backup.UploadResult {
+	// The host is in the name already; the time sorts it, and the id tells it from another one of the same second.
+	name := a.MadeAt.UTC().Format("20060102T150405Z") + "-" + a.ID.String()[28:] + a.Name[max(0, strings.LastIndex(a.Name, ".tar")):]
+	results, err := r.Upload(ctx, a.Path, name, a.Size, a.SHA256)
+	if err != nil {
+		r.Log.Error("the off-site targets are not known, so that nothing was sent to them", "err", err)
+	}
+	list := make([]backup.UploadResult, len(results))
+	for i, x := range results {
+		list[i] = backup.UploadResult{RemoteID: x.RemoteID, Target: x.TargetURL, Status: "success", FinishedAt: x.FinishedAt, DurationMS: x.DurationMS}
+		if !x.OK {
+			list[i].Status, list[i].Error = "failed", x.Error
+		}
+	}
+	return list
+}
+
 // Upload sends an archive to every active target, and tells how each took it. One that fails does not keep it from the others.
-// The error is about the archive itself, or about the database.
+// The error is that of the database, without which no target is known.
 func (r *Room) Upload(ctx context.Context, file, name string, size int64, sum string) ([]Result, error) {
 	rows, err := r.remotes.Where(ctx, r.DB, "active")
 	if err != nil || len(rows) == 0 {
 		return []Result{}, err
 	}
+	f, damaged := verified(file, size, sum)
+	if f != nil {
+		defer f.Close()
+	}
 	there := r.own() + name
 	if !fileForm.MatchString(there) {
-		return nil, fmt.Errorf("%q is no name for an archive", name)
-	}
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	if err := verify(f, size, sum); err != nil {
-		return nil, err
+		damaged = failed(true, "the archive has no name that a target could have")
 	}
 	results := make([]Result, len(rows))
 	var group errgroup.Group
 	group.SetLimit(atOnce)
 	for i := range rows {
 		group.Go(func() error {
-			results[i] = r.send(ctx, &rows[i], there, f, size)
+			results[i] = r.send(ctx, &rows[i], there, func() (*io.SectionReader, error) { return io.NewSectionReader(f, 0, size), damaged })
 			return nil
 		})
 	}
 	return results, group.Wait()
 }
 
-// verify makes sure that what is sent is what was made.
-func verify(f *os.File, size int64, sum string) error {
-	h := sha256.New()
-	n, err := io.Copy(h, f)
+// verified opens an archive, and makes sure that what is sent is what was made.
+func verified(file string, size int64, sum string) (*os.File, error) {
+	f, err := os.Open(file)
 	if err != nil {
-		return err
+		return nil, failed(true, "the archive cannot be read")
 	}
-	if n != size || hex.EncodeToString(h.Sum(nil)) != sum {
-		return errors.New("the archive on the disk is not what was written: it is not sent anywhere")
+	h := sha256.New()
+	if n, err := io.Copy(h, f); err != nil || n != size || hex.EncodeToString(h.Sum(nil)) != sum {
+		return f, failed(true, "the archive on the disk is not what was written, so it was not sent")
 	}
-	return nil
+	return f, nil
 }
 
 // send sends an archive to one target, and keeps how that went in its row.
-func (r *Room) send(ctx context.Context, v *Remote, file string, from io.ReaderAt, size int64) Result {
+func (r *Room) send(ctx context.Context, v *Remote, file string, open func() (*io.SectionReader, error)) Result {
 	start := r.Clock.Now()
 	result := Result{RemoteID: v.ID, Name: v.Label(), TargetURL: v.Settings.url(v.Kind), File: file}
 	var err error
@@ -90,7 +105,11 @@ func (r *Room) send(ctx context.Context, v *Remote, file string, from io.ReaderA
 		if result.Attempts > 0 && !r.rest(ctx, r.bounds.again[result.Attempts-1]) {
 			break
 		}
-		if err = r.attempt(ctx, v, io.NewSectionReader(from, 0, size), &result); err == nil || explain(err).lasting || result.Attempts == len(r.bounds.again) {
+		var from *io.SectionReader
+		if from, err = open(); err == nil {
+			err = r.attempt(ctx, v, from, &result)
+		}
+		if err == nil || explain(err).lasting || result.Attempts == len(r.bounds.again) {
 			result.Attempts++
 			break
 		}
@@ -109,10 +128,20 @@ func (r *Room) send(ctx context.Context, v *Remote, file string, from io.ReaderA
 		tx.Queue("UPDATE backup_remotes SET last_error = $2, last_upload_at = CASE WHEN $2 = '' THEN $3 ELSE last_upload_at END WHERE id = $1", v.ID, result.Error, result.FinishedAt)
 		return nil
 	})
-	if err != nil {
+	if err := errors.Join(err, r.report(ctx, v, result)); err != nil {
 		r.Log.Error("the result of an upload was not stored", "target", v.ID, "err", err)
 	}
 	return result
+}
+
+// report tells those who want to know that an archive did not reach a target, or that one did again.
+func (r *Room) report(ctx context.Context, v *Remote, result Result) error {
+	if result.OK {
+		return r.Alarms.Clear(ctx, alarm.BackupUploadFailed, v.ID.String())
+	}
+	return r.Alarms.Raise(ctx, alarm.Alarm{
+		Kind: alarm.BackupUploadFailed, Key: v.ID.String(), Subject: "A backup did not reach " + result.Name, Message: "The upload to " + result.TargetURL + " failed: " + result.Error,
+	})
 }
 
 // rest waits, unless there is no more use in it.

@@ -1,8 +1,10 @@
 package remote_test
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -10,7 +12,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
+	"edge.internal/gateway/internal/backup"
 	"edge.internal/gateway/internal/backup/remote"
+	"edge.internal/gateway/internal/kit/alarm"
 	"edge.internal/gateway/internal/kit/kittest"
 )
 
@@ -18,6 +24,16 @@ import (
 type house struct {
 	*kittest.Bench
 	room *remote.Room
+	// adopted is what came from a target last.
+	adopted []byte
+}
+
+func (h *house) adopt(_ context.Context, in io.Reader) (b backup.Backup, err error) {
+	if h.adopted, err = io.ReadAll(in); err != nil {
+		return b, err
+	}
+	b.ID, b.Size = uuid.New(), int64(len(h.adopted))
+	return b, nil
 }
 
 func newHouse(t *testing.T) *house {
@@ -27,7 +43,8 @@ func newHouse(t *testing.T) *house {
 
 func mounted(t *testing.T, b *kittest.Bench) *house {
 	t.Helper()
-	h := &house{b, remote.New(b.Kit)}
+	h := &house{Bench: b}
+	h.room = remote.New(b.Kit, remote.Deps{Adopt: h.adopt})
 	h.room.Hurry()
 	h.room.Mount()
 	h.Start(t)
@@ -141,4 +158,21 @@ func files(t *testing.T, dir string) (names []string) {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// alarms are the targets that there are alarms about.
+func (h *house) alarms(t *testing.T) (ids []string) {
+	t.Helper()
+	open, err := h.Alarms.Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range open {
+		if c.Kind != alarm.BackupUploadFailed || c.Message == "" {
+			t.Errorf("%+v", c)
+		}
+		ids = append(ids, c.Key)
+	}
+	slices.Sort(ids)
+	return ids
 }

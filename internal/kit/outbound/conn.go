@@ -23,13 +23,21 @@ type Limits struct {
 
 // Dial connects to a place by TCP. What is spoken there is for the caller; it ends with the context.
 func (d *Door) Dial(ctx context.Context, address string, l Limits) (net.Conn, error) {
+	s, err := d.dial(ctx, address, l)
+	if err != nil {
+		return nil, err
+	}
+	s.release = context.AfterFunc(ctx, func() { _ = s.Conn.Close() })
+	return s, nil
+}
+
+func (d *Door) dial(ctx context.Context, address string, l Limits) (*steady, error) {
 	conn, err := d.dialer(l.Internal, l.Dial).DialContext(ctx, "tcp", address)
 	if err != nil {
 		return nil, err
 	}
-	s := &steady{Conn: conn, Limits: l}
+	s := &steady{Conn: conn, Limits: l, release: func() bool { return false }}
 	s.moved()
-	s.release = context.AfterFunc(ctx, func() { _ = conn.Close() })
 	return s, nil
 }
 
@@ -37,16 +45,8 @@ func (d *Door) Dial(ctx context.Context, address string, l Limits) (net.Conn, er
 // decides by the URL.
 func (d *Door) Transport(l Limits) *http.Transport {
 	return &http.Transport{
-		// The context is that of the request which needs the connection first; others use it later.
-		DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
-			conn, err := d.dialer(l.Internal, l.Dial).DialContext(ctx, "tcp", address)
-			if err != nil {
-				return nil, err
-			}
-			s := &steady{Conn: conn, Limits: l, release: func() bool { return false }}
-			s.moved()
-			return s, nil
-		},
+		// It does not end with the context, which is that of the request that needs it first; others use it later.
+		DialContext:         func(ctx context.Context, _, address string) (net.Conn, error) { return d.dial(ctx, address, l) },
 		TLSHandshakeTimeout: l.Dial, ResponseHeaderTimeout: l.Stall, MaxResponseHeaderBytes: 64 << 10, IdleConnTimeout: l.Stall,
 		DisableCompression: true, TLSClientConfig: &tls.Config{RootCAs: d.roots},
 	}

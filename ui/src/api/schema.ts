@@ -789,6 +789,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/backup-remotes/{id}/fetch": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Copy an archive from an off-site target among the backups, to restore it */
+        post: operations["backup.remote.fetch"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/backup-remotes/{id}/test": {
         parameters: {
             query?: never;
@@ -800,6 +817,196 @@ export interface paths {
         put?: never;
         /** Send a file of 1 KB to an off-site target, and delete it there */
         post: operations["backup.remote.test"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/backup-settings": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read one backup settings */
+        get: operations["backup.settings.get"];
+        /** Change a backup settings */
+        put: operations["backup.settings.update"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/backups": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** All backups, the newest first */
+        get: operations["backup.list"];
+        put?: never;
+        /** Back the gateway up. It is answered when the backup is done or has failed */
+        post: operations["backup.create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/backups/live": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Each backup that changes, while it does */
+        get: operations["backup.live"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/backups/restore": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The running restore of the gateway, or the last one */
+        get: operations["backup.restore.get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/backups/scheduled": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Do what is done every day: back the gateway up, take it to the off-site targets, and prove that it can be restored */
+        post: operations["backup.create-scheduled"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/backups/upload": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Bring an archive here, of this gateway or of another one, to restore it. One that is damaged is refused */
+        post: operations["backup.upload"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/backups/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One backup */
+        get: operations["backup.get"];
+        put?: never;
+        post?: never;
+        /** Delete a backup with its archive */
+        delete: operations["backup.delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/backups/{id}/download": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The archive of a backup. It holds secrets. A download that was cut off can go on where it was */
+        get: operations["backup.download"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/backups/{id}/restore": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Replace the gateway's data by those of a backup. It is answered when that has begun. What does not work is taken back */
+        post: operations["backup.restore"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/backups/{id}/restore-plan": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** What a restore of a backup would do, and what stands in its way. It changes nothing */
+        post: operations["backup.restore-plan"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/backups/{id}/verify": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Prove that a backup can be restored: load it into a database that is dropped again, bring that up to date, and ask every daemon about it */
+        post: operations["backup.verify"];
         delete?: never;
         options?: never;
         head?: never;
@@ -4819,6 +5026,308 @@ export interface components {
             request_id: string;
             /** @description What it was done to. */
             subject: string;
+        };
+        Backup: {
+            /**
+             * Format: date-time
+             * @description When it came to this gateway.
+             */
+            created_at: string;
+            /**
+             * Format: int64
+             * @description Bytes of the dump of the database, before they are compressed.
+             */
+            database_bytes: number;
+            /** @description Whether it takes a passphrase. It carries the master key then. */
+            encrypted: boolean;
+            /** @description Why it failed, for administrators; empty when it did not. */
+            error: string;
+            /** @description What its archive is called when it is downloaded. */
+            file: string;
+            /**
+             * Format: int64
+             * @description Bytes of the state files.
+             */
+            files_bytes: number;
+            /**
+             * Format: date-time
+             * @description When that ended.
+             */
+            finished_at: string | null;
+            /** @description Name of the machine that was backed up. */
+            host: string;
+            /** @description Id of the backup. */
+            id: string;
+            /** @description Names the master key that its secrets are sealed with. */
+            key_id: string;
+            /**
+             * @description Who had it made. Empty for an archive that was uploaded and cannot be read without its passphrase.
+             * @enum {string}
+             */
+            kind: "" | "manual" | "scheduled";
+            /**
+             * @description What is being done while it runs.
+             * @enum {string}
+             */
+            phase: "" | "dump" | "pack" | "upload";
+            /** @description The last trial to restore it; null when there was none. */
+            proof: components["schemas"]["BackupProof"];
+            /** @description How the upload to each off-site target ended. */
+            remote_uploads: components["schemas"]["BackupUploadResult"][];
+            /**
+             * Format: int64
+             * @description Version of the schema of its database.
+             */
+            schema_version: number;
+            /** @description Hash of the archive. */
+            sha256: string;
+            /**
+             * Format: int64
+             * @description Bytes of the archive.
+             */
+            size: number;
+            /**
+             * Format: date-time
+             * @description When the gateway was backed up.
+             */
+            started_at: string;
+            /**
+             * @description How far it has come.
+             * @enum {string}
+             */
+            status: "running" | "success" | "failed";
+            /**
+             * Format: date-time
+             * @description When something about it changed.
+             */
+            updated_at: string;
+            /** @description Whether it was brought here from elsewhere. Such a backup is not removed to make room for newer ones. */
+            uploaded: boolean;
+            /** @description Version of the gateway that was backed up. */
+            version: string;
+            /**
+             * Format: int64
+             * @description Bytes that the phase has written so far.
+             */
+            written: number;
+        };
+        BackupDeleted: {
+            /** @description Id of what was deleted. */
+            id: string;
+        };
+        BackupKeyInput: {
+            /** @description Opens an encrypted backup. Without it the passphrase of the settings is tried. */
+            passphrase?: string;
+        };
+        BackupPlan: {
+            /** @description Why it cannot be restored; empty when it can. */
+            blockers: string[];
+            /** @description State files that it has. */
+            files: string[];
+            /** @description Name of the machine that was backed up. */
+            host: string;
+            /** @description Interfaces that its configuration speaks of. */
+            interfaces: components["schemas"]["BackupPlannedInterface"][];
+            /**
+             * @description The master key that its secrets are sealed with. same: the one of this machine. carried: another one, which the backup carries. other: one that is not known here, so that every secret has to be entered again.
+             * @enum {string}
+             */
+            key: "same" | "carried" | "other";
+            /** @description Interfaces that this machine has. */
+            links: string[];
+            /**
+             * Format: date-time
+             * @description When the backup was made.
+             */
+            made_at: string;
+            /** @description State files that it does not have, and that go if this machine has them. */
+            missing: string[];
+            /**
+             * Format: int64
+             * @description Rows of its database.
+             */
+            rows: number;
+            /**
+             * Format: int64
+             * @description Version of the schema of its database.
+             */
+            schema_version: number;
+            /** @description Name of this machine. */
+            this_host: string;
+            /**
+             * Format: int64
+             * @description Version of the schema that this gateway has. An older database is brought up to it.
+             */
+            this_schema: number;
+            /** @description Version of this gateway. */
+            this_version: string;
+            /** @description Version of the gateway that was backed up. */
+            version: string;
+            /** @description What is to be known before it is restored. */
+            warnings: string[];
+        };
+        BackupPlannedInterface: {
+            /** @description Whether this machine has one of that name. */
+            here: boolean;
+            /** @description Its name in the backup. */
+            name: string;
+        };
+        BackupProof: {
+            /** @description Tables whose rows have changed since the backup. */
+            changed: string[];
+            /**
+             * Format: int64
+             * @description How long it took.
+             */
+            duration_ms: number;
+            /** @description Why it failed, for administrators; empty when it did not. */
+            error: string;
+            /**
+             * Format: date-time
+             * @description When it ended.
+             */
+            finished_at: string | null;
+            /**
+             * Format: int64
+             * @description Rows that were loaded and compared with what was backed up.
+             */
+            rows: number;
+            /**
+             * Format: date-time
+             * @description When the trial began.
+             */
+            started_at: string;
+            /**
+             * @description Whether it can be restored.
+             * @enum {string}
+             */
+            status: "running" | "proven" | "failed";
+            /**
+             * Format: int64
+             * @description Tables that they are in.
+             */
+            tables: number;
+        };
+        BackupRestore: {
+            /** @description Id of the backup. */
+            backup_id: string;
+            /**
+             * Format: date-time
+             * @description When it was asked for.
+             */
+            began_at: string | null;
+            /**
+             * Format: date-time
+             * @description When it ended.
+             */
+            ended_at: string | null;
+            /** @description Name of the machine that was backed up; empty until it is known. */
+            host: string;
+            /** @description Id of the restore; empty when there was none. */
+            id: string;
+            /**
+             * Format: date-time
+             * @description When the backup was made.
+             */
+            made_at: string | null;
+            /** @description Why it did not succeed, for administrators; empty when it did. */
+            reason: string;
+            /**
+             * @description How far it has come. refused: nothing was changed. taken_back: the data from before are there again. stuck: taking it back failed, too.
+             * @enum {string}
+             */
+            state: "none" | "running" | "done" | "refused" | "taken_back" | "stuck";
+            /** @description What was done, in order. A step that was interrupted is there again when it was done again. */
+            steps: components["schemas"]["BackupStep"][];
+            /** @description The state in a sentence. */
+            summary: string;
+            /** @description What is to be done by hand after it. */
+            warnings: string[];
+        };
+        BackupRestoreWishInput: {
+            /** @description Which interface of this machine takes the place of one of the backup. */
+            interfaces?: {
+                [key: string]: string;
+            };
+            /** @description Opens an encrypted backup. Without it the passphrase of the settings is tried. */
+            passphrase?: string;
+        };
+        BackupSettings: {
+            /**
+             * Format: date-time
+             * @description When it was created.
+             */
+            readonly created_at: string;
+            /** @description Id, made by the service. */
+            readonly id: string;
+            /** @description Whether backups are encrypted. */
+            readonly passphrase_configured: boolean;
+            /** @description Prove after every scheduled backup that it can be restored. */
+            prove: boolean;
+            /**
+             * Format: date-time
+             * @description When it was last changed.
+             */
+            readonly updated_at: string;
+        };
+        BackupSettingsUpdate: {
+            /** @description Encrypts every backup from now on: at least 12 characters. An encrypted backup carries the master key, so that it can be restored on another machine with all secrets. Empty takes it away. */
+            passphrase?: string;
+            /** @description Prove after every scheduled backup that it can be restored. */
+            prove?: boolean;
+        };
+        BackupStep: {
+            /**
+             * Format: date-time
+             * @description When it began.
+             */
+            began_at: string;
+            /**
+             * Format: date-time
+             * @description When it ended.
+             */
+            ended_at: string | null;
+            /** @description Why it failed, for administrators. */
+            error: string;
+            /**
+             * @description What is done. swap replaces the data while the gateway's programs stand still; confirm waits until they serve; return and recover take it back.
+             * @enum {string}
+             */
+            name: "verify" | "load" | "check" | "swap" | "confirm" | "return" | "recover";
+            /** @description The end of what its programs said, for administrators. */
+            output: string;
+            /**
+             * @description How far it has come.
+             * @enum {string}
+             */
+            state: "running" | "done" | "failed" | "interrupted";
+        };
+        BackupUploadResult: {
+            /**
+             * Format: int64
+             * @description How long it took.
+             */
+            duration_ms: number;
+            /** @description Why it failed, for administrators; empty when it did not. */
+            error: string;
+            /**
+             * Format: date-time
+             * @description When it ended.
+             */
+            finished_at: string;
+            /** @description Id of the off-site target. */
+            remote_id: string;
+            /**
+             * @description How the upload ended.
+             * @enum {string}
+             */
+            status: "success" | "failed";
+            /** @description Where that is. */
+            target: string;
+        };
+        BackupWishInput: {
+            /** @description Encrypts this backup: at least 12 characters. Without it the passphrase of the settings does, if there is one. */
+            passphrase?: string;
         };
         Certificate: {
             /**
@@ -9500,7 +10009,7 @@ export interface components {
         Remote: {
             /** @description Whether archives are sent there. */
             active: boolean;
-            /** @description Let it be at an address of this machine or its links, which is refused otherwise. */
+            /** @description Allow a target on this machine or at a link-local address. Refused otherwise. */
             allow_internal: boolean;
             /**
              * Format: date-time
@@ -9564,7 +10073,7 @@ export interface components {
         RemoteCreate: {
             /** @description Whether archives are sent there. */
             active?: boolean;
-            /** @description Let it be at an address of this machine or its links, which is refused otherwise. */
+            /** @description Allow a target on this machine or at a link-local address. Refused otherwise. */
             allow_internal?: boolean;
             /**
              * Format: int64
@@ -9593,7 +10102,7 @@ export interface components {
         RemoteSettings: {
             /** @description Id of the access key. */
             access_key?: string;
-            /** @description Name of the bucket, which must be there. */
+            /** @description Name of the bucket. It must exist. */
             bucket?: string;
             /** @description Certificate of the authority that vouches for the service, in PEM, where it is one of your own; empty for the public ones. */
             ca_certificate?: string;
@@ -9604,9 +10113,9 @@ export interface components {
              * @example ntp.example.net
              */
             host?: string;
-            /** @description Fingerprint of the server's key, SHA256:…. Empty stands for trust at the first connection, which stores it. To accept another key, empty it. */
+            /** @description Fingerprint of the server's key, SHA256:…. Empty means trust on first use: the first successful connection stores it. A server with a different key is refused; to accept a new key, clear this. */
             host_key_fingerprint?: string;
-            /** @description Use TLS. Without it everybody on the way can read the archives. */
+            /** @description Use TLS. Without it anyone on the path can read the archives. */
             https?: boolean;
             /** @description Password; not needed with a key. It is shown as ***SET***; sending that keeps it. */
             password?: string;
@@ -9621,7 +10130,7 @@ export interface components {
             private_key?: string;
             /** @description Region of the bucket. Most services other than Amazon's take us-east-1. */
             region?: string;
-            /** @description Folder on the server; empty for the one that the user lands in. It is made if it is not there. */
+            /** @description Folder on the server; empty for the home folder of the user. It is created if it does not exist. */
             remote_dir?: string;
             /** @description The key itself. It is shown as ***SET***; sending that keeps it. */
             secret_key?: string;
@@ -9653,7 +10162,7 @@ export interface components {
         RemoteUpdate: {
             /** @description Whether archives are sent there. */
             active?: boolean;
-            /** @description Let it be at an address of this machine or its links, which is refused otherwise. */
+            /** @description Allow a target on this machine or at a link-local address. Refused otherwise. */
             allow_internal?: boolean;
             /**
              * Format: int64
@@ -9672,6 +10181,10 @@ export interface components {
             name?: string;
             /** @description How it is reached. Secrets are shown as ***SET***. */
             settings?: components["schemas"]["RemoteSettings"];
+        };
+        RemoteWantedInput: {
+            /** @description What it is called there, as the list of archives says. */
+            file: string;
         };
         ResourceChange: {
             /** @description The row after; null when it is gone. */
@@ -13665,6 +14178,48 @@ export interface operations {
             };
         };
     };
+    "backup.remote.fetch": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the target. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RemoteWantedInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Backup"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
     "backup.remote.test": {
         parameters: {
             query?: never;
@@ -13685,6 +14240,529 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["RemoteTest"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "backup.settings.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["BackupSettings"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "backup.settings.update": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["BackupSettingsUpdate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["BackupSettings"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "backup.list": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Backup"][];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "backup.create": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["BackupWishInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Backup"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "backup.live": {
+        parameters: {
+            query?: {
+                /** @description Send a frame {"heartbeat": time} every so many seconds (1 to 60), beside the events. Without it there are no such frames. */
+                heartbeat?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A WebSocket; each text frame is one of these, or the heartbeat that was asked for. */
+            101: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Backup"];
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "backup.restore.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["BackupRestore"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "backup.create-scheduled": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Backup"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "backup.upload": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/octet-stream": string;
+            };
+        };
+        responses: {
+            /** @description Done. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Backup"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "backup.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Backup"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "backup.delete": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["BackupDeleted"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "backup.download": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": unknown;
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "backup.restore": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["BackupRestoreWishInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["BackupRestore"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "backup.restore-plan": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["BackupKeyInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["BackupPlan"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "backup.verify": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["BackupKeyInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Backup"];
                         error: null;
                     };
                 };

@@ -143,6 +143,9 @@ const idsBouncers = part(ids, 'bouncers', bouncersOfIds)
 const diagnostics = page(paths.diagnostics, () => import('../areas/diagnostics/DiagnosticsPage'))
 
 const logs = page(paths.logs, () => import('../areas/logs/LogsPage'))
+const targetsPage = () => import('../areas/backups/TargetsPage')
+const targets = page(paths.backupTargets, targetsPage)
+
 const audit = page(paths.audit, () => import('../areas/audit/AuditPage'))
 
 const components = page(paths.components, () => import('../areas/components/ComponentsPage'))
@@ -257,6 +260,7 @@ const tree = root.addChildren([
     part(diagnostics, 'connections', () => import('../areas/diagnostics/Connections')),
     part(diagnostics, 'capture', () => import('../areas/diagnostics/Capture')),
   ]),
+  targets.addChildren(drawers(targets, targetsPage)),
   // An entry is shown by the page itself, which often has it already.
   logs.addChildren([at(logs, '$id')]),
   audit.addChildren([at(audit, '$id')]),

@@ -339,7 +339,7 @@ function FormBody({
               control={form.control}
               values={values}
               disabled={fixed.includes(field.name)}
-              kept={field.configured ? Boolean(initial[field.configured]) : undefined}
+              kept={isKept(field, initial)}
               autoFocus={fresh && field === fields.find(({ type }) => !chosen.includes(type))}
             />
           </Fragment>
@@ -408,6 +408,12 @@ function useFollow(form: UseFormReturn<Values>, values: Values, touched: boolean
 
 /** Fields that the cursor does not start in: there is nothing to type, and a list would open by itself. */
 const chosen: FieldSpec['type'][] = ['choice', 'segments', 'select']
+
+/** Whether there is a secret that an empty field keeps; undefined where there cannot be one. */
+function isKept({ configured }: FieldSpec, row: Values): boolean | undefined {
+  if (!configured) return undefined
+  return typeof configured === 'string' ? Boolean(row[configured]) : configured(row)
+}
 
 function pick(values: Values, names: string[]): Values {
   return Object.fromEntries(names.map((name) => [name, values[name]]))

@@ -57,8 +57,8 @@ export interface FieldSpec {
   /** For rows: what each of them has. */
   columns?: readonly RowColumn[]
   required?: boolean
-  /** For a secret: the field that tells whether there is one. */
-  configured?: string
+  /** For a secret: the field that tells whether there is one, or how the stored row does. */
+  configured?: string | ((row: Values) => boolean)
   min?: number
   max?: number
   /** For a secret: how a good one is made. */

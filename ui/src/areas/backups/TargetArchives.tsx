@@ -1,0 +1,82 @@
+import { Button } from '@mantine/core'
+import { useMutation } from '@tanstack/react-query'
+import { useTranslation } from 'react-i18next'
+import { http, unwrap } from '../../api/client'
+import { useCanEdit } from '../../app/session'
+import { bytes } from '../../kit/format'
+import { FaultNotice } from '../../kit/Loaded'
+import { Notice } from '../../kit/Notice'
+import { Time } from '../../kit/Time'
+import { toast } from '../../kit/toast'
+import classes from './Targets.module.css'
+
+/** What is on the target. It is asked only when someone wants to know: it costs a connection, and sometimes money. */
+export function TargetArchives({ id }: { id: string }) {
+  const { t } = useTranslation('targets')
+  const canSee = useCanEdit()
+  const look = useMutation({
+    mutationFn: () => unwrap(http.GET('/backup-remotes/{id}/archives', { params: { path: { id } } })),
+  })
+  const copy = useMutation({
+    mutationFn: (file: string) =>
+      unwrap(http.POST('/backup-remotes/{id}/fetch', { params: { path: { id } }, body: { file } })),
+    onSuccess: () => toast('live', t('archives.copied')),
+  })
+  if (!canSee) return null
+  return (
+    <section className={classes.section} aria-label={t('archives.title')}>
+      <div className={classes.head}>
+        <Button variant="default" loading={look.isPending} onClick={() => look.mutate()}>
+          {t(look.data ? 'archives.again' : 'archives.verb')}
+        </Button>
+      </div>
+      {look.isError && <FaultNotice fault={look.error} />}
+      {copy.isError && <FaultNotice fault={copy.error} />}
+      {look.data?.error && <Notice tone="bad">{look.data.error}</Notice>}
+      {look.data && !look.data.error && look.data.archives.length === 0 && (
+        <span className="soft">{t('archives.none')}</span>
+      )}
+      {look.data && look.data.archives.length > 0 && (
+        <table className={classes.archives} aria-label={t('archives.title')}>
+          <thead>
+            <tr>
+              <th>{t('archives.file')}</th>
+              <th>{t('archives.host')}</th>
+              <th>{t('archives.size')}</th>
+              <th>{t('archives.time')}</th>
+              <th>
+                <span className="visually-hidden">{t('archives.copy')}</span>
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {look.data.archives.map((one) => (
+              <tr key={one.file}>
+                <td className="mono" title={one.file}>
+                  {one.name}
+                </td>
+                <td>{one.own ? t('archives.own') : one.host}</td>
+                <td>{bytes(one.size)}</td>
+                <td>
+                  <Time at={one.modified_at} />
+                </td>
+                <td>
+                  <Button
+                    size="compact-sm"
+                    variant="default"
+                    loading={copy.isPending && copy.variables === one.file}
+                    disabled={copy.isPending}
+                    aria-label={t('archives.copyOne', { name: one.name })}
+                    onClick={() => copy.mutate(one.file)}
+                  >
+                    {t('archives.copy')}
+                  </Button>
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+    </section>
+  )
+}
