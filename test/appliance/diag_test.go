@@ -48,7 +48,7 @@ func diagnostics(t *testing.T, g *appliance) {
 		captured <- err
 	}()
 	poll(t, "tcpdump runs", 30*time.Second, func() bool {
-		_, err := g.Run(t.Context(), "pgrep", "-x", "tcpdump")
+		_, err := g.Run(t.Context(), "sh", "-c", "grep -qx tcpdump /proc/[0-9]*/comm")
 		return err == nil
 	})
 	g.Must(t, http.MethodPost, "/diagnostics/ping", fields{"target": "198.51.100.1"}, 200, nil)
