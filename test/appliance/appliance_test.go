@@ -73,6 +73,7 @@ func TestAppliance(t *testing.T) {
 		{"Install", func(t *testing.T, g *appliance) { g.install(t) }},
 		{"SetUp", func(t *testing.T, g *appliance) { g.setUp(t) }},
 		{"NotRoot", notRoot},
+		{"Diagnostics", diagnostics},
 		{"EveryComponentChanges", func(t *testing.T, g *appliance) { g.everyComponentChanges(t) }},
 		{"Traffic", traffic},
 		{"Services", services},
