@@ -3,8 +3,10 @@ import {
   IconArrowsExchange,
   IconArrowsSplit2,
   IconAt,
+  IconBell,
   IconBox,
   IconBuildingTunnel,
+  IconCalendarRepeat,
   IconCertificate,
   IconChartLine,
   IconClock,
@@ -95,7 +97,14 @@ export const navigation: { area: string | null; items: NavItem[] }[] = [
       { name: 'ids', to: paths.ids, icon: IconRadar2 },
     ],
   },
-  { area: 'operations', items: [{ name: 'audit', to: paths.audit, icon: IconHistory }] },
+  {
+    area: 'operations',
+    items: [
+      { name: 'alerts', to: paths.alerts, icon: IconBell },
+      { name: 'jobs', to: paths.jobs, icon: IconCalendarRepeat },
+      { name: 'audit', to: paths.audit, icon: IconHistory },
+    ],
+  },
   {
     area: 'system',
     items: [
