@@ -34,6 +34,11 @@ import (
 // companions are what the routes with secret fields take besides them, to succeed. Each room with a secret adds a line. A
 // secret that must have a form is given here, with the mark beside it.
 var companions = map[string]map[string]any{
+	"alert.channel.create": {
+		"kind": "email", "target": "ops@example.net",
+		"settings": map[string]any{"smtp_host": "mail.example.net", "smtp_port": 587, "username": "gateway", "password": mark, "from": "gateway@example.net", "use_tls": true},
+	},
+	"alert.channel.update":            {"settings": map[string]any{"password": mark + "-again"}},
 	"backup.remote.create":            {"kind": "s3", "settings": map[string]any{"endpoint": "s3.example.net", "bucket": "backups", "access_key": "key", "secret_key": mark}},
 	"backup.remote.update":            {"settings": map[string]any{"secret_key": mark + "-again"}},
 	"certificate.certificate.create":  canaryPair,

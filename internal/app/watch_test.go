@@ -63,7 +63,9 @@ func TestSchedulerFindsOutAndTells(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(t.Context())
 	over := make(chan error, 1)
-	go func() { over <- RunScheduler(ctx, Config{Root: b.Paths.Root, Units: "none:a test", DB: url, LogLevel: "info"}) }()
+	go func() {
+		over <- RunScheduler(ctx, Config{Root: b.Paths.Root, Units: "none:a test", DB: url, LogLevel: "info"})
+	}()
 	defer func() {
 		cancel()
 		if err := <-over; err != nil {

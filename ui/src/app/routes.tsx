@@ -145,6 +145,13 @@ const diagnostics = page(paths.diagnostics, () => import('../areas/diagnostics/D
 const logs = page(paths.logs, () => import('../areas/logs/LogsPage'))
 const targetsPage = () => import('../areas/backups/TargetsPage')
 const targets = page(paths.backupTargets, targetsPage)
+const alerts = page(paths.alerts, () => import('../areas/alerts/AlertsPage'))
+const eventsOfAlerts = () => import('../areas/alerts/Events')
+const alertEvents = front(alerts, eventsOfAlerts)
+const channelsOfAlerts = () => import('../areas/alerts/Channels')
+const alertChannels = part(alerts, 'channels', channelsOfAlerts)
+const mutesOfAlerts = () => import('../areas/alerts/Mutes')
+const alertMutes = part(alerts, 'muted', mutesOfAlerts)
 
 const audit = page(paths.audit, () => import('../areas/audit/AuditPage'))
 
@@ -261,6 +268,13 @@ const tree = root.addChildren([
     part(diagnostics, 'capture', () => import('../areas/diagnostics/Capture')),
   ]),
   targets.addChildren(drawers(targets, targetsPage)),
+  alerts.addChildren([
+    alertEvents.addChildren([at(alertEvents, '/'), part(alertEvents, 'events/$id', eventsOfAlerts, 'Detail')]),
+    alertChannels.addChildren(drawers(alertChannels, channelsOfAlerts)),
+    alertMutes.addChildren(drawers(alertMutes, mutesOfAlerts)),
+    part(alerts, 'thresholds', () => import('../areas/alerts/Settings')),
+  ]),
+  page(paths.jobs, () => import('../areas/jobs/JobsPage')),
   // An entry is shown by the page itself, which often has it already.
   logs.addChildren([at(logs, '$id')]),
   audit.addChildren([at(audit, '$id')]),

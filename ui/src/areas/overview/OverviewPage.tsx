@@ -32,6 +32,7 @@ addTexts('overview', en)
 const AdoptOffer = lazy(() => import('../network/AdoptOffer'))
 const LicenseNotice = lazy(() => import('../license/LicenseNotice'))
 const BackupMeter = lazy(() => import('../backups/BackupMeter'))
+const OperationsMeters = lazy(() => import('./OperationsMeters'))
 const ProxyMeters = lazy(() => import('./ProxyMeters'))
 const SecurityMeters = lazy(() => import('./SecurityMeters'))
 
@@ -75,6 +76,7 @@ export default function OverviewPage() {
       </Suspense>
       <Suspense>
         <BackupMeter />
+        <OperationsMeters />
       </Suspense>
       <div className={classes.columns}>
         <LiveTable
