@@ -33,6 +33,11 @@ import (
 // companions are what the routes with secret fields take besides them, to succeed. Each room with a secret adds a line. A
 // secret that must have a form is given here, with the mark beside it.
 var companions = map[string]map[string]any{
+	"backup.settings.update":          {"prove": true},
+	"backup.create":                   {"passphrase": canaryPassphrase},
+	"backup.verify":                   {"passphrase": canaryPassphrase},
+	"backup.restore-plan":             {"passphrase": canaryPassphrase},
+	"backup.restore":                  {"passphrase": canaryPassphrase},
 	"certificate.certificate.create":  canaryPair,
 	"certificate.certificate.update":  canaryPair,
 	"certificate.dns-provider.create": {"name": "canary", "kind": "desec"},
@@ -120,6 +125,9 @@ var canaryPair, keyMark = func() (map[string]any, string) {
 
 const mark = "canary-in-a-mine"
 
+// canaryPassphrase opens the backup that it has encrypted.
+const canaryPassphrase = mark + "-backup"
+
 // Every secret field of every route is filled with a mark, in requests that succeed and in such that fail. Nothing that
 // the gateway answers, writes into its logs or keeps in the database has it.
 func TestCanary(t *testing.T) {
@@ -134,6 +142,9 @@ func TestCanary(t *testing.T) {
 			id = made
 		}
 		for parent, made := range ids {
+			if strings.HasPrefix(path, parent+"/{id}/") {
+				id = made
+			}
 			path = strings.ReplaceAll(path, parent+"/{parent}/", parent+"/"+made+"/")
 		}
 		return strings.ReplaceAll(path, "{id}", id)
