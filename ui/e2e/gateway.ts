@@ -93,6 +93,7 @@ export const pages = {
   'ids-bouncers': '/security/ids/bouncers',
   'ids-collections': '/security/ids/collections',
   'ids-settings': '/security/ids/settings',
+  backups: '/operations/backups',
   audit: '/operations/audit',
   components: '/system/components',
   'config-preview': '/system/components/ntp',
