@@ -145,6 +145,8 @@ var furniture = []struct{ path, body string }{
 	{"/dhcp/reservations", `{"subnet_id":"{/dhcp/subnets}","mac":"02:00:00:00:00:01","ip":"10.10.0.50"}`},
 	{"/radius/clients", `{"name":"ap","address":"192.0.2.7","secret":"s3cret"}`},
 	{"/radius/users", `{"name":"u","password":"s3cret"}`},
+	{"/alerts", `{"kind":"email","target":"ann@example.net","active":false,"settings":{"smtp_host":"mail.example.net","smtp_port":587,"username":"u","password":"s3cret","from":"gateway@example.net","use_tls":true}}`},
+	{"/alert-mutes", `{"kind":"system.disk","until":"` + time.Now().AddDate(0, 0, 7).UTC().Format(time.RFC3339) + `"}`},
 }
 
 // furnish makes a row of each kind, and answers where a route finds one: the path with ids that exist.

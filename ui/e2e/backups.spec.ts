@@ -33,7 +33,7 @@ test('a backup is made, proven, restored and deleted', async ({ page }) => {
 
   await page.goto('/')
   await settled(page)
-  await expect(page.getByRole('region', { name: 'Backups' })).toContainText('Proven restorable')
+  await expect(page.getByRole('region', { name: 'Operations' })).toContainText('Proven restorable')
 
   await page.goto('/operations/backups')
   await more.click()

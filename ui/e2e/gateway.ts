@@ -84,6 +84,13 @@ export const pages = {
   'firewall-log': '/firewall/log',
   'firewall-explain':
     '/firewall/explain?in=zone:lan&source=10.10.0.2&destination=10.10.0.1&protocol=tcp&destination_port=443',
+  alerts: '/operations/alerts',
+  'alert-channels': '/operations/alerts/channels',
+  'alert-channel-new': '/operations/alerts/channels/new',
+  'alert-muted': '/operations/alerts/muted',
+  'alert-mute-new': '/operations/alerts/muted/new',
+  'alert-thresholds': '/operations/alerts/thresholds',
+  jobs: '/operations/jobs',
   waf: '/security/waf',
   'waf-alerts': '/security/waf/alerts',
   'waf-rules': '/security/waf/rules',

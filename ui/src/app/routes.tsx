@@ -140,6 +140,14 @@ const idsAlerts = part(ids, 'alerts', alertsOfIds)
 const bouncersOfIds = () => import('../areas/ids/Bouncers')
 const idsBouncers = part(ids, 'bouncers', bouncersOfIds)
 
+const alerts = page(paths.alerts, () => import('../areas/alerts/AlertsPage'))
+const eventsOfAlerts = () => import('../areas/alerts/Events')
+const alertEvents = front(alerts, eventsOfAlerts)
+const channelsOfAlerts = () => import('../areas/alerts/Channels')
+const alertChannels = part(alerts, 'channels', channelsOfAlerts)
+const mutesOfAlerts = () => import('../areas/alerts/Mutes')
+const alertMutes = part(alerts, 'muted', mutesOfAlerts)
+
 const audit = page(paths.audit, () => import('../areas/audit/AuditPage'))
 
 const components = page(paths.components, () => import('../areas/components/ComponentsPage'))
@@ -248,6 +256,13 @@ const tree = root.addChildren([
     part(ids, 'collections', () => import('../areas/ids/Collections')),
     part(ids, 'settings', () => import('../areas/ids/Settings')),
   ]),
+  alerts.addChildren([
+    alertEvents.addChildren([at(alertEvents, '/'), part(alertEvents, 'events/$id', eventsOfAlerts, 'Detail')]),
+    alertChannels.addChildren(drawers(alertChannels, channelsOfAlerts)),
+    alertMutes.addChildren(drawers(alertMutes, mutesOfAlerts)),
+    part(alerts, 'thresholds', () => import('../areas/alerts/Settings')),
+  ]),
+  page(paths.jobs, () => import('../areas/jobs/JobsPage')),
   // An entry is shown by the page itself, which often has it already.
   audit.addChildren([at(audit, '$id')]),
   components.addChildren([part(components, '$name', () => import('../areas/components/ComponentDetail'))]),

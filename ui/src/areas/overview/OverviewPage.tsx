@@ -31,7 +31,7 @@ addTexts('overview', en)
 
 const AdoptOffer = lazy(() => import('../network/AdoptOffer'))
 const LicenseNotice = lazy(() => import('../license/LicenseNotice'))
-const BackupMeter = lazy(() => import('../backups/BackupMeter'))
+const OperationsMeters = lazy(() => import('./OperationsMeters'))
 const ProxyMeters = lazy(() => import('./ProxyMeters'))
 const SecurityMeters = lazy(() => import('./SecurityMeters'))
 
@@ -74,7 +74,7 @@ export default function OverviewPage() {
         <SecurityMeters />
       </Suspense>
       <Suspense>
-        <BackupMeter />
+        <OperationsMeters />
       </Suspense>
       <div className={classes.columns}>
         <LiveTable
