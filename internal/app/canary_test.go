@@ -41,6 +41,11 @@ var companions = map[string]map[string]any{
 	"alert.channel.update":            {"settings": map[string]any{"password": mark + "-again"}},
 	"backup.remote.create":            {"kind": "s3", "settings": map[string]any{"endpoint": "s3.example.net", "bucket": "backups", "access_key": "key", "secret_key": mark}},
 	"backup.remote.update":            {"settings": map[string]any{"secret_key": mark + "-again"}},
+	"backup.settings.update":          {"prove": true},
+	"backup.create":                   {"passphrase": canaryPassphrase},
+	"backup.verify":                   {"passphrase": canaryPassphrase},
+	"backup.restore-plan":             {"passphrase": canaryPassphrase},
+	"backup.restore":                  {"passphrase": canaryPassphrase},
 	"certificate.certificate.create":  canaryPair,
 	"certificate.certificate.update":  canaryPair,
 	"certificate.dns-provider.create": {"name": "canary", "kind": "desec"},
@@ -128,6 +133,9 @@ var canaryPair, keyMark = func() (map[string]any, string) {
 
 const mark = "canary-in-a-mine"
 
+// canaryPassphrase opens the backup that it has encrypted.
+const canaryPassphrase = mark + "-backup"
+
 // Every secret field of every route is filled with a mark, in requests that succeed and in such that fail. Nothing that
 // the gateway answers, writes into its logs or keeps in the database has it.
 func TestCanary(t *testing.T) {
@@ -142,6 +150,9 @@ func TestCanary(t *testing.T) {
 			id = made
 		}
 		for parent, made := range ids {
+			if strings.HasPrefix(path, parent+"/{id}/") {
+				id = made
+			}
 			path = strings.ReplaceAll(path, parent+"/{parent}/", parent+"/"+made+"/")
 		}
 		return strings.ReplaceAll(path, "{id}", id)

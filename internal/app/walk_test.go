@@ -19,6 +19,8 @@ import (
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/db/dbtest"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/machine/backups"
+	"edge.internal/gateway/internal/kit/host/machine/home"
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/kittest"
 	"edge.internal/gateway/internal/kit/password"
@@ -48,6 +50,9 @@ func build(t *testing.T, b *kittest.Bench) house {
 	h, err := app.Build(b.Kit, store, password.New(bcrypt.MinCost))
 	if err != nil {
 		t.Fatal(err)
+	}
+	if b.Machine != nil {
+		b.Machine.LendPostgreSQL(backups.New(home.Home{}, nil, dbtest.Address(b.DB), nil))
 	}
 	b.Start(t)
 	return house{b, h.Router.Routes()}
@@ -117,6 +122,7 @@ func refusing(routes []*httpd.Route) []*httpd.Route {
 
 // furniture is a row of each kind, in the order of their making. What is in braces is the id of an earlier one.
 var furniture = []struct{ path, body string }{
+	{"/backups", `{}`},
 	{"/backends", `{"name":"b","scheme":"http"}`},
 	{"/backends/{/backends}/servers", `{"name":"s","address":"192.0.2.1","port":80}`},
 	{"/domains", `{"name":"shop.example.net","backend_id":"{/backends}"}`},

@@ -108,6 +108,7 @@ export const pages = {
   'logs-live': '/operations/logs?live=1&sources=api,audit',
   'backup-targets': '/operations/backups/targets',
   'backup-target-new': '/operations/backups/targets/new',
+  backups: '/operations/backups',
   audit: '/operations/audit',
   'audit-changes': '/operations/audit?view=changes',
   components: '/system/components',

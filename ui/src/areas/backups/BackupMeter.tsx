@@ -5,13 +5,12 @@ import { useTranslation } from 'react-i18next'
 import { paths } from '../../app/paths'
 import { relative } from '../../kit/format'
 import { Meter } from '../overview/Meter'
-import overview from '../overview/Overview.module.css'
 import { backupsQuery } from './resources'
 import { Strip } from './Strip'
 import { careOf, lastGood } from './standing'
 
 /** The last backup at a glance: how old it is, and whether it is known to be of use. */
-export default function BackupMeter() {
+export function BackupMeter() {
   const { t } = useTranslation('backups')
   const { data } = useQuery(backupsQuery)
   if (!data) return null
@@ -20,19 +19,17 @@ export default function BackupMeter() {
   const care = careOf(data, now)
   const ago = (at: string) => relative(Date.parse(at), now, t('common:justNow'))
   return (
-    <section className={overview.meters} aria-label={t('title')}>
-      <Meter
-        title={<Link to={paths.backups}>{t('tile.title')}</Link>}
-        value={last ? ago(last.started_at) : t('tile.none')}
-        note={
-          last?.proof?.status === 'proven' && last.proof.finished_at
-            ? t('tile.proven', { when: ago(last.proof.finished_at) })
-            : t('tile.unproven')
-        }
-        alarm={care !== null && t(`tile.care.${care}`)}
-      >
-        <Strip backups={data} />
-      </Meter>
-    </section>
+    <Meter
+      title={<Link to={paths.backups}>{t('tile.title')}</Link>}
+      value={last ? ago(last.started_at) : t('tile.none')}
+      note={
+        last?.proof?.status === 'proven' && last.proof.finished_at
+          ? t('tile.proven', { when: ago(last.proof.finished_at) })
+          : t('tile.unproven')
+      }
+      alarm={care !== null && t(`tile.care.${care}`)}
+    >
+      <Strip backups={data} />
+    </Meter>
   )
 }

@@ -8,6 +8,7 @@ import { heights, standingOf, standingTone } from './standing'
 export function Strip({ backups }: { backups: readonly Backup[] }) {
   const { t } = useTranslation('backups')
   const shown = backups.slice(0, 30).reverse()
+  if (shown.length < 2) return null // there is nothing to compare
   const tall = heights(shown.map(({ size }) => size))
   return (
     <div className={classes.strip} role="img" aria-label={t('strip', { count: shown.length })}>

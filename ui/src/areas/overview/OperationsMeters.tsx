@@ -5,6 +5,7 @@ import { paths } from '../../app/paths'
 import { count } from '../../kit/format'
 import { SeverityBadge } from '../alerts/marks'
 import { openQuery } from '../alerts/resources'
+import { BackupMeter } from '../backups/BackupMeter'
 import { Meter } from './Meter'
 import classes from './Overview.module.css'
 
@@ -16,6 +17,7 @@ export default function OperationsMeters() {
   return (
     <section className={classes.meters} aria-label={t('common:nav.operations')}>
       <Alerts />
+      <BackupMeter />
     </section>
   )
 }

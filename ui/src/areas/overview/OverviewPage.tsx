@@ -31,7 +31,6 @@ addTexts('overview', en)
 
 const AdoptOffer = lazy(() => import('../network/AdoptOffer'))
 const LicenseNotice = lazy(() => import('../license/LicenseNotice'))
-const BackupMeter = lazy(() => import('../backups/BackupMeter'))
 const OperationsMeters = lazy(() => import('./OperationsMeters'))
 const ProxyMeters = lazy(() => import('./ProxyMeters'))
 const SecurityMeters = lazy(() => import('./SecurityMeters'))
@@ -75,7 +74,6 @@ export default function OverviewPage() {
         <SecurityMeters />
       </Suspense>
       <Suspense>
-        <BackupMeter />
         <OperationsMeters />
       </Suspense>
       <div className={classes.columns}>
