@@ -143,8 +143,11 @@ const idsBouncers = part(ids, 'bouncers', bouncersOfIds)
 const diagnostics = page(paths.diagnostics, () => import('../areas/diagnostics/DiagnosticsPage'))
 
 const logs = page(paths.logs, () => import('../areas/logs/LogsPage'))
-const targetsPage = () => import('../areas/backups/TargetsPage')
-const targets = page(paths.backupTargets, targetsPage)
+
+const backups = page(paths.backups, () => import('../areas/backups/BackupsPage'))
+const targetsOfBackups = () => import('../areas/backups/Targets')
+const backupTargets = part(backups, 'targets', targetsOfBackups)
+
 const alerts = page(paths.alerts, () => import('../areas/alerts/AlertsPage'))
 const eventsOfAlerts = () => import('../areas/alerts/Events')
 const alertEvents = front(alerts, eventsOfAlerts)
@@ -267,7 +270,10 @@ const tree = root.addChildren([
     part(diagnostics, 'connections', () => import('../areas/diagnostics/Connections')),
     part(diagnostics, 'capture', () => import('../areas/diagnostics/Capture')),
   ]),
-  targets.addChildren(drawers(targets, targetsPage)),
+  backups.addChildren([
+    part(backups, '/', () => import('../areas/backups/Archives')),
+    backupTargets.addChildren(drawers(backupTargets, targetsOfBackups)),
+  ]),
   alerts.addChildren([
     alertEvents.addChildren([at(alertEvents, '/'), part(alertEvents, 'events/$id', eventsOfAlerts, 'Detail')]),
     alertChannels.addChildren(drawers(alertChannels, channelsOfAlerts)),
@@ -284,7 +290,6 @@ const tree = root.addChildren([
   page(paths.sso, () => import('../areas/sso/SsoPage')),
   license.addChildren([part(license, 'install', () => import('../areas/license/Install'))]),
   page(paths.updates, () => import('../areas/updates/UpdatesPage')),
-  page(paths.backups, () => import('../areas/backups/BackupsPage')),
   profile.addChildren([
     part(profile, '/', () => import('../areas/profile/Account')),
     part(profile, 'two-factor', () => import('../areas/profile/SecondFactor')),
