@@ -15,7 +15,7 @@ test('a bucket is added, tried with a wrong key, and then with the right one', a
   await expect(page.getByText('No off-site targets')).toBeVisible()
   await page.getByRole('link', { name: 'Add target' }).click()
   await page.getByLabel('Endpoint').fill('https://s3.example.net')
-  await page.getByLabel('Bucket').fill('backups')
+  await page.getByRole('textbox', { name: 'Bucket' }).fill('backups')
   await page.getByLabel('Access key').fill('gateway')
   await page.getByLabel('Secret key', { exact: true }).fill('wrong')
   await page.getByLabel('Use TLS').uncheck({ force: true })
@@ -63,7 +63,7 @@ test('what was not touched keeps the secret, and the target can be deleted', asy
 test('an SFTP server has its own fields, with complaints at them', async ({ page }) => {
   await page.goto('/operations/backups/targets/new')
   await page.getByText('SFTP server').click()
-  await expect(page.getByLabel('Bucket')).toBeHidden()
+  await expect(page.getByRole('textbox', { name: 'Bucket' })).toBeHidden()
   await page.getByLabel('Host', { exact: true }).fill('backup.example.net')
   await page.getByLabel('User name').fill('backup')
   await page.getByLabel('Private key', { exact: true }).last().fill('nonsense')
