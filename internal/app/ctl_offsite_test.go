@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"edge.internal/gateway/internal/kit/db/dbtest"
+	"edge.internal/gateway/internal/kit/host/machine/backups"
+	"edge.internal/gateway/internal/kit/host/machine/home"
 	"edge.internal/gateway/internal/kit/kittest"
 	"edge.internal/gateway/test/offsite"
 )
@@ -14,7 +17,9 @@ import (
 // A backup goes to a target, and comes back from it on the command line, where no gateway-api and no database are needed.
 func TestCtlOffsite(t *testing.T) {
 	server := offsite.NewS3(t, false)
-	h := build(t, kittest.New(t))
+	bench := kittest.New(t)
+	bench.Machine.LendPostgreSQL(backups.New(home.Home{}, nil, dbtest.Address(t, bench.DB), nil))
+	h := build(t, bench)
 	admin := h.setUp(t)
 	h.call(t, admin, http.MethodPost, "/backup-remotes", map[string]any{"kind": "s3", "settings": server.Settings(), "allow_internal": true}).Want(t, http.StatusCreated)
 	var made struct {
@@ -52,6 +57,9 @@ func TestCtlOffsite(t *testing.T) {
 	// What came back is a backup of this gateway.
 	run := h.root(t)
 	if said, err := run("", "backups", "add", to); err != nil {
+		t.Errorf("%s %v", said, err)
+	}
+	if said, err := run(server.SecretKey, append([]string{"restore", "begin", "--from", address}, append(login, "-")...)...); err != nil || !strings.Contains(said, "The restore has begun") {
 		t.Errorf("%s %v", said, err)
 	}
 	if said, err := ctl(t, root, "wrong", append([]string{"offsite", "list", address}, append(login, "-")...)...); err == nil || err.Error() != "the secret key is wrong" {
