@@ -89,6 +89,7 @@ func Ctl() *cobra.Command {
 		backupCommand(&cfg),
 		backupsCommand(&cfg),
 		restoreCommand(&cfg),
+		offsiteCommand(),
 	)
 	root.SetOut(os.Stdout)
 	return root

@@ -233,14 +233,26 @@ func restoreCommand(cfg *Config) *cobra.Command {
 		},
 	}
 	show.Flags().BoolVar(&whole, "output", false, "with what the programs of each step said")
-	var file string
+	var file, from string
 	var links map[string]string
+	var target offsite
 	begin := &cobra.Command{
-		Use: "begin ID|FILE", Short: "Replace the gateway's data by those of a backup, or of an archive that lies elsewhere", Args: cobra.ExactArgs(1),
+		Use: "begin ID|FILE", Short: "Replace the gateway's data by those of a backup, or of an archive that lies elsewhere; with --from of one at an off-site target, the newest unless its name is given", Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			passphrase, err := readPassphrase(cmd, file)
 			if err != nil {
 				return err
+			}
+			if from != "" {
+				fetched, remove, err := target.fetch(cmd, from, args)
+				if err != nil {
+					return err
+				}
+				defer remove()
+				args = []string{fetched}
+			}
+			if len(args) == 0 {
+				return errors.New("say which backup: its id, a file, or --from with an off-site target")
 			}
 			id, err := uuid.Parse(args[0])
 			if err != nil {
@@ -258,6 +270,8 @@ func restoreCommand(cfg *Config) *cobra.Command {
 		},
 	}
 	passphraseFlag(begin, &file)
+	begin.Flags().StringVar(&from, "from", "", "off-site target: s3://endpoint/bucket/folder or sftp://user@host:port/folder")
+	target.flags(begin)
 	begin.Flags().StringToStringVar(&links, "interface", nil, "interface of the backup and the one of this machine that takes its place: OLD=NEW")
 	show.AddCommand(begin)
 	return show

@@ -15,7 +15,7 @@ test('a bucket is added, tried with a wrong key, and then with the right one', a
   await expect(page.getByText('No off-site targets')).toBeVisible()
   await page.getByRole('link', { name: 'Add target' }).click()
   await page.getByLabel('Endpoint').fill('https://s3.example.net')
-  await page.getByLabel('Bucket').fill('backups')
+  await page.getByRole('textbox', { name: 'Bucket' }).fill('backups')
   await page.getByLabel('Access key').fill('gateway')
   await page.getByLabel('Secret key', { exact: true }).fill('wrong')
   await page.getByLabel('Use TLS').uncheck({ force: true })
@@ -43,7 +43,15 @@ test('a bucket is added, tried with a wrong key, and then with the right one', a
   await expect(step(page, 'Delete')).toContainText('A file can be deleted.')
   await page.getByRole('button', { name: 'Show archives' }).click()
   await expect(page.getByText('No archives of a gateway on this target.')).toBeVisible()
-  await expectAccessible(page)
+
+  await test.step('a backup arrives there, and is copied back', async () => {
+    const made = await page.request.post('/api/v1/backups', { data: {} })
+    expect(made.status()).toBe(201)
+    await page.getByRole('button', { name: 'Refresh' }).click()
+    await page.getByRole('button', { name: /^Copy here/ }).click()
+    await expect(page.getByText('The archive is now among the backups')).toBeVisible()
+    await expectAccessible(page)
+  })
 })
 
 test('what was not touched keeps the secret, and the target can be deleted', async ({ page }) => {
@@ -63,10 +71,10 @@ test('what was not touched keeps the secret, and the target can be deleted', asy
 test('an SFTP server has its own fields, with complaints at them', async ({ page }) => {
   await page.goto('/operations/backups/targets/new')
   await page.getByText('SFTP server').click()
-  await expect(page.getByLabel('Bucket')).toBeHidden()
-  await page.getByLabel('Host', { exact: true }).fill('backup.example.net')
+  await expect(page.getByRole('textbox', { name: 'Bucket' })).toBeHidden()
+  await page.getByRole('textbox', { name: 'Host', exact: true }).fill('backup.example.net')
   await page.getByLabel('User name').fill('backup')
-  await page.getByLabel('Private key', { exact: true }).last().fill('nonsense')
+  await page.getByRole('textbox', { name: 'Private key' }).fill('nonsense')
   await page.getByLabel('Host key fingerprint').fill('MD5:00')
   await page.getByRole('button', { name: 'Save' }).click()
   await expect(page.getByLabel('Host key fingerprint')).toHaveAttribute('aria-invalid', 'true')

@@ -118,6 +118,11 @@ func (r *Room) List(ctx context.Context, id uuid.UUID) ([]Archive, error) {
 		return nil, explain(err)
 	}
 	defer t.close()
+	return archives(ctx, t, r.mine)
+}
+
+// archives finds the files whose names are those of archives.
+func archives(ctx context.Context, t target, mine func(name string) bool) ([]Archive, error) {
 	entries, err := t.list(ctx, anyGateway)
 	if err != nil {
 		return nil, explain(err)
@@ -126,7 +131,7 @@ func (r *Room) List(ctx context.Context, id uuid.UUID) ([]Archive, error) {
 	list := []Archive{}
 	for _, e := range entries {
 		if m := fileForm.FindStringSubmatch(e.name); m != nil && e.size >= 0 {
-			list = append(list, Archive{File: e.name, Name: m[3], Host: m[1], Own: r.mine(e.name), Size: e.size, ModifiedAt: e.modified})
+			list = append(list, Archive{File: e.name, Name: m[3], Host: m[1], Own: mine(e.name), Size: e.size, ModifiedAt: e.modified})
 		}
 	}
 	return list, nil

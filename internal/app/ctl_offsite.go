@@ -1,0 +1,153 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"edge.internal/gateway/internal/backup/remote"
+)
+
+// offsite is how an off-site target is reached from the command line, which a new machine needs: it has no targets of its own.
+type offsite struct {
+	login                            remote.Login
+	secretFile, identityFile, caFile string
+}
+
+// flags adds what a target may need. Secrets come from files: neither the list of processes nor the history of a shell must have them.
+func (o *offsite) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&o.login.AccessKey, "access-key", os.Getenv("AWS_ACCESS_KEY_ID"), "id of the access key of S3 (AWS_ACCESS_KEY_ID)")
+	f.StringVar(&o.login.Region, "region", os.Getenv("AWS_REGION"), "region of the bucket (AWS_REGION)")
+	f.StringVar(&o.secretFile, "secret-file", "", "file whose first line is the secret key of S3 or the password of SFTP; - for the standard input (AWS_SECRET_ACCESS_KEY for S3)")
+	f.StringVar(&o.identityFile, "identity", "", "file with the private key for SFTP")
+	f.StringVar(&o.login.HostKey, "host-key", "", "fingerprint of the SFTP server's key, SHA256:…")
+	f.StringVar(&o.caFile, "ca", "", "file with the certificate of the authority that vouches for the S3 service, in PEM")
+	f.BoolVar(&o.login.Plain, "no-tls", false, "reach the S3 service without TLS")
+}
+
+// at reads the files, and is the place that an address names.
+func (o *offsite) at(cmd *cobra.Command, address string) (*remote.Place, error) {
+	login := o.login
+	var err error
+	if login.Secret, err = readPassphrase(cmd, o.secretFile); err != nil {
+		return nil, err
+	}
+	if login.Secret == "" && strings.HasPrefix(address, "s3://") {
+		login.Secret = os.Getenv("AWS_SECRET_ACCESS_KEY")
+	}
+	for file, to := range map[string]*string{o.identityFile: &login.PrivateKey, o.caFile: &login.CA} {
+		if file == "" {
+			continue
+		}
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		*to = string(content)
+	}
+	return remote.At(address, login)
+}
+
+// fetch copies the archive that is named, or the newest, into a folder of its own.
+func (o *offsite) fetch(cmd *cobra.Command, address string, names []string) (file string, remove func(), err error) {
+	place, err := o.at(cmd, address)
+	if err != nil {
+		return "", nil, err
+	}
+	// Not in memory, as /tmp may be: an archive can be long.
+	dir, err := os.MkdirTemp("/var/tmp", "gateway-restore-")
+	if err != nil {
+		return "", nil, err
+	}
+	remove = func() { _ = os.RemoveAll(dir) }
+	file = filepath.Join(dir, "archive")
+	name, err := fetchInto(cmd.Context(), place, append(names, "latest")[0], file)
+	if err != nil {
+		remove()
+		return "", nil, err
+	}
+	cmd.Println("Fetched", name)
+	return file, remove, nil
+}
+
+// offsiteCommand looks at an off-site target and gets archives from it, without gateway-api and its database.
+func offsiteCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "offsite", Short: "List and fetch archives at an off-site target: s3://endpoint/bucket/folder or sftp://user@host:port/folder"}
+	var listing, fetching offsite
+	list := &cobra.Command{
+		Use: "list URL", Short: "List the archives there", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			place, err := listing.at(cmd, args[0])
+			if err != nil {
+				return err
+			}
+			all, err := place.List(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if len(all) == 0 {
+				cmd.Println("There are no archives of a gateway.")
+				return nil
+			}
+			table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+			fmt.Fprintln(table, "WRITTEN\tHOST\tSIZE\tFILE")
+			for _, a := range all {
+				fmt.Fprintf(table, "%s\t%s\t%d\t%s\n", a.ModifiedAt.Local().Format(time.DateTime), a.Host, a.Size, a.File)
+			}
+			return table.Flush()
+		},
+	}
+	listing.flags(list)
+	fetch := &cobra.Command{
+		Use: "fetch URL ARCHIVE FILE", Short: "Copy an archive from there into a file. The archive is a name of the list, or latest", Args: cobra.ExactArgs(3),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			place, err := fetching.at(cmd, args[0])
+			if err != nil {
+				return err
+			}
+			name, err := fetchInto(cmd.Context(), place, args[1], args[2])
+			if err == nil {
+				cmd.Println(name)
+			}
+			return err
+		},
+	}
+	fetching.flags(fetch)
+	cmd.AddCommand(list, fetch)
+	return cmd
+}
+
+// fetchInto copies an archive into a new file, which is there when it is complete.
+func fetchInto(ctx context.Context, place *remote.Place, name, file string) (fetched string, err error) {
+	if name == "latest" {
+		all, err := place.List(ctx)
+		if err != nil {
+			return "", err
+		}
+		if len(all) == 0 {
+			return "", errors.New("there are no archives of a gateway")
+		}
+		name = all[0].File
+	}
+	out, err := os.CreateTemp(filepath.Dir(file), ".fetching-*") // mode 0600: an archive holds secrets
+	if err != nil {
+		return "", err
+	}
+	defer os.Remove(out.Name()) // unless it has got its name
+	defer out.Close()
+	if _, err := place.Fetch(ctx, name, out); err != nil {
+		return "", err
+	}
+	if err := errors.Join(out.Sync(), out.Close()); err != nil {
+		return "", err
+	}
+	return name, os.Rename(out.Name(), file)
+}
