@@ -7,8 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"strings"
 	"time"
+
+	"github.com/coreos/go-systemd/v22/journal"
 
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/machine/units"
@@ -46,6 +49,9 @@ func SearchesJournal() {
 	took := time.Now()
 	var err error
 	switch os.Args[2] {
+	case "say":
+		// It is there until the journal has it: of one that is gone it knows less.
+		err = errors.Join(journal.Send(strings.Repeat("\x00big", q.Limit/4), journal.PriErr, nil), exec.CommandContext(ctx, "journalctl", "--sync").Run())
 	case "search":
 		err = units.Systemd{}.SearchJournal(ctx, q, func(batch []host.JournalEntry, at host.JournalPlace) {
 			f.Entries, f.Place = append(f.Entries, batch...), at
@@ -76,19 +82,31 @@ func SearchesJournal() {
 
 const agentPath = "/root/journal-agent"
 
+// SpeakAtOnce is the command of a unit that says so many bytes at once, which are no text. The agent has to be there.
+func SpeakAtOnce(size int) string {
+	return fmt.Sprintf("%s %s say '{\"Limit\": %d}'", agentPath, JournalAgent, size)
+}
+
+// BringAgent copies the running program into the node, unless it is there.
+func (n *Node) BringAgent(ctx context.Context) error {
+	if _, err := n.Run(ctx, "test", "-x", agentPath); err == nil {
+		return nil
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	if err := n.Copy(self, agentPath); err != nil {
+		return err
+	}
+	_, err = n.Run(ctx, "chmod", "0755", agentPath)
+	return err
+}
+
 // SearchJournal searches the node's journal with a copy of the running program, which has to call SearchesJournal at its start.
 func (n *Node) SearchJournal(ctx context.Context, verb string, q host.JournalQuery) (f Found, err error) {
-	if _, err := n.Run(ctx, "test", "-x", agentPath); err != nil {
-		self, err := os.Executable()
-		if err != nil {
-			return f, err
-		}
-		if err := n.Copy(self, agentPath); err != nil {
-			return f, err
-		}
-		if _, err := n.Run(ctx, "chmod", "0755", agentPath); err != nil {
-			return f, err
-		}
+	if err := n.BringAgent(ctx); err != nil {
+		return f, err
 	}
 	arguments, err := json.Marshal(q)
 	if err != nil {
