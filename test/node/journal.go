@@ -1,6 +1,7 @@
 package node
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -52,6 +53,8 @@ func SearchesJournal() {
 	case "say":
 		// It is there until the journal has it: of one that is gone it knows less.
 		err = errors.Join(journal.Send(strings.Repeat("\x00big", q.Limit/4), journal.PriErr, nil), exec.CommandContext(ctx, "journalctl", "--sync").Run())
+	case "chat":
+		err = chat(q.Limit)
 	case "search":
 		err = units.Systemd{}.SearchJournal(ctx, q, func(batch []host.JournalEntry, at host.JournalPlace) {
 			f.Entries, f.Place = append(f.Entries, batch...), at
@@ -69,6 +72,9 @@ func SearchesJournal() {
 	if err != nil {
 		f.Failure = err.Error()
 	}
+	if os.Args[2] == "chat" || os.Args[2] == "say" {
+		os.Exit(map[bool]int{true: 0, false: 1}[err == nil])
+	}
 	status, _ := os.ReadFile("/proc/self/status")
 	if _, after, ok := strings.Cut(string(status), "VmHWM:"); ok {
 		_, _ = fmt.Sscanf(after, "%d", &f.Peak)
@@ -78,6 +84,24 @@ func SearchesJournal() {
 		os.Exit(1)
 	}
 	os.Exit(0)
+}
+
+// chat writes so many lines, one in a hundred of which is an error, and is there until the journal has them.
+func chat(lines int) error {
+	out := bufio.NewWriterSize(os.Stdout, 64<<10)
+	for i := range lines {
+		if i%100 == 0 {
+			fmt.Fprintf(out, "[1700000000] unbound[1:0] error: upstream %d.example.net did not answer within its time\n", i)
+		} else {
+			fmt.Fprintf(out, "[1700000000] unbound[1:0] info: resolving host-%d.example.net. A IN for 192.0.2.%d, from the cache or from elsewhere\n", i, i%250)
+		}
+	}
+	return errors.Join(out.Flush(), exec.Command("journalctl", "--sync").Run())
+}
+
+// Chat is the command of a unit that says so many lines. The agent has to be there.
+func Chat(lines int) string {
+	return fmt.Sprintf("%s %s chat '{\"Limit\": %d}'", agentPath, JournalAgent, lines)
 }
 
 const agentPath = "/root/journal-agent"
