@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -112,16 +113,49 @@ func (s *speaker) say(text []byte) {
 
 // said is a line as one of the journal's.
 func (l line) said() host.Said {
-	return host.Said{
+	s := host.Said{
 		At: time.UnixMicro(l.At).UTC(), Cursor: "t=" + strconv.FormatInt(l.At, 16), Of: [3]string{string(l.Unit) + ".service"}, Priority: -1, Plain: true,
 		Text: []byte(l.Text), Cut: l.Cut,
 	}
+	if text, priority, ok := logged(l.Text); ok {
+		s.Text, s.Priority, s.Plain = []byte(text), priority, false
+	}
+	return s
 }
 
+// ownLine is how the gateway's own programs write where there is no journal.
+var ownLine = regexp.MustCompile(`^time=\S+ level=(DEBUG|INFO|WARN|ERROR) msg=("(?:[^"\\]|\\.)*"|\S*) ?`)
+
+// logged is a line of one of the gateway's own programs as it would be in the journal, which has its time and its level elsewhere.
+func logged(text string) (said string, priority int, ok bool) {
+	m := ownLine.FindStringSubmatch(text)
+	if m == nil {
+		return "", 0, false
+	}
+	message := m[2]
+	if unquoted, err := strconv.Unquote(message); err == nil {
+		message = unquoted
+	}
+	priority = map[string]int{"DEBUG": 7, "INFO": 6, "WARN": 4, "ERROR": 3}[m[1]]
+	return strings.TrimSpace(message + " " + text[len(m[0]):]), priority, true
+}
+
+// ownFields are those of a line that the journal has by themselves, too.
+var ownFields = regexp.MustCompile(`\b(component|request_id|actor)=([^\s"]+)`)
+
 func (l line) entry(ear *host.Ear) (host.JournalEntry, bool) {
-	e, ok := ear.Hear(l.said())
+	said := l.said()
+	e, ok := ear.Hear(said)
+	if !ok {
+		return e, false
+	}
 	e.Fields = []host.JournalField{{Name: "unit", Value: string(l.Unit) + ".service"}, {Name: "transport", Value: "stdout"}}
-	return e, ok
+	if !said.Plain {
+		for _, m := range ownFields.FindAllStringSubmatch(e.Text, -1) {
+			e.Fields = append(e.Fields, host.JournalField{Name: m[1], Value: m[2]})
+		}
+	}
+	return e, true
 }
 
 // SearchJournal reads the chronicle from its end.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -110,5 +111,20 @@ func TestLabJournalIsFollowed(t *testing.T) {
 	cancel()
 	if err := <-ended; err != nil {
 		t.Error(err)
+	}
+}
+
+// The lines of the gateway's own programs look as they do in the journal.
+func TestLabJournalOfOwnPrograms(t *testing.T) {
+	s := newChronicler(t)
+	fmt.Fprintln(s.said.of(host.API), `time=2026-01-01T00:00:00.000Z level=WARN msg="the \"disk\" is full" component=ntp request_id=01J err="no space"`)
+	var got []host.JournalEntry
+	err := s.SearchJournal(t.Context(), host.JournalQuery{Voices: []host.Voice{host.APIVoice}, Level: host.LevelWarn}, func(batch []host.JournalEntry, _ host.JournalPlace) { got = append(got, batch...) })
+	if err != nil || len(got) != 1 {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	if e := got[0]; e.Text != `the "disk" is full component=ntp request_id=01J err="no space"` || e.Level != host.LevelWarn ||
+		!slices.Contains(e.Fields, host.JournalField{Name: "request_id", Value: "01J"}) || !slices.Contains(e.Fields, host.JournalField{Name: "component", Value: "ntp"}) {
+		t.Errorf("%+v", e)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"edge.internal/gateway/internal/lab"
+	"edge.internal/gateway/test/node"
 )
 
 // goal is one line of the table.
@@ -49,10 +50,11 @@ type settings struct {
 var parts = []struct {
 	name    string
 	measure func(context.Context, settings) ([]goal, error)
-}{{"api", measureAPI}, {"daemon", measureDaemon}, {"firewall", measureFirewall}, {"packets", measurePackets}, {"log", measureLog}, {"proxy", measureProxy}, {"waf", measureWAF}, {"services", measureServices}, {"helper", measureHelper}, {"install", measureInstall}}
+}{{"api", measureAPI}, {"daemon", measureDaemon}, {"firewall", measureFirewall}, {"packets", measurePackets}, {"log", measureLog}, {"proxy", measureProxy}, {"waf", measureWAF}, {"services", measureServices}, {"helper", measureHelper}, {"journal", measureJournal}, {"install", measureInstall}}
 
 func main() {
 	lab.Init()
+	node.SearchesJournal()
 	if len(os.Args) > 2 && os.Args[1] == "bare" {
 		fail(serveBare(os.Args[2], os.Args[3]))
 		return

@@ -1,14 +1,18 @@
 package node
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"strings"
 	"time"
+
+	"github.com/coreos/go-systemd/v22/journal"
 
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/machine/units"
@@ -46,6 +50,11 @@ func SearchesJournal() {
 	took := time.Now()
 	var err error
 	switch os.Args[2] {
+	case "say":
+		// It is there until the journal has it: of one that is gone it knows less.
+		err = errors.Join(journal.Send(strings.Repeat("\x00big", q.Limit/4), journal.PriErr, nil), exec.CommandContext(ctx, "journalctl", "--sync").Run())
+	case "chat":
+		err = chat(q.Limit)
 	case "search":
 		err = units.Systemd{}.SearchJournal(ctx, q, func(batch []host.JournalEntry, at host.JournalPlace) {
 			f.Entries, f.Place = append(f.Entries, batch...), at
@@ -63,6 +72,9 @@ func SearchesJournal() {
 	if err != nil {
 		f.Failure = err.Error()
 	}
+	if os.Args[2] == "chat" || os.Args[2] == "say" {
+		os.Exit(map[bool]int{true: 0, false: 1}[err == nil])
+	}
 	status, _ := os.ReadFile("/proc/self/status")
 	if _, after, ok := strings.Cut(string(status), "VmHWM:"); ok {
 		_, _ = fmt.Sscanf(after, "%d", &f.Peak)
@@ -74,21 +86,51 @@ func SearchesJournal() {
 	os.Exit(0)
 }
 
+// chat writes so many lines, one in a hundred of which is an error, and is there until the journal has them.
+func chat(lines int) error {
+	out := bufio.NewWriterSize(os.Stdout, 64<<10)
+	for i := range lines {
+		if i%100 == 0 {
+			fmt.Fprintf(out, "[1700000000] unbound[1:0] error: upstream %d.example.net did not answer within its time\n", i)
+		} else {
+			fmt.Fprintf(out, "[1700000000] unbound[1:0] info: resolving host-%d.example.net. A IN for 192.0.2.%d, from the cache or from elsewhere\n", i, i%250)
+		}
+	}
+	return errors.Join(out.Flush(), exec.Command("journalctl", "--sync").Run())
+}
+
+// Chat is the command of a unit that says so many lines. The agent has to be there.
+func Chat(lines int) string {
+	return fmt.Sprintf("%s %s chat '{\"Limit\": %d}'", agentPath, JournalAgent, lines)
+}
+
 const agentPath = "/root/journal-agent"
+
+// SpeakAtOnce is the command of a unit that says so many bytes at once, which are no text. The agent has to be there.
+func SpeakAtOnce(size int) string {
+	return fmt.Sprintf("%s %s say '{\"Limit\": %d}'", agentPath, JournalAgent, size)
+}
+
+// BringAgent copies the running program into the node, unless it is there.
+func (n *Node) BringAgent(ctx context.Context) error {
+	if _, err := n.Run(ctx, "test", "-x", agentPath); err == nil {
+		return nil
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	if err := n.Copy(self, agentPath); err != nil {
+		return err
+	}
+	_, err = n.Run(ctx, "chmod", "0755", agentPath)
+	return err
+}
 
 // SearchJournal searches the node's journal with a copy of the running program, which has to call SearchesJournal at its start.
 func (n *Node) SearchJournal(ctx context.Context, verb string, q host.JournalQuery) (f Found, err error) {
-	if _, err := n.Run(ctx, "test", "-x", agentPath); err != nil {
-		self, err := os.Executable()
-		if err != nil {
-			return f, err
-		}
-		if err := n.Copy(self, agentPath); err != nil {
-			return f, err
-		}
-		if _, err := n.Run(ctx, "chmod", "0755", agentPath); err != nil {
-			return f, err
-		}
+	if err := n.BringAgent(ctx); err != nil {
+		return f, err
 	}
 	arguments, err := json.Marshal(q)
 	if err != nil {

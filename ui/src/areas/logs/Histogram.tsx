@@ -40,7 +40,7 @@ export function Histogram({ bars, onRange }: { bars: Bar[]; onRange: (from: numb
     <figure className={classes.histogram}>
       <figcaption>
         <span>{t('histogram.title')}</span>
-        <span className="soft">{t('histogram.help')}</span>
+        <span className={`soft ${classes.help}`}>{t('histogram.help')}</span>
       </figcaption>
       <div
         ref={row}

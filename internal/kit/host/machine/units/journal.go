@@ -245,24 +245,37 @@ type export struct {
 	in   *bufio.Reader
 	text []byte
 	cut  bool
-	// values are those of the entry at hand, by their names. They are used again.
-	values map[string][]byte
+	// numbers are those of the wanted fields, and values what the entry at hand has of them. They are used again.
+	numbers map[string]int
+	values  [][]byte
 }
 
+// Numbers of fields that are no field's: of the text, and of what is not wanted.
+const (
+	numberText = -1 - iota
+	numberNone
+)
+
 func newExport(r io.Reader) *export {
-	x := &export{in: bufio.NewReaderSize(r, 64<<10), values: map[string][]byte{}}
+	x := &export{in: bufio.NewReaderSize(r, 64<<10), numbers: map[string]int{}}
 	for _, name := range append(strings.Split(journalFields(), ","), "__CURSOR", "__REALTIME_TIMESTAMP") {
-		if name != fieldText {
-			x.values[name] = nil
+		if name == fieldText {
+			x.numbers[name] = numberText
+			continue
 		}
+		x.numbers[name] = len(x.values)
+		x.values = append(x.values, nil)
 	}
 	return x
 }
 
+// value is what the entry at hand has of a field.
+func (x *export) value(name string) string { return string(x.values[x.numbers[name]]) }
+
 // next reads an entry. What it returns is valid until the next one is read.
 func (x *export) next() (host.Said, error) {
-	for name, v := range x.values {
-		x.values[name] = v[:0]
+	for i, v := range x.values {
+		x.values[i] = v[:0]
 	}
 	x.text, x.cut = x.text[:0], false
 	for seen := false; ; {
@@ -287,8 +300,8 @@ func (x *export) next() (host.Said, error) {
 		}
 		at := bytes.IndexByte(line, '=')
 		if at >= 0 {
-			name := x.name(line[:at])
-			x.keep(name, line[at+1:])
+			number := x.number(line[:at])
+			x.keep(number, line[at+1:])
 			for more {
 				line, err = x.in.ReadSlice('\n')
 				more = errors.Is(err, bufio.ErrBufferFull)
@@ -298,14 +311,14 @@ func (x *export) next() (host.Said, error) {
 				if !more {
 					line = line[:len(line)-1]
 				}
-				x.keep(name, line)
+				x.keep(number, line)
 			}
 			continue
 		}
 		if more {
 			return host.Said{}, errors.New("the journal has a name without an end")
 		}
-		if err := x.binary(x.name(line)); err != nil {
+		if err := x.binary(x.number(line)); err != nil {
 			return host.Said{}, unexpected(err)
 		}
 	}
@@ -319,21 +332,16 @@ func unexpected(err error) error {
 	return err
 }
 
-// name is a field's name if its value is wanted, and otherwise empty.
-func (x *export) name(b []byte) string {
-	if string(b) == fieldText {
-		return fieldText
+// number is that of a field by its name.
+func (x *export) number(name []byte) int {
+	if number, ok := x.numbers[string(name)]; ok {
+		return number
 	}
-	for name := range x.values {
-		if string(b) == name {
-			return name
-		}
-	}
-	return ""
+	return numberNone
 }
 
 // binary reads a value with its length before it.
-func (x *export) binary(name string) error {
+func (x *export) binary(number int) error {
 	var head [8]byte
 	if _, err := io.ReadFull(x.in, head[:]); err != nil {
 		return err
@@ -343,7 +351,7 @@ func (x *export) binary(name string) error {
 		if err != nil {
 			return err
 		}
-		x.keep(name, piece)
+		x.keep(number, piece)
 		left -= uint64(len(piece))
 		if _, err := x.in.Discard(len(piece)); err != nil {
 			return err
@@ -354,37 +362,37 @@ func (x *export) binary(name string) error {
 }
 
 // keep keeps a piece of a value, as far as there is room for it.
-func (x *export) keep(name string, piece []byte) {
-	switch name {
-	case "":
-	case fieldText:
+func (x *export) keep(number int, piece []byte) {
+	switch number {
+	case numberNone:
+	case numberText:
 		room := host.LongestText - len(x.text)
 		if len(piece) > room {
 			piece, x.cut = piece[:room], true
 		}
 		x.text = append(x.text, piece...)
 	default:
-		v := x.values[name]
-		x.values[name] = append(v, piece[:min(len(piece), host.LongestField-len(v))]...)
+		v := x.values[number]
+		x.values[number] = append(v, piece[:min(len(piece), host.LongestField-len(v))]...)
 	}
 }
 
 // said is the entry at hand.
 func (x *export) said() (host.Said, error) {
-	at, err := strconv.ParseInt(string(x.values["__REALTIME_TIMESTAMP"]), 10, 64)
+	at, err := strconv.ParseInt(x.value("__REALTIME_TIMESTAMP"), 10, 64)
 	if err != nil {
 		return host.Said{}, errors.New("the journal has an entry without a time")
 	}
 	s := host.Said{
-		At: time.UnixMicro(at).UTC(), Cursor: string(x.values["__CURSOR"]), Priority: -1, Plain: string(x.values[fieldWay]) == "stdout",
-		Of: [3]string{string(x.values[fieldUnit]), "", string(x.values[fieldSlice])}, Text: x.text, Cut: x.cut,
+		At: time.UnixMicro(at).UTC(), Cursor: x.value("__CURSOR"), Priority: -1, Plain: x.value(fieldWay) == "stdout",
+		Of: [3]string{x.value(fieldUnit), "", x.value(fieldSlice)}, Text: x.text, Cut: x.cut,
 	}
-	if p, err := strconv.Atoi(string(x.values[fieldPriority])); err == nil && p >= 0 && p <= 7 {
+	if p, err := strconv.Atoi(x.value(fieldPriority)); err == nil && p >= 0 && p <= 7 {
 		s.Priority = p
 	}
 	// Everybody can say that something is about a unit; systemd is believed.
-	if string(x.values[fieldPID]) == "1" {
-		s.Of[1] = string(x.values[fieldAbout])
+	if x.value(fieldPID) == "1" {
+		s.Of[1] = x.value(fieldAbout)
 	}
 	return s, nil
 }
@@ -393,8 +401,8 @@ func (x *export) said() (host.Said, error) {
 func (x *export) fields() []host.JournalField {
 	var list []host.JournalField
 	for _, f := range told {
-		if v := x.values[f.field]; len(v) > 0 {
-			list = append(list, host.JournalField{Name: f.name, Value: host.Readable(v)})
+		if v := x.value(f.field); v != "" {
+			list = append(list, host.JournalField{Name: f.name, Value: host.Readable([]byte(v))})
 		}
 	}
 	return list

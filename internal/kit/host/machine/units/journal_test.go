@@ -229,3 +229,16 @@ func TestJournalOfALab(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+func BenchmarkJournal(b *testing.B) {
+	var said bytes.Buffer
+	for i := range 10000 {
+		exported(&said, at, fmt.Sprintf("s=446f92d6004143ec9a74ea487bd643dc;i=%x;b=74821ba8ed41459db50108ba548c025c;m=906d58e55;t=66061c7f4f8f9;x=866d666a77d7a7ce", i),
+			"_SYSTEMD_UNIT", "unbound.service", "MESSAGE", "[1700000000] unbound[1:0] info: resolving host-1.example.net. A IN for 192.0.2.1, from the cache", "PRIORITY", "6", "_PID", "77", "_UID", "0",
+			"_COMM", "unbound", "_TRANSPORT", "stdout", "SYSLOG_IDENTIFIER", "unbound", "_HOSTNAME", "gateway", "_SYSTEMD_SLICE", "system.slice")
+	}
+	q := host.JournalQuery{Voices: []host.Voice{host.ResolverVoice}, Level: host.LevelWarn, Words: []string{"host"}}
+	for b.Loop() {
+		_ = search(b.Context(), bytes.NewReader(said.Bytes()), q, func([]host.JournalEntry, host.JournalPlace) {})
+	}
+}

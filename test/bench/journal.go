@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/test/node"
+)
+
+const (
+	// journalLines is how many lines the journal has.
+	journalLines = 1_000_000
+	// journalRounds is how often each side searches at most.
+	journalRounds = 5
+	// journalMemory is what a search may take.
+	journalMemory = 50 << 20
+)
+
+// measureJournal compares searches of a real journal by the gateway's way with journalctl and the same matches, whose lines go nowhere.
+func measureJournal(ctx context.Context, s settings) (goals []goal, err error) {
+	n, err := node.Boot(ctx, ".", installRelease)
+	if err != nil {
+		return nil, err
+	}
+	defer n.Close()
+	lines := journalLines / s.shrink
+	fmt.Printf("a journal of %d lines; load %s\n", lines, loadAverage())
+	if err := n.BringAgent(ctx); err != nil {
+		return nil, err
+	}
+	for path, text := range map[string]string{
+		"/etc/systemd/journald.conf.d/bench.conf": "[Journal]\nStorage=persistent\nSystemMaxUse=4G\nSystemKeepFree=64M\nRateLimitIntervalSec=0\n",
+		"/etc/systemd/system/unbound.service":     "[Service]\nType=oneshot\nTimeoutStartSec=infinity\nLogRateLimitIntervalSec=0\nExecStart=" + node.Chat(lines) + "\n",
+	} {
+		if err := n.Write(path, []byte(text)); err != nil {
+			return nil, err
+		}
+	}
+	took, err := seconds(func() error {
+		_, err := n.Sh(ctx, "mkdir -p /var/log/journal; systemctl restart systemd-journald; systemctl daemon-reload; systemctl start unbound")
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	size, err := n.Sh(ctx, "journalctl --disk-usage")
+	if err != nil {
+		return nil, err
+	}
+	fmt.Printf("written in %.0f s; %s\n", took, size)
+	const matches = "_SYSTEMD_UNIT=unbound.service + UNIT=unbound.service _PID=1"
+	for _, x := range []struct {
+		name    string
+		query   host.JournalQuery
+		matches string
+		found   int
+	}{
+		{"text that is nowhere", host.JournalQuery{Words: []string{"nowhere to be found"}, Level: host.LevelDebug}, matches, 0},
+		{"text of one line", host.JournalQuery{Words: []string{fmt.Sprintf("host-%d.example.net", lines/2+1)}, Level: host.LevelDebug}, matches, 1},
+		{"errors alone", host.JournalQuery{Level: host.LevelError}, "_SYSTEMD_UNIT=unbound.service _TRANSPORT=stdout", lines / 100},
+	} {
+		x.query.Voices = []host.Voice{host.ResolverVoice}
+		var ours, bare []float64
+		var peak int64
+		for range min(s.rounds, journalRounds) {
+			f, err := n.SearchJournal(ctx, "search", x.query)
+			if err != nil {
+				return nil, err
+			}
+			if len(f.Entries) != x.found {
+				return nil, fmt.Errorf("%s: found %d instead of %d", x.name, len(f.Entries), x.found)
+			}
+			ours, peak = append(ours, f.Took.Seconds()), max(peak, f.Peak)
+			took, err := seconds(func() error {
+				_, err := n.Sh(ctx, "journalctl --quiet --no-pager --system --reverse "+x.matches+" > /dev/null")
+				return err
+			})
+			if err != nil {
+				return nil, err
+			}
+			bare = append(bare, took)
+		}
+		detail := fmt.Sprintf("%s / %s", time.Duration(median(ours)*1e9).Round(time.Millisecond), time.Duration(median(bare)*1e9).Round(time.Millisecond))
+		goals = append(goals,
+			goal{name: "J1 " + x.name + ": search / journalctl", measured: median(ours) / median(bare), unit: "×", bar: 1.5, detail: detail},
+			goal{name: "J2 " + x.name + ": memory of the search", measured: float64(peak) / (1 << 20), unit: "MiB", bar: journalMemory >> 20})
+	}
+	return goals, nil
+}
