@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/uuid"
 
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/db/dbtest"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/kittest"
 	"edge.internal/gateway/internal/kit/value"
@@ -441,5 +443,33 @@ func TestLiveStateSaysWhatIsMissing(t *testing.T) {
 	b.Machine.FailNetwork(nil)
 	if a := b.Get(t, "/network/adoptable").Want(t, 200); strings.Contains(string(a.Data), `"error"`) {
 		t.Errorf("%s", a.Data)
+	}
+}
+
+// A configuration moves to a machine whose links have other names; two may change places.
+func TestRenameLinks(t *testing.T) {
+	b, room := bench(t)
+	for _, sql := range []string{
+		`INSERT INTO network_interfaces SELECT gen_random_uuid(), now(), now(), name, type, (SELECT min(name) FROM firewall_zones WHERE name NOT IN ('any', 'self')), parent, NULL, members, NULL, NULL, '', false
+			FROM (VALUES ('a0', 'ethernet', '', '{}'::text[]), ('b0', 'ethernet', '', '{}'), ('v1', 'vlan', 'a0', '{}'), ('bond0', 'bond', '', '{c0,b0}')) x (name, type, parent, members)`,
+		`INSERT INTO network_routes VALUES (gen_random_uuid(), now(), now(), '10.0.0.0/8', '', 'b0', 0, 'main', true, '')`,
+	} {
+		dbtest.Exec(t, b.DB, sql)
+	}
+	links, err := room.Links(t.Context(), b.DB)
+	if err != nil || !slices.Equal(links, []string{"a0", "b0", "c0"}) {
+		t.Fatalf("%q %v", links, err)
+	}
+	if err := b.DB.Write(t.Context(), func(tx *db.Tx) error {
+		return room.RenameLinks(t.Context(), tx, map[string]string{"a0": "b0", "b0": "a0", "c0": "ens3"})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	var got string
+	if err := b.DB.QueryRow(t.Context(), `SELECT string_agg(name || ' ' || type || ' ' || parent || ' ' || members::text, '; ' ORDER BY type, name) || '; ' || (SELECT dev FROM network_routes) FROM network_interfaces`).Scan(&got); err != nil {
+		t.Fatal(err)
+	}
+	if want := "bond0 bond  {ens3,a0}; a0 ethernet  {}; b0 ethernet  {}; v1 vlan b0 {}; a0"; got != want {
+		t.Errorf("%s instead of %s", got, want)
 	}
 }

@@ -92,6 +92,11 @@ func sample(r *rand.Rand, t reflect.Type) reflect.Value {
 				v.Index(i).Set(sample(r, t.Elem()))
 			}
 		}
+	case reflect.Map:
+		v.Set(reflect.MakeMap(t))
+		for range r.IntN(3) {
+			v.SetMapIndex(sample(r, t.Key()), sample(r, t.Elem()))
+		}
 	case reflect.Array:
 		for i := range t.Len() {
 			v.Index(i).Set(sample(r, t.Elem()))
