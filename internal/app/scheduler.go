@@ -27,8 +27,8 @@ import (
 
 // jobs is all that is done again and again. gateway-scheduler does it; gateway-api shows what came of it.
 func jobs(k *kit.Kit, store *setup.Store, w *alert.Watcher) []scheduler.Job {
-	// look is a look for what is wrong, which takes the API of a gateway that is set up.
-	look := func(at func(context.Context) error) func(context.Context) error {
+	// asking is for what takes the API of a gateway that is set up.
+	asking := func(at func(context.Context) error) func(context.Context) error {
 		return func(ctx context.Context) error {
 			if !store.View().Completed {
 				return fault.New(fault.Unavailable, "The gateway is not set up yet.")
@@ -45,18 +45,18 @@ func jobs(k *kit.Kit, store *setup.Store, w *alert.Watcher) []scheduler.Job {
 		{Name: "sessions.prune", Title: "Delete sessions that are over", Every: time.Hour, Do: func(ctx context.Context) error { return account.Prune(ctx, k.DB, k.Clock) }},
 		{Name: "waf.prune", Title: "Delete WAF alerts that are older than they are kept", Every: time.Hour, Do: func(ctx context.Context) error { return pruneFound(ctx, k) }},
 		{Name: "alerts.prune", Title: "Delete alert events that are older than they are kept", Every: time.Hour, Do: func(ctx context.Context) error { return pruneEvents(ctx, w.Room) }},
-		{Name: "certificates.renew", Title: "Renew the certificates that are due", Every: time.Hour, Jitter: 10 * time.Minute, Do: func(ctx context.Context) error { return renewCertificates(ctx, k) }},
+		{Name: "certificates.renew", Title: "Renew the certificates that are due", Every: time.Hour, Jitter: 10 * time.Minute, Do: asking(func(ctx context.Context) error { return renewCertificates(ctx, k) })},
 		{Name: "backup", Title: "Back the gateway up, and prove that it can be restored", Every: 24 * time.Hour, FromBoot: true, Within: 2 * time.Hour, Do: func(ctx context.Context) error { return scheduledBackup(ctx, k) }},
 		{Name: "auto-update", Title: "Install the available version, if that is wanted", Night: true, Within: 30 * time.Minute, Do: func(ctx context.Context) error { return autoUpdate(ctx, k, store) }},
-		{Name: "watch.certificates", Title: "Look for certificates that end soon", Every: time.Hour, Do: look(w.Certs)},
-		{Name: "watch.license", Title: "Look at the license", Every: time.Hour, Do: look(w.Licensed)},
-		{Name: "watch.machine", Title: "Look at memory, disk and connection tracking", Every: time.Minute, Within: time.Minute, Do: look(w.Machine)},
-		{Name: "watch.components", Title: "Look whether what is stored runs", Every: 30 * time.Second, Within: time.Minute, Do: look(w.Running)},
-		{Name: "watch.backends", Title: "Look for backends that are down", Every: time.Minute, Within: time.Minute, Do: look(w.Proxied)},
-		{Name: "watch.waf", Title: "Look whether requests are inspected", Every: 30 * time.Second, Within: time.Minute, Later: true, Do: look(w.Inspected)},
-		{Name: "watch.logins", Title: "Look for many failed logins", Every: time.Minute, Within: time.Minute, Do: look(w.Logins)},
-		{Name: "watch.tunnels", Title: "Look for tunnels without contact", Every: 5 * time.Minute, Within: time.Minute, Later: true, Do: look(w.Tunnelled)},
-		{Name: "watch.clock", Title: "Look whether the clock follows a source", Every: 10 * time.Minute, Within: time.Minute, Later: true, Do: look(w.Time)},
+		{Name: "watch.certificates", Title: "Look for certificates that end soon", Every: time.Hour, Do: asking(w.Certs)},
+		{Name: "watch.license", Title: "Look at the license", Every: time.Hour, Do: asking(w.Licensed)},
+		{Name: "watch.machine", Title: "Look at memory, disk and connection tracking", Every: time.Minute, Within: time.Minute, Do: asking(w.Machine)},
+		{Name: "watch.components", Title: "Look whether what is stored runs", Every: 30 * time.Second, Within: time.Minute, Do: asking(w.Running)},
+		{Name: "watch.backends", Title: "Look for backends that are down", Every: time.Minute, Within: time.Minute, Do: asking(w.Proxied)},
+		{Name: "watch.waf", Title: "Look whether requests are inspected", Every: 30 * time.Second, Within: time.Minute, Later: true, Do: asking(w.Inspected)},
+		{Name: "watch.logins", Title: "Look for many failed logins", Every: time.Minute, Within: time.Minute, Do: asking(w.Logins)},
+		{Name: "watch.tunnels", Title: "Look for tunnels without contact", Every: 5 * time.Minute, Within: time.Minute, Later: true, Do: asking(w.Tunnelled)},
+		{Name: "watch.clock", Title: "Look whether the clock follows a source", Every: 10 * time.Minute, Within: time.Minute, Later: true, Do: asking(w.Time)},
 	}
 }
 
@@ -136,9 +136,6 @@ func awaitKey(ctx context.Context, cfg Config) error {
 // renewCertificates asks gateway-api, who alone applies, to order what is due.
 func renewCertificates(ctx context.Context, k *kit.Kit) error {
 	due, err := askAPI[certificate.Due](ctx, k.Paths, http.MethodPost, "/certificates/renew-due", nil)
-	if isDown(err) {
-		return nil // it starts, and looks by itself then
-	}
 	if due.Ordered > 0 {
 		k.Log.Info("certificates are ordered", "certificates", due.Ordered)
 	}

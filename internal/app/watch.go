@@ -135,6 +135,9 @@ func components(ctx context.Context, k *kit.Kit) ([]alert.Component, error) {
 	list := make([]alert.Component, len(rows))
 	for i, x := range rows {
 		list[i] = alert.Component{Name: string(x.Name), Degraded: x.State == apply.Degraded, Error: x.LastError, Down: x.Daemon == apply.Down}
+		if x.Name == apply.WAF {
+			list[i].Down = false // which has an alert of its own: how bad it is depends on the domains
+		}
 	}
 	return list, err
 }
@@ -145,7 +148,7 @@ func inspection(ctx context.Context, k *kit.Kit) (alert.Inspection, error) {
 		return alert.Inspection{}, err
 	}
 	agent, err := get[waf.Agent](ctx, k, "/waf/status")
-	x := alert.Inspection{Up: agent.State == "up", Reason: strings.TrimSpace(agent.Reason)}
+	x := alert.Inspection{Up: agent.State != "down", Reason: strings.TrimSpace(agent.Reason)}
 	for i := range rows {
 		switch c := &rows[i]; {
 		case !c.Enabled:

@@ -67,6 +67,13 @@ test.beforeAll(async () => {
     await api.post('/api/v1/api-tokens', { data: { name: 'terraform', role: 'admin', expires_at: null } })
     const make = async (path: string, data: object) =>
       (await (await api.post(`/api/v1${path}`, { data })).json()).data.id
+    // Who is told what goes wrong, and something that does: every disk is used to one percent.
+    const smtp = { smtp_host: '10.10.0.2', smtp_port: 587, from: 'gateway@example.com', use_tls: true }
+    await make('/alerts', { name: 'On call', kind: 'email', target: 'oncall@example.com', settings: smtp })
+    await make('/alerts', { kind: 'webhook', target: 'http://10.10.0.2:9/hook', min_severity: 'error' })
+    await make('/alert-mutes', { kind: 'ntp.unsync', until: inDays(7), reason: 'The time servers move' })
+    await api.put('/api/v1/alerts/settings', { data: { disk_warning_percent: 1 } })
+    await api.post('/api/v1/system/jobs/watch.machine/run')
     // Some network behind the gateway: bridges, a virtual address, and an address that nobody declared.
     for (const port of ['port1', 'port2', 'port3']) {
       onGateway('ip', 'link', 'add', port, 'type', 'veth', 'peer', 'name', `${port}-far`)

@@ -51,9 +51,9 @@ const (
 	tickEvery, wishEvery = time.Minute, 10 * time.Second
 	// attachEvery is how often a job looks whether the database is there.
 	attachEvery = time.Second
-	// retry is when a job is tried again that failed and would not be run for longer.
-	retry      = time.Minute
-	stopWithin = 10 * time.Second
+	// retry is when a job is tried again that failed and would not be run for longer, and soon when one is for which it was too early.
+	retry, soon = time.Minute, 10 * time.Second
+	stopWithin  = 10 * time.Second
 )
 
 // channel is where the database announces wishes.
@@ -70,6 +70,7 @@ type Scheduler struct {
 	wished sync.WaitGroup
 	grace  time.Duration
 	retry  time.Duration
+	soon   time.Duration
 
 	mu      sync.Mutex
 	retried map[string]bool // under mu: jobs that are about to be tried again
@@ -77,7 +78,7 @@ type Scheduler struct {
 
 // New makes a scheduler of jobs.
 func New(k *kit.Kit, jobs []Job, attach func(ctx context.Context) error) *Scheduler {
-	return &Scheduler{Kit: k, jobs: jobs, attach: attach, locks: k.DB.Locks(), timers: map[string]gocron.Job{}, grace: grace, retry: retry, retried: map[string]bool{}}
+	return &Scheduler{Kit: k, jobs: jobs, attach: attach, locks: k.DB.Locks(), timers: map[string]gocron.Job{}, grace: grace, retry: retry, soon: soon, retried: map[string]bool{}}
 }
 
 func (j *Job) timing() gocron.JobDefinition {
@@ -300,15 +301,16 @@ func (s *Scheduler) finish(ctx context.Context, j Job, began time.Time, tick *ti
 		}
 		s.Log.Log(ctx, level, "job failed", "job", j.Name, "result", o.result, "err", o.err)
 	}
-	var next *time.Time
-	if timer := s.timers[j.Name]; timer != nil && !j.FromBoot {
-		if at, err := timer.NextRun(); err == nil && !at.IsZero() {
+	next := s.next(&j)
+	if o.result == failed {
+		pause := s.retry
+		if fault.Is(o.err, fault.Unavailable) {
+			pause = s.soon
+		}
+		if s.again(ctx, j, pause) {
+			at := s.Clock.Now().Add(pause)
 			next = &at
 		}
-	}
-	if o.result == failed && s.again(ctx, j) {
-		soon := s.Clock.Now().Add(s.retry)
-		next = &soon
 	}
 	err := s.DB.Write(ctx, func(tx *db.Tx) error {
 		tx.Queue(`UPDATE scheduler_jobs SET ended_at = $2, result = $3, error = $4, detail = $5, next_at = coalesce($6, next_at), tick = coalesce($8, tick), runs = runs + 1, failures = CASE WHEN $3 = 'ok' THEN 0 ELSE failures + 1 END
@@ -323,9 +325,22 @@ func (s *Scheduler) finish(ctx context.Context, j Job, began time.Time, tick *ti
 	return err
 }
 
+// next is when a job is run next by the timer; nil where it is not known, or counted from the boot.
+func (s *Scheduler) next(j *Job) *time.Time {
+	timer := s.timers[j.Name]
+	if timer == nil || j.FromBoot {
+		return nil
+	}
+	at, err := timer.NextRun()
+	if err != nil || at.IsZero() {
+		return nil
+	}
+	return &at
+}
+
 // again tries a job again soon, unless it would be run soon anyway, or its times are not to be played with.
-func (s *Scheduler) again(ctx context.Context, j Job) bool {
-	if j.Night || j.FromBoot || j.Every <= s.retry {
+func (s *Scheduler) again(ctx context.Context, j Job, pause time.Duration) bool {
+	if j.Night || j.FromBoot || j.Every <= pause {
 		return false
 	}
 	s.mu.Lock()
@@ -336,7 +351,7 @@ func (s *Scheduler) again(ctx context.Context, j Job) bool {
 			select {
 			case <-ctx.Done():
 				return
-			case <-s.Clock.After(s.retry):
+			case <-s.Clock.After(pause):
 			}
 			s.mu.Lock()
 			delete(s.retried, j.Name)
@@ -355,7 +370,7 @@ func (s *Scheduler) interrupted(ctx context.Context, name string) error {
 	})
 }
 
-// tidy notes the same of what runs by the word of a process that has ended without a word.
+// tidy notes the same of what runs by the word of a process that has ended without a word, and when each job is run next.
 func (s *Scheduler) tidy(ctx context.Context) error {
 	for _, j := range s.jobs {
 		release, free, err := s.locks.Try(ctx, "job "+j.Name)
@@ -366,6 +381,9 @@ func (s *Scheduler) tidy(ctx context.Context) error {
 			continue
 		}
 		err = s.interrupted(ctx, j.Name)
+		if next := s.next(&j); err == nil && next != nil {
+			err = s.note(ctx, j.Name, *next)
+		}
 		release()
 		if err != nil {
 			return err

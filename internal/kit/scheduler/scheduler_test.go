@@ -145,6 +145,7 @@ func TestJobsTellWhatCameOfThem(t *testing.T) {
 	if s := list[3]; s.Result != "" || s.StartedAt != nil {
 		t.Errorf("it was run at the start: %+v", s)
 	}
+	job(t, b, "later", func(s Status) bool { return s.NextAt != nil })
 	if open, err := b.Alarms.Open(t.Context()); err != nil || len(open) != 0 {
 		t.Errorf("a job that fails alerts by its own kind, if at all: %+v %v", open, err)
 	}
@@ -223,7 +224,7 @@ func TestRetry(t *testing.T) {
 	}}}
 	b := bench(t, jobs...)
 	s := New(b.Kit, jobs, nil)
-	s.retry = 50 * time.Millisecond
+	s.soon = 50 * time.Millisecond
 	ctx, cancel := context.WithCancel(t.Context())
 	over := make(chan error, 1)
 	go func() { over <- s.Run(ctx, func() {}) }()
