@@ -14,6 +14,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -639,17 +640,27 @@ func footed(content []byte) []byte {
 func TestHostileDumps(t *testing.T) {
 	b := newBench(t)
 	made := b.make(t, nil)
-	mark := filepath.Join(t.TempDir(), "struck")
+	folder, err := os.MkdirTemp("/tmp", "m") // the statement has little room
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(folder)
+	mark := filepath.Join(folder, "x")
+	// statement replaces the one by which rows are loaded, which is part of the dump. Its length must stay.
+	statement := func(sql string) func([]byte) []byte {
+		return func(d []byte) []byte {
+			was := regexp.MustCompile(`COPY public\.ntp_pools \([^)]*\) FROM stdin;\n`).Find(d)
+			if len(was) < len(sql)+1 {
+				t.Fatalf("%q has no room for %q", was, sql)
+			}
+			return bytes.Replace(d, was, []byte(sql+strings.Repeat(" ", len(was)-len(sql)-1)+"\n"), 1)
+		}
+	}
 	tables := b.Rows(t, "ntp_pools")
 	for name, dump := range map[string]func([]byte) []byte{
-		// The statement by which rows are loaded is part of the dump. Its length must stay.
-		"a program instead of rows": func(d []byte) []byte {
-			was := []byte("COPY public.ntp_pools (")
-			return bytes.Replace(d, was, []byte("COPY public.ntp_pools FROM PROGRAM 'touch " + mark + "' -- ")[:len(was)], 1)
-		},
-		"a command for psql": func(d []byte) []byte {
-			return bytes.Replace(d, []byte("COPY public.ntp_pools ("), []byte("\\! touch ../../../../x("), 1)
-		},
+		"a program that gets rows": statement("COPY ntp_pools TO PROGRAM 'touch " + mark + "';"),
+		"a program that has rows":  statement("COPY ntp_pools FROM PROGRAM 'touch " + mark + "';"),
+		"a command for psql":       statement("\\! touch " + mark),
 		"another statement": func(d []byte) []byte {
 			return bytes.Replace(d, []byte("COPY public.ntp_pools ("), []byte("DROP DATABASE gateway;-"), 1)
 		},

@@ -309,7 +309,9 @@ func (s *supervisor) State(_ context.Context, name host.Unit) (host.UnitState, e
 func (s *supervisor) States(context.Context) ([]host.UnitState, error) {
 	var states []host.UnitState
 	for _, u := range s.units {
-		states = append(states, u.now())
+		if !u.once { // a job is no daemon
+			states = append(states, u.now())
+		}
 	}
 	return states, nil
 }
@@ -319,7 +321,9 @@ func (s *supervisor) Watch(ctx context.Context, told func(host.Unit)) error {
 	reader := s.changes.Subscribe()
 	defer reader.Close()
 	for _, u := range s.units {
-		told(u.name)
+		if !u.once {
+			told(u.name)
+		}
 	}
 	for {
 		select {

@@ -115,7 +115,7 @@ func (s *Server) Load(ctx context.Context, database string, migrations fs.FS, ve
 	if err := s.migrate(ctx, database, migrations, version); err != nil {
 		return nil, err
 	}
-	conn, err := s.connect(ctx, database)
+	conn, err := dial(ctx, s.filling(database))
 	if err != nil {
 		return nil, err
 	}

@@ -39,6 +39,19 @@ func (s *Server) Live() string { return s.config.Database }
 func (s *Server) connect(ctx context.Context, database string) (*pgx.Conn, error) {
 	config := s.config.Copy()
 	config.Database = database
+	return dial(ctx, config)
+}
+
+// filling is for who fills a database that is not in use: no commit of it waits for the disk. The rename that puts it into use does, and
+// for everything before it.
+func (s *Server) filling(database string) *pgx.ConnConfig {
+	config := s.config.Copy()
+	config.Database = database
+	config.RuntimeParams["synchronous_commit"] = "off"
+	return config
+}
+
+func dial(ctx context.Context, config *pgx.ConnConfig) (*pgx.Conn, error) {
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
 		return nil, fmt.Errorf("reaching the database: %w", err)
@@ -164,9 +177,7 @@ func (s *Server) exchange(ctx context.Context, c *pgx.Conn, next, former string)
 
 // migrate brings a database to a version of its schema.
 func (s *Server) migrate(ctx context.Context, database string, migrations fs.FS, to int64) error {
-	config := s.config.Copy()
-	config.Database = database
-	sqlDB := stdlib.OpenDB(*config)
+	sqlDB := stdlib.OpenDB(*s.filling(database))
 	defer sqlDB.Close()
 	p, err := goose.NewProvider(goose.DialectPostgres, sqlDB, migrations, goose.WithSlog(slog.New(slog.DiscardHandler)))
 	if err != nil {
