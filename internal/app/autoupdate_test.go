@@ -16,9 +16,9 @@ import (
 	"edge.internal/gateway/internal/setup"
 )
 
-// The scheduler upgrades the gateway at night, if the operator wants that, and does not try again what was taken back.
-func TestAutoUpdate(t *testing.T) {
-	b := kittest.New(t)
+// serve sets a whole house up, and serves its control socket as gateway-api does.
+func serve(t *testing.T, b *kittest.Bench) *setup.Store {
+	t.Helper()
 	store, err := setup.OpenStore(b.Paths)
 	if err != nil {
 		t.Fatal(err)
@@ -46,6 +46,13 @@ func TestAutoUpdate(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	return store
+}
+
+// The scheduler upgrades the gateway at night, if the operator wants that, and does not try again what was taken back.
+func TestAutoUpdate(t *testing.T) {
+	b := kittest.New(t)
+	store := serve(t, b)
 	offer := func(p host.PackageVersion) {
 		p.Name, p.Installed = "gateway", "1.0.0"
 		b.Machine.SetPackages(host.PackageVersions{Packages: []host.PackageVersion{p}, Lists: host.PackageLists{RefreshedAt: time.Now().Add(time.Hour)}}, nil)

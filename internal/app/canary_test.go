@@ -34,6 +34,11 @@ import (
 // companions are what the routes with secret fields take besides them, to succeed. Each room with a secret adds a line. A
 // secret that must have a form is given here, with the mark beside it.
 var companions = map[string]map[string]any{
+	"backup.settings.update":          {"prove": true},
+	"backup.create":                   {"passphrase": canaryPassphrase},
+	"backup.verify":                   {"passphrase": canaryPassphrase},
+	"backup.restore-plan":             {"passphrase": canaryPassphrase},
+	"backup.restore":                  {"passphrase": canaryPassphrase},
 	"backup.remote.create":            {"kind": "s3", "settings": map[string]any{"endpoint": "s3.example.net", "bucket": "backups", "access_key": "key", "secret_key": mark}},
 	"backup.remote.update":            {"settings": map[string]any{"secret_key": mark + "-again"}},
 	"certificate.certificate.create":  canaryPair,
@@ -123,6 +128,9 @@ var canaryPair, keyMark = func() (map[string]any, string) {
 
 const mark = "canary-in-a-mine"
 
+// canaryPassphrase opens the backup that it has encrypted.
+const canaryPassphrase = mark + "-backup"
+
 // Every secret field of every route is filled with a mark, in requests that succeed and in such that fail. Nothing that
 // the gateway answers, writes into its logs or keeps in the database has it.
 func TestCanary(t *testing.T) {
@@ -137,6 +145,9 @@ func TestCanary(t *testing.T) {
 			id = made
 		}
 		for parent, made := range ids {
+			if strings.HasPrefix(path, parent+"/{id}/") {
+				id = made
+			}
 			path = strings.ReplaceAll(path, parent+"/{parent}/", parent+"/"+made+"/")
 		}
 		return strings.ReplaceAll(path, "{id}", id)

@@ -17,6 +17,7 @@ import (
 	"edge.internal/gateway/internal/certificate"
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/actor"
+	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/rescue"
 	"edge.internal/gateway/internal/kit/scheduler"
 	"edge.internal/gateway/internal/schema"
@@ -26,6 +27,19 @@ import (
 
 // jobs is all that is done again and again. gateway-scheduler does it; gateway-api shows what came of it.
 func jobs(k *kit.Kit, store *setup.Store, w *alert.Watcher) []scheduler.Job {
+	// look is a look for what is wrong, which takes the API of a gateway that is set up.
+	look := func(at func(context.Context) error) func(context.Context) error {
+		return func(ctx context.Context) error {
+			if !store.View().Completed {
+				return fault.New(fault.Unavailable, "The gateway is not set up yet.")
+			}
+			err := at(ctx)
+			if isDown(err) {
+				return fault.Wrap(fault.Unavailable, err, "gateway-api does not answer.")
+			}
+			return err
+		}
+	}
 	return []scheduler.Job{
 		{Name: "audit.prune", Title: "Delete audit entries that are older than they are kept", Every: time.Hour, Do: func(ctx context.Context) error { return pruneAudit(ctx, k, store) }},
 		{Name: "sessions.prune", Title: "Delete sessions that are over", Every: time.Hour, Do: func(ctx context.Context) error { return account.Prune(ctx, k.DB, k.Clock) }},
@@ -34,15 +48,15 @@ func jobs(k *kit.Kit, store *setup.Store, w *alert.Watcher) []scheduler.Job {
 		{Name: "certificates.renew", Title: "Renew the certificates that are due", Every: time.Hour, Jitter: 10 * time.Minute, Do: func(ctx context.Context) error { return renewCertificates(ctx, k) }},
 		{Name: "backup", Title: "Back the gateway up, and prove that it can be restored", Every: 24 * time.Hour, FromBoot: true, Within: 2 * time.Hour, Do: func(ctx context.Context) error { return scheduledBackup(ctx, k) }},
 		{Name: "auto-update", Title: "Install the available version, if that is wanted", Night: true, Within: 30 * time.Minute, Do: func(ctx context.Context) error { return autoUpdate(ctx, k, store) }},
-		{Name: "watch.certificates", Title: "Look for certificates that end soon", Every: time.Hour, Do: w.Certs},
-		{Name: "watch.license", Title: "Look at the license", Every: time.Hour, Do: w.Licensed},
-		{Name: "watch.machine", Title: "Look at memory, disk and connection tracking", Every: time.Minute, Within: time.Minute, Do: w.Machine},
-		{Name: "watch.components", Title: "Look whether what is stored runs", Every: 30 * time.Second, Within: time.Minute, Do: w.Running},
-		{Name: "watch.backends", Title: "Look for backends that are down", Every: time.Minute, Within: time.Minute, Do: w.Proxied},
-		{Name: "watch.waf", Title: "Look whether requests are inspected", Every: 30 * time.Second, Within: time.Minute, Later: true, Do: w.Inspected},
-		{Name: "watch.logins", Title: "Look for many failed logins", Every: time.Minute, Within: time.Minute, Do: w.Logins},
-		{Name: "watch.tunnels", Title: "Look for tunnels without contact", Every: 5 * time.Minute, Within: time.Minute, Later: true, Do: w.Tunnelled},
-		{Name: "watch.clock", Title: "Look whether the clock follows a source", Every: 10 * time.Minute, Within: time.Minute, Later: true, Do: w.Time},
+		{Name: "watch.certificates", Title: "Look for certificates that end soon", Every: time.Hour, Do: look(w.Certs)},
+		{Name: "watch.license", Title: "Look at the license", Every: time.Hour, Do: look(w.Licensed)},
+		{Name: "watch.machine", Title: "Look at memory, disk and connection tracking", Every: time.Minute, Within: time.Minute, Do: look(w.Machine)},
+		{Name: "watch.components", Title: "Look whether what is stored runs", Every: 30 * time.Second, Within: time.Minute, Do: look(w.Running)},
+		{Name: "watch.backends", Title: "Look for backends that are down", Every: time.Minute, Within: time.Minute, Do: look(w.Proxied)},
+		{Name: "watch.waf", Title: "Look whether requests are inspected", Every: 30 * time.Second, Within: time.Minute, Later: true, Do: look(w.Inspected)},
+		{Name: "watch.logins", Title: "Look for many failed logins", Every: time.Minute, Within: time.Minute, Do: look(w.Logins)},
+		{Name: "watch.tunnels", Title: "Look for tunnels without contact", Every: 5 * time.Minute, Within: time.Minute, Later: true, Do: look(w.Tunnelled)},
+		{Name: "watch.clock", Title: "Look whether the clock follows a source", Every: 10 * time.Minute, Within: time.Minute, Later: true, Do: look(w.Time)},
 	}
 }
 

@@ -19,6 +19,8 @@ import (
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/db/dbtest"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/machine/backups"
+	"edge.internal/gateway/internal/kit/host/machine/home"
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/kittest"
 	"edge.internal/gateway/internal/kit/password"
@@ -48,6 +50,9 @@ func build(t *testing.T, b *kittest.Bench) house {
 	h, err := app.Build(b.Kit, store, password.New(bcrypt.MinCost))
 	if err != nil {
 		t.Fatal(err)
+	}
+	if b.Machine != nil {
+		b.Machine.LendPostgreSQL(backups.New(home.Home{}, nil, dbtest.Address(b.DB), nil))
 	}
 	b.Start(t)
 	return house{b, h.Router.Routes()}
@@ -117,6 +122,7 @@ func refusing(routes []*httpd.Route) []*httpd.Route {
 
 // furniture is a row of each kind, in the order of their making. What is in braces is the id of an earlier one.
 var furniture = []struct{ path, body string }{
+	{"/backups", `{}`},
 	{"/backends", `{"name":"b","scheme":"http"}`},
 	{"/backends/{/backends}/servers", `{"name":"s","address":"192.0.2.1","port":80}`},
 	{"/domains", `{"name":"shop.example.net","backend_id":"{/backends}"}`},
@@ -139,6 +145,8 @@ var furniture = []struct{ path, body string }{
 	{"/dhcp/reservations", `{"subnet_id":"{/dhcp/subnets}","mac":"02:00:00:00:00:01","ip":"10.10.0.50"}`},
 	{"/radius/clients", `{"name":"ap","address":"192.0.2.7","secret":"s3cret"}`},
 	{"/radius/users", `{"name":"u","password":"s3cret"}`},
+	{"/alerts", `{"kind":"email","target":"ann@example.net","active":false,"settings":{"smtp_host":"mail.example.net","smtp_port":587,"username":"u","password":"s3cret","from":"gateway@example.net","use_tls":true}}`},
+	{"/alert-mutes", `{"kind":"system.disk","until":"` + time.Now().AddDate(0, 0, 7).UTC().Format(time.RFC3339) + `"}`},
 }
 
 // furnish makes a row of each kind, and answers where a route finds one: the path with ids that exist.

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -102,10 +103,21 @@ func (r *Room) Mount() {
 // Run ends what a former process has begun and not ended, and then lets backups run until the context ends.
 func (r *Room) Run(ctx context.Context) {
 	r.sweep()
-	r.note(ctx)
-	<-ctx.Done()
-	r.end()
+	defer r.end()
+	every := time.NewTicker(noteEvery)
+	defer every.Stop()
+	for {
+		r.note(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-every.C:
+		}
+	}
 }
+
+// noteEvery is how often it is looked whether a restore has ended: what it is waited for by is this program.
+const noteEvery = time.Second
 
 // begin takes the turn: one thing is done at a time.
 func (r *Room) begin(what string) (end func(), err error) {

@@ -50,7 +50,7 @@ type bench struct {
 func newBench(t *testing.T) *bench {
 	t.Helper()
 	b := &bench{Bench: kittest.New(t)}
-	b.Machine.LendPostgreSQL(backups.New(home.Home{}, nil, dbtest.Address(t, b.DB), nil))
+	b.Machine.LendPostgreSQL(backups.New(home.Home{}, nil, dbtest.Address(b.DB), nil))
 	deps := backup.Deps{
 		Server: b.DB.Server(), Migrations: schema.Migrations, Keep: func() int { return 14 },
 		Links: func(context.Context, db.Querier) ([]string, error) { return []string{"wan0", "lan0"}, nil },
@@ -228,7 +228,7 @@ func TestOneAtATime(t *testing.T) {
 	b := newBench(t)
 	made := b.make(t, nil)
 	entered, leave := make(chan struct{}), make(chan struct{})
-	b.Machine.LendPostgreSQL(slow{backups.New(home.Home{}, nil, dbtest.Address(t, b.DB), nil), entered, leave})
+	b.Machine.LendPostgreSQL(slow{backups.New(home.Home{}, nil, dbtest.Address(b.DB), nil), entered, leave})
 	var done sync.WaitGroup
 	done.Go(func() { b.make(t, nil) })
 	<-entered

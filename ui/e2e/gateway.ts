@@ -84,6 +84,13 @@ export const pages = {
   'firewall-log': '/firewall/log',
   'firewall-explain':
     '/firewall/explain?in=zone:lan&source=10.10.0.2&destination=10.10.0.1&protocol=tcp&destination_port=443',
+  alerts: '/operations/alerts',
+  'alert-channels': '/operations/alerts/channels',
+  'alert-channel-new': '/operations/alerts/channels/new',
+  'alert-muted': '/operations/alerts/muted',
+  'alert-mute-new': '/operations/alerts/muted/new',
+  'alert-thresholds': '/operations/alerts/thresholds',
+  jobs: '/operations/jobs',
   waf: '/security/waf',
   'waf-alerts': '/security/waf/alerts',
   'waf-rules': '/security/waf/rules',
@@ -93,6 +100,7 @@ export const pages = {
   'ids-bouncers': '/security/ids/bouncers',
   'ids-collections': '/security/ids/collections',
   'ids-settings': '/security/ids/settings',
+  backups: '/operations/backups',
   'backup-targets': '/operations/backups/targets',
   'backup-target-new': '/operations/backups/targets/new',
   audit: '/operations/audit',
@@ -249,6 +257,12 @@ export async function expectAccessible(page: Page, { colours = false } = {}) {
   const { violations } = await (colours ? axe.withRules(['color-contrast']) : axe).analyze()
   const serious = violations.filter(({ impact }) => impact === 'serious' || impact === 'critical')
   expect(serious.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html).join(' | ')}`)).toEqual([])
+}
+
+/** Waits until a form that stays open is saved. While it is being saved its button is disabled, too. */
+export async function expectSaved(page: Page) {
+  const save = page.getByRole('button', { name: 'Save', exact: true })
+  await expect(save.and(page.locator(':disabled:not([data-loading])'))).toBeVisible()
 }
 
 export async function logOut(page: Page) {

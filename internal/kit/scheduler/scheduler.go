@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -50,7 +51,9 @@ const (
 	tickEvery, wishEvery = time.Minute, 10 * time.Second
 	// attachEvery is how often a job looks whether the database is there.
 	attachEvery = time.Second
-	stopWithin  = 10 * time.Second
+	// retry is when a job is tried again that failed and would not be run for longer.
+	retry      = time.Minute
+	stopWithin = 10 * time.Second
 )
 
 // channel is where the database announces wishes.
@@ -66,11 +69,15 @@ type Scheduler struct {
 	timers map[string]gocron.Job
 	wished sync.WaitGroup
 	grace  time.Duration
+	retry  time.Duration
+
+	mu      sync.Mutex
+	retried map[string]bool // under mu: jobs that are about to be tried again
 }
 
 // New makes a scheduler of jobs.
 func New(k *kit.Kit, jobs []Job, attach func(ctx context.Context) error) *Scheduler {
-	return &Scheduler{Kit: k, jobs: jobs, attach: attach, locks: k.DB.Locks(), timers: map[string]gocron.Job{}, grace: grace}
+	return &Scheduler{Kit: k, jobs: jobs, attach: attach, locks: k.DB.Locks(), timers: map[string]gocron.Job{}, grace: grace, retry: retry, retried: map[string]bool{}}
 }
 
 func (j *Job) timing() gocron.JobDefinition {
@@ -287,13 +294,21 @@ func (s *Scheduler) finish(ctx context.Context, j Job, began time.Time, tick *ti
 	detail := ""
 	if o.err != nil {
 		detail = o.err.Error()
-		s.Log.Error("job failed", "job", j.Name, "result", o.result, "err", o.err)
+		level := slog.LevelError
+		if fault.Is(o.err, fault.Unavailable) {
+			level = slog.LevelDebug // it is too early, or something is away that is told of elsewhere
+		}
+		s.Log.Log(ctx, level, "job failed", "job", j.Name, "result", o.result, "err", o.err)
 	}
 	var next *time.Time
 	if timer := s.timers[j.Name]; timer != nil && !j.FromBoot {
 		if at, err := timer.NextRun(); err == nil && !at.IsZero() {
 			next = &at
 		}
+	}
+	if o.result == failed && s.again(ctx, j) {
+		soon := s.Clock.Now().Add(s.retry)
+		next = &soon
 	}
 	err := s.DB.Write(ctx, func(tx *db.Tx) error {
 		tx.Queue(`UPDATE scheduler_jobs SET ended_at = $2, result = $3, error = $4, detail = $5, next_at = coalesce($6, next_at), tick = coalesce($8, tick), runs = runs + 1, failures = CASE WHEN $3 = 'ok' THEN 0 ELSE failures + 1 END
@@ -306,6 +321,30 @@ func (s *Scheduler) finish(ctx context.Context, j Job, began time.Time, tick *ti
 		err = errors.Join(err, s.Alarms.Clear(ctx, alarm.JobFailed, j.Name))
 	}
 	return err
+}
+
+// again tries a job again soon, unless it would be run soon anyway, or its times are not to be played with.
+func (s *Scheduler) again(ctx context.Context, j Job) bool {
+	if j.Night || j.FromBoot || j.Every <= s.retry {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.retried[j.Name] {
+		s.retried[j.Name] = true
+		s.wished.Go(func() {
+			select {
+			case <-ctx.Done():
+				return
+			case <-s.Clock.After(s.retry):
+			}
+			s.mu.Lock()
+			delete(s.retried, j.Name)
+			s.mu.Unlock()
+			s.turn(ctx, j, false)
+		})
+	}
+	return true
 }
 
 // interrupted notes that a run was cut short by the end of the program. Its tick is not used up.

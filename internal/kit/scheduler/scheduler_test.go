@@ -212,6 +212,30 @@ func TestPanicAndHang(t *testing.T) {
 	}
 }
 
+// A job that failed is tried again soon, if its next turn is far away.
+func TestRetry(t *testing.T) {
+	var runs atomic.Int32
+	jobs := []Job{{Name: "hourly", Title: "works the third time", Every: time.Hour, Do: func(context.Context) error {
+		if runs.Add(1) < 3 {
+			return fault.New(fault.Unavailable, "It is too early.")
+		}
+		return nil
+	}}}
+	b := bench(t, jobs...)
+	s := New(b.Kit, jobs, nil)
+	s.retry = 50 * time.Millisecond
+	ctx, cancel := context.WithCancel(t.Context())
+	over := make(chan error, 1)
+	go func() { over <- s.Run(ctx, func() {}) }()
+	if s := job(t, b, "hourly", func(s Status) bool { return s.Result == ok }); s.Runs != 3 || s.Failures != 0 {
+		t.Errorf("%+v", s)
+	}
+	cancel()
+	if err := <-over; err != nil {
+		t.Error(err)
+	}
+}
+
 // Two programs with the same jobs run each of them once at a time.
 func TestSingleFlightOverProcesses(t *testing.T) {
 	var now, most, runs atomic.Int32

@@ -18,8 +18,11 @@ export interface Answer<T> {
 }
 
 /** Seconds until a request counts as lost. A change waits for the daemons that it concerns, so it is given longer. */
-const patience = { read: 10, change: 60 }
-const patienceFor = ({ method }: Request) => (method === 'GET' ? patience.read : patience.change)
+const patience = { read: 10, change: 60, backup: 2 * 3600 }
+/** What takes as long as the database is large. */
+const unhurried = /\/backups(\/upload|\/[^/]+\/(verify|restore|restore-plan))?$/
+const patienceFor = ({ method, url }: Request) =>
+  method === 'GET' ? patience.read : unhurried.test(url) ? patience.backup : patience.change
 
 // The function looks fetch up at the call, so that tests can replace it.
 export const http = createClient<paths>({

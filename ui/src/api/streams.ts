@@ -1,5 +1,6 @@
 import { Stream } from './stream'
-import type { AuditEntry, Component } from './types'
+import type { AlertEvent, AuditEntry, Component } from './types'
 
 export const auditStream = new Stream<AuditEntry>('/audit/live', { key: (entry) => entry.id, limit: 500 })
 export const componentStream = new Stream<Component>('/system/components/live', { key: (component) => component.name })
+export const alertStream = new Stream<AlertEvent>('/alerts/events/live', { key: (event) => event.id, limit: 50 })

@@ -20,6 +20,7 @@ import { StateBar } from './StateBar'
 import { logOut, useMe } from './session'
 import { useLiveCache } from './useLiveCache'
 
+const Bell = lazy(() => import('../areas/alerts/Bell'))
 const Palette = lazy(() => import('./Palette'))
 
 export function Shell() {
@@ -84,6 +85,9 @@ export function Shell() {
           >
             <IconSearch size={16} />
           </ActionIcon>
+          <Suspense fallback={<ActionIcon variant="default" size={30} disabled aria-hidden />}>
+            <Bell />
+          </Suspense>
           <SchemeMenu />
           <AccountMenu />
         </div>

@@ -1,14 +1,16 @@
 import {
   IconAddressBook,
+  IconArchive,
   IconArrowsExchange,
   IconArrowsSplit2,
   IconAt,
+  IconBell,
   IconBox,
   IconBuildingTunnel,
+  IconCalendarRepeat,
   IconCertificate,
   IconChartLine,
   IconClock,
-  IconCloudUpload,
   IconDevices,
   IconFileDiff,
   IconHistory,
@@ -99,7 +101,9 @@ export const navigation: { area: string | null; items: NavItem[] }[] = [
   {
     area: 'operations',
     items: [
-      { name: 'targets', to: paths.backupTargets, icon: IconCloudUpload },
+      { name: 'backups', to: paths.backups, icon: IconArchive },
+      { name: 'alerts', to: paths.alerts, icon: IconBell },
+      { name: 'jobs', to: paths.jobs, icon: IconCalendarRepeat },
       { name: 'audit', to: paths.audit, icon: IconHistory },
     ],
   },

@@ -110,6 +110,17 @@ export const paths = {
   idsBouncerNew: '/security/ids/bouncers/new',
   idsCollections: '/security/ids/collections',
   idsSettings: '/security/ids/settings',
+  backups: '/operations/backups',
+  alerts: '/operations/alerts',
+  alertEvent: (id: string) => `/operations/alerts/events/${encodeURIComponent(id)}`,
+  alertChannels: '/operations/alerts/channels',
+  alertChannelNew: '/operations/alerts/channels/new',
+  alertChannel: (id: string) => `/operations/alerts/channels/${encodeURIComponent(id)}`,
+  alertMutes: '/operations/alerts/muted',
+  alertMuteNew: '/operations/alerts/muted/new',
+  alertMute: (id: string) => `/operations/alerts/muted/${encodeURIComponent(id)}`,
+  alertSettings: '/operations/alerts/thresholds',
+  jobs: '/operations/jobs',
   backupTargets: '/operations/backups/targets',
   backupTargetNew: '/operations/backups/targets/new',
   backupTarget: (id: string) => `/operations/backups/targets/${encodeURIComponent(id)}`,
@@ -157,6 +168,8 @@ const pathsByKind: Record<string, (id: string) => string> = {
   'network.interface': paths.interface,
   'network.ip-address': paths.ipAddress,
   'network.route': paths.route,
+  'alert.channel': paths.alertChannel,
+  'alert.mute': paths.alertMute,
 }
 
 /** Where a row of some kind is shown; undefined where it is not. */

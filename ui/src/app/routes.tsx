@@ -140,6 +140,13 @@ const idsAlerts = part(ids, 'alerts', alertsOfIds)
 const bouncersOfIds = () => import('../areas/ids/Bouncers')
 const idsBouncers = part(ids, 'bouncers', bouncersOfIds)
 
+const alerts = page(paths.alerts, () => import('../areas/alerts/AlertsPage'))
+const eventsOfAlerts = () => import('../areas/alerts/Events')
+const alertEvents = front(alerts, eventsOfAlerts)
+const channelsOfAlerts = () => import('../areas/alerts/Channels')
+const alertChannels = part(alerts, 'channels', channelsOfAlerts)
+const mutesOfAlerts = () => import('../areas/alerts/Mutes')
+const alertMutes = part(alerts, 'muted', mutesOfAlerts)
 const targetsPage = () => import('../areas/backups/TargetsPage')
 const targets = page(paths.backupTargets, targetsPage)
 
@@ -251,6 +258,13 @@ const tree = root.addChildren([
     part(ids, 'collections', () => import('../areas/ids/Collections')),
     part(ids, 'settings', () => import('../areas/ids/Settings')),
   ]),
+  alerts.addChildren([
+    alertEvents.addChildren([at(alertEvents, '/'), part(alertEvents, 'events/$id', eventsOfAlerts, 'Detail')]),
+    alertChannels.addChildren(drawers(alertChannels, channelsOfAlerts)),
+    alertMutes.addChildren(drawers(alertMutes, mutesOfAlerts)),
+    part(alerts, 'thresholds', () => import('../areas/alerts/Settings')),
+  ]),
+  page(paths.jobs, () => import('../areas/jobs/JobsPage')),
   targets.addChildren(drawers(targets, targetsPage)),
   // An entry is shown by the page itself, which often has it already.
   audit.addChildren([at(audit, '$id')]),
@@ -260,6 +274,7 @@ const tree = root.addChildren([
   page(paths.sso, () => import('../areas/sso/SsoPage')),
   license.addChildren([part(license, 'install', () => import('../areas/license/Install'))]),
   page(paths.updates, () => import('../areas/updates/UpdatesPage')),
+  page(paths.backups, () => import('../areas/backups/BackupsPage')),
   profile.addChildren([
     part(profile, '/', () => import('../areas/profile/Account')),
     part(profile, 'two-factor', () => import('../areas/profile/SecondFactor')),

@@ -1,6 +1,6 @@
 import { useQueryClient } from '@tanstack/react-query'
 import { useEffect, useRef } from 'react'
-import { auditStream, componentStream } from '../api/streams'
+import { alertStream, auditStream, componentStream } from '../api/streams'
 import { renew } from '../kit/renew'
 import { useStream } from '../kit/useStream'
 import { meQuery } from './session'
@@ -36,7 +36,7 @@ export function useLiveCache() {
   useEffect(() => auditStream.onLoss(() => void queries.invalidateQueries(meQuery)), [queries])
 
   useEffect(() => {
-    const streams = [auditStream, componentStream]
+    const streams = [alertStream, auditStream, componentStream]
     const hurry = () => {
       if (!document.hidden) for (const stream of streams) stream.hurry()
     }

@@ -31,6 +31,7 @@ addTexts('overview', en)
 
 const AdoptOffer = lazy(() => import('../network/AdoptOffer'))
 const LicenseNotice = lazy(() => import('../license/LicenseNotice'))
+const OperationsMeters = lazy(() => import('./OperationsMeters'))
 const ProxyMeters = lazy(() => import('./ProxyMeters'))
 const SecurityMeters = lazy(() => import('./SecurityMeters'))
 
@@ -71,6 +72,9 @@ export default function OverviewPage() {
       )}
       <Suspense>
         <SecurityMeters />
+      </Suspense>
+      <Suspense>
+        <OperationsMeters />
       </Suspense>
       <div className={classes.columns}>
         <LiveTable

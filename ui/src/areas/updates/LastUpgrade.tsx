@@ -1,17 +1,17 @@
 import './texts'
-import { IconHourglass } from '@tabler/icons-react'
 import { useQuery } from '@tanstack/react-query'
 import { useEffect, useRef, useState } from 'react'
 import { useTranslation } from 'react-i18next'
-import type { Upgrade, UpgradeStep } from '../../api/types'
+import type { Upgrade } from '../../api/types'
 import { healthQuery } from '../../app/state'
 import { CopyText } from '../../kit/CopyText'
-import { clockTime, duration } from '../../kit/format'
+import { clockTime } from '../../kit/format'
+import { JobSteps } from '../../kit/JobSteps'
+import { firstSeen, jobTone } from '../../kit/job'
 import { Loaded } from '../../kit/Loaded'
 import { Notice } from '../../kit/Notice'
 import { Panel } from '../../kit/Page'
-import { Badge } from '../../kit/StateBadge'
-import { firstSeen, mustReload, stepTone, upgradeTone, usual } from './progress'
+import { mustReload, usual } from './progress'
 import { upgradeQuery } from './resources'
 import classes from './Updates.module.css'
 
@@ -51,7 +51,7 @@ function useNewVersion(running: boolean) {
 
 function Progress({ upgrade, awaySince }: { upgrade: Upgrade; awaySince?: number }) {
   const { t } = useTranslation('updates')
-  const [since] = useState(() => firstSeen(upgrade.id, sessionStorage, Date.now()))
+  const [since] = useState(() => firstSeen('upgrade', upgrade.id, sessionStorage, Date.now()))
   const [slow, setSlow] = useState(Date.now() - since >= usual)
   useEffect(() => {
     const timer = setTimeout(() => setSlow(true), Math.max(0, since + usual - Date.now()))
@@ -71,7 +71,7 @@ function Progress({ upgrade, awaySince }: { upgrade: Upgrade; awaySince?: number
           <CopyText label={t('last.command')} text="gateway-ctl upgrade" />
         </Notice>
       )}
-      <Steps steps={upgrade.steps} />
+      <JobSteps text="updates" steps={upgrade.steps} />
     </div>
   )
 }
@@ -81,48 +81,17 @@ function Result({ upgrade }: { upgrade: Upgrade }) {
   if (upgrade.state === 'none') return <p className="soft">{t('last.none')}</p>
   return (
     <div className={classes.stack}>
-      <Notice tone={upgradeTone[upgrade.state]} title={upgrade.summary}>
+      <Notice tone={jobTone[upgrade.state]} title={upgrade.summary}>
         {upgrade.reason}
       </Notice>
       {upgrade.steps.length > 0 && (
         <details open={upgrade.state !== 'done'}>
           <summary>{t('last.log')}</summary>
           <div className={classes.log}>
-            <Steps steps={upgrade.steps} />
+            <JobSteps text="updates" steps={upgrade.steps} />
           </div>
         </details>
       )}
     </div>
   )
 }
-
-function Steps({ steps }: { steps: readonly UpgradeStep[] }) {
-  const { t } = useTranslation('updates')
-  return (
-    <ol className={classes.steps}>
-      {steps.map((step) => (
-        <li key={step.began_at} className={classes.step}>
-          <div className={classes.stepHead}>
-            <span>{t(`step.${step.name}`)}</span>
-            <span>
-              {step.ended_at && <span className="soft">{duration(secondsOf(step))} </span>}
-              <Badge tone={stepTone[step.state]} icon={step.state === 'running' ? IconHourglass : undefined}>
-                {t(`stepState.${step.state}`)}
-              </Badge>
-            </span>
-          </div>
-          {step.error && <div>{step.error}</div>}
-          {step.output && (
-            <details>
-              <summary>{t('last.output')}</summary>
-              <pre className={`mono ${classes.output}`}>{step.output}</pre>
-            </details>
-          )}
-        </li>
-      ))}
-    </ol>
-  )
-}
-
-const secondsOf = ({ began_at, ended_at }: UpgradeStep) =>
-  Math.max(1, Math.round((Date.parse(ended_at as string) - Date.parse(began_at)) / 1000))

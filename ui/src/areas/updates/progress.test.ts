@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest'
-import { firstSeen, mustReload, standingOf } from './progress'
+import { mustReload, standingOf } from './progress'
 
 beforeEach(() => sessionStorage.clear())
 
@@ -11,18 +11,6 @@ const broken = {
     throw new Error('forbidden')
   },
 }
-
-describe('since when an upgrade is waited for', () => {
-  it('survives a reload, and begins again with the next upgrade', () => {
-    expect(firstSeen('a', sessionStorage, 1000)).toBe(1000)
-    expect(firstSeen('a', sessionStorage, 5000)).toBe(1000)
-    expect(firstSeen('b', sessionStorage, 6000)).toBe(6000)
-    expect(firstSeen('b', sessionStorage, 7000)).toBe(6000)
-  })
-  it('begins with the page where nothing can be kept', () => {
-    expect(firstSeen('a', broken, 1000)).toBe(1000)
-  })
-})
 
 describe('the reload after an upgrade', () => {
   it('comes once for each version that serves', () => {

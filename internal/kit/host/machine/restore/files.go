@@ -148,14 +148,8 @@ func (f Files) replaceIn(root *os.Root, prefix string, here, there map[string]st
 // save replaces a file, and returns when the disk has it.
 func save(root *os.Root, name string, content []byte, mode fs.FileMode, uid, gid int) (err error) {
 	folder := filepath.Dir(name)
-	if folder != "." {
-		if err := root.Mkdir(folder, 0o700); err == nil {
-			if err := root.Chown(folder, uid, gid); err != nil {
-				return err
-			}
-		} else if !errors.Is(err, fs.ErrExist) {
-			return err
-		}
+	if err := makeFolders(root, folder, uid, gid); err != nil {
+		return err
 	}
 	pending := name + ".restored"
 	if err := root.Remove(pending); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -187,6 +181,22 @@ func save(root *os.Root, name string, content []byte, mode fs.FileMode, uid, gid
 		return err
 	}
 	return syncRoot(root, folder)
+}
+
+// makeFolders makes a folder and those above it, where they are missing.
+func makeFolders(root *os.Root, folder string, uid, gid int) error {
+	if folder == "." {
+		return nil
+	}
+	if err := makeFolders(root, filepath.Dir(folder), uid, gid); err != nil {
+		return err
+	}
+	if err := root.Mkdir(folder, 0o700); errors.Is(err, fs.ErrExist) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	return root.Chown(folder, uid, gid)
 }
 
 func syncRoot(root *os.Root, folder string) error {

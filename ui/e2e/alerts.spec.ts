@@ -1,0 +1,133 @@
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import type { Page } from '@playwright/test'
+import { byAPI, expect, expectAccessible, settled, test } from './gateway'
+
+test.describe.configure({ mode: 'serial' })
+
+// A receiver on the LAN, where the browser is.
+const got: Record<string, string>[] = []
+const receiver = createServer((request, response) => {
+  let text = ''
+  request.on('data', (part) => {
+    text += part
+  })
+  request.on('end', () => {
+    got.push({ ...JSON.parse(text), token: request.headers['x-token'] })
+    response.end()
+  })
+})
+let target = ''
+test.beforeAll(async () => {
+  await new Promise<void>((done) => receiver.listen(0, '10.10.0.2', done))
+  target = `http://10.10.0.2:${(receiver.address() as AddressInfo).port}/hook`
+})
+test.afterAll(async () => {
+  await byAPI(async (api) => {
+    for (const path of ['/alerts', '/alert-mutes'])
+      for (const { id } of (await (await api.get(`/api/v1${path}`)).json()).data)
+        await api.delete(`/api/v1${path}/${id}`)
+  })
+  receiver.close()
+})
+
+const form = (page: Page) => page.getByRole('dialog')
+const field = (page: Page, name: string) => form(page).getByRole('textbox', { name, exact: true })
+
+test.describe('a channel', () => {
+  test.use({ expected: [400] })
+
+  test('is made, tested, and told', async ({ page }) => {
+    await page.goto('/operations/alerts/channels')
+    await expect(page.getByText('No one is told')).toBeVisible()
+    await page.getByRole('link', { name: 'Add a channel' }).click()
+    await field(page, 'Name').fill('Team')
+    await field(page, 'Target').fill('ftp://10.10.0.2')
+    await form(page).getByRole('button', { name: 'Add a header' }).click()
+    await form(page).getByLabel('Name, row 1').fill('X-Token')
+    await form(page).getByLabel('Value, row 1').fill('s3cret-token')
+    await form(page).getByRole('button', { name: 'Save', exact: true }).click()
+    await expect(form(page).getByText(/must be an address such as/)).toBeVisible()
+    await field(page, 'Target').fill(target)
+    await settled(page)
+    await expectAccessible(page)
+    await form(page).getByRole('button', { name: 'Save', exact: true }).click()
+    await expect(form(page)).toBeHidden()
+    await page.getByRole('button', { name: 'Test: Team' }).click()
+    await expect(page.getByText('The test arrived at Team')).toBeVisible()
+    expect(got.at(-1)).toMatchObject({ kind: 'alert.test', severity: 'info', token: 's3cret-token' })
+
+    // What is stored is not shown, and saving the form keeps it.
+    await page.getByRole('link', { name: 'Team' }).click()
+    await expect(form(page).getByLabel('Value, row 1')).toHaveValue('***SET***')
+    await field(page, 'Name').fill('Operations')
+    await form(page).getByRole('button', { name: 'Save', exact: true }).click()
+    await expect(form(page)).toBeHidden()
+    await page.getByRole('button', { name: 'Test all channels' }).click()
+    await expect(page.getByText('The test arrived at Operations')).toBeVisible()
+    expect(got.at(-1)).toMatchObject({ token: 's3cret-token' })
+  })
+
+  test('of e-mail is refused where it lacks something', async ({ page }) => {
+    await page.goto('/operations/alerts/channels/new')
+    await form(page).getByText('E-mail', { exact: true }).click()
+    await field(page, 'Target').fill('ops@example.net')
+    await expect(field(page, 'Port')).toHaveValue('587')
+    await form(page).getByText('TLS', { exact: true }).click()
+    await expect(field(page, 'Port')).toHaveValue('465')
+    await field(page, 'User').fill('gateway')
+    await form(page).getByRole('button', { name: 'Save', exact: true }).click()
+    await expect(field(page, 'Server')).toHaveAttribute('aria-invalid', 'true')
+    await expect(form(page).getByLabel('Password', { exact: true }).first()).toHaveAttribute('aria-invalid', 'true')
+    await expectAccessible(page)
+  })
+})
+
+test('what goes wrong is told, shown, and over', async ({ page }) => {
+  // Every machine uses more than one percent of its disk.
+  const set = (percent: number) =>
+    byAPI((api) => api.put('/api/v1/alerts/settings', { data: { disk_warning_percent: percent } }))
+  const look = () => byAPI((api) => api.post('/api/v1/system/jobs/watch.machine/run'))
+  await page.goto('/')
+  await settled(page)
+  await set(1)
+  await look()
+  await page.getByRole('button', { name: /^Alerts: \d+ open/ }).click()
+  const bell = page.getByRole('dialog', { name: 'Alerts' })
+  await expect(bell.getByText('Disk').first()).toBeVisible({ timeout: 60_000 })
+  await expectAccessible(page)
+  await bell.getByRole('link', { name: /Disk/ }).first().click()
+  await expect(form(page)).toContainText('of the disk is in use')
+  await expect(form(page).getByText('told', { exact: true })).toBeVisible({ timeout: 60_000 })
+  expect(got.some(({ kind }) => kind === 'system.disk')).toBe(true)
+  await expectAccessible(page)
+  await page.goto('/')
+  await expect(page.getByRole('region', { name: 'Operations' })).toContainText('Disk')
+  await set(90)
+  await look()
+  await page.goto('/operations/alerts')
+  await expect(page.getByText('resolved').first()).toBeVisible({ timeout: 60_000 })
+  await expect.poll(() => got.some(({ text }) => text?.startsWith('[RESOLVED] Disk')), { timeout: 60_000 }).toBe(true)
+})
+
+test('a kind is muted from an alert', async ({ page }) => {
+  await page.goto('/operations/alerts?kind=system.disk')
+  await page.getByRole('link', { name: 'Disk' }).first().click()
+  await form(page).getByRole('link', { name: 'Mute this kind' }).click()
+  await expect(form(page).getByLabel('Kind')).toHaveValue(/^system\.disk/)
+  await form(page).getByLabel('8 hours').check()
+  await field(page, 'Reason').fill('A new disk comes')
+  await form(page).getByRole('button', { name: 'Save', exact: true }).click()
+  await expect(form(page)).toBeHidden()
+  await expect(page.getByRole('row', { name: /system\.disk/ })).toContainText('A new disk comes')
+})
+
+test('jobs say what they did, and run now', async ({ page }) => {
+  await page.goto('/operations/jobs')
+  const row = page.getByRole('row', { name: /watch\.license/ })
+  await expect(row).toContainText('done', { timeout: 60_000 })
+  await row.getByRole('button', { name: /^Run now/ }).click()
+  await expect(page.getByText('watch.license runs as soon as it can')).toBeVisible()
+  await settled(page)
+  await expectAccessible(page)
+})

@@ -1,0 +1,55 @@
+import { byAPI, expect, expectAccessible, settled, test } from './gateway'
+
+test.describe.configure({ mode: 'serial' })
+// The gateway is away while its data are replaced.
+test.use({ expected: [401, 404, 502, 503, 'net::ERR_', 'WebSocket'] })
+
+interface Made {
+  id: string
+}
+
+test.afterAll(() =>
+  byAPI(async (api) => {
+    const { data } = await (await api.get('/api/v1/backups')).json()
+    for (const { id } of data as Made[]) await api.delete(`/api/v1/backups/${id}`)
+  }),
+)
+
+test('a backup is made, proven, restored and deleted', async ({ page }) => {
+  await page.goto('/')
+  await settled(page)
+  await page.getByRole('link', { name: 'Backups' }).click()
+  await expect(page.getByText('There is no backup yet.')).toBeVisible()
+  await page.getByRole('button', { name: 'Back up now' }).click()
+  const list = page.getByRole('table', { name: 'Backups' })
+  await expect(list.getByText('not proven')).toBeVisible()
+
+  const more = list.getByRole('button', { name: /gateway-/ })
+  await more.click()
+  await page.getByRole('menuitem', { name: 'Prove that it can be restored' }).click()
+  await expect(list.getByText('proven restorable')).toBeVisible({ timeout: 60_000 })
+  await settled(page)
+  await expectAccessible(page)
+
+  await page.goto('/')
+  await settled(page)
+  await expect(page.getByRole('region', { name: 'Operations' })).toContainText('Proven restorable')
+
+  await page.goto('/operations/backups')
+  await more.click()
+  await page.getByRole('menuitem', { name: 'Restore…' }).click()
+  const question = page.getByRole('dialog', { name: 'Restore the gateway from this backup?' })
+  await expect(question).toContainText('sealed with the key of this machine')
+  await expect(question.getByRole('button', { name: 'Restore' })).toBeEnabled()
+  await expectAccessible(page)
+  await question.getByRole('button', { name: 'Restore' }).click()
+  await expect(page.getByRole('heading', { name: 'Restore', exact: true })).toBeVisible()
+  await expect(page.getByText(/^The gateway was restored from the backup of /)).toBeVisible({ timeout: 180_000 })
+  await settled(page)
+  await expectAccessible(page)
+
+  await more.click()
+  await page.getByRole('menuitem', { name: 'Delete…' }).click()
+  await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click()
+  await expect(page.getByText('There is no backup yet.')).toBeVisible()
+})

@@ -1,0 +1,26 @@
+import { queryOptions } from '@tanstack/react-query'
+import { http, unwrap } from '../../api/client'
+import { resource, singleton } from '../../api/resource'
+
+export const channels = resource('alert.channel', '/alerts')
+export const mutes = resource('alert.mute', '/alert-mutes')
+export const alertSettings = singleton('alert.settings', '/alerts/settings', 'put')
+
+// What is found leaves no audit entry: it is read again when the stream of events has news, and now and then.
+export const openQuery = queryOptions({
+  queryKey: ['alert', 'open'],
+  queryFn: () => unwrap(http.GET('/alerts/open')),
+  refetchInterval: 30_000,
+})
+
+export const eventsQuery = queryOptions({
+  queryKey: ['alert', 'events'],
+  queryFn: () => unwrap(http.GET('/alerts/events')),
+  refetchInterval: 10_000,
+})
+
+export const kindsQuery = queryOptions({
+  queryKey: ['alert', 'kinds'],
+  queryFn: () => unwrap(http.GET('/alerts/kinds')),
+  staleTime: Number.POSITIVE_INFINITY,
+})

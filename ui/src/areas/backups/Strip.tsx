@@ -1,0 +1,25 @@
+import { useTranslation } from 'react-i18next'
+import type { Backup } from '../../api/types'
+import { bytes } from '../../kit/format'
+import classes from './Backups.module.css'
+import { heights, standingOf, standingTone } from './standing'
+
+/** The backups as bars, the oldest first: how large each is, and what it is worth. */
+export function Strip({ backups }: { backups: readonly Backup[] }) {
+  const { t } = useTranslation('backups')
+  const shown = backups.slice(0, 30).reverse()
+  if (shown.length < 2) return null // there is nothing to compare
+  const tall = heights(shown.map(({ size }) => size))
+  return (
+    <div className={classes.strip} role="img" aria-label={t('strip', { count: shown.length })}>
+      {shown.map((backup, i) => (
+        <span
+          key={backup.id}
+          data-tone={standingTone[standingOf(backup)]}
+          style={{ height: `${100 * (tall[i] ?? 0)}%` }}
+          title={`${backup.file} · ${bytes(backup.size)}`}
+        />
+      ))}
+    </div>
+  )
+}
