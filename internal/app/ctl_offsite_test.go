@@ -18,7 +18,7 @@ import (
 func TestCtlOffsite(t *testing.T) {
 	server := offsite.NewS3(t, false)
 	bench := kittest.New(t)
-	bench.Machine.LendPostgreSQL(backups.New(home.Home{}, nil, dbtest.Address(t, bench.DB), nil))
+	bench.Machine.LendPostgreSQL(backups.New(home.Home{}, nil, dbtest.Address(bench.DB), nil))
 	h := build(t, bench)
 	admin := h.setUp(t)
 	h.call(t, admin, http.MethodPost, "/backup-remotes", map[string]any{"kind": "s3", "settings": server.Settings(), "allow_internal": true}).Want(t, http.StatusCreated)

@@ -735,6 +735,94 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/backup-remotes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List every off-site target */
+        get: operations["backup.remote.list"];
+        put?: never;
+        /** Create a off-site target */
+        post: operations["backup.remote.create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/backup-remotes/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read one off-site target */
+        get: operations["backup.remote.get"];
+        /** Change a off-site target */
+        put: operations["backup.remote.update"];
+        post?: never;
+        /** Delete a off-site target */
+        delete: operations["backup.remote.delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/backup-remotes/{id}/archives": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the archives at an off-site target */
+        get: operations["backup.remote.archives"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/backup-remotes/{id}/fetch": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Copy an archive from an off-site target among the backups, to restore it */
+        post: operations["backup.remote.fetch"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/backup-remotes/{id}/test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Send a file of 1 KB to an off-site target, and delete it there */
+        post: operations["backup.remote.test"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/backup-settings": {
         parameters: {
             query?: never;
@@ -9374,6 +9462,186 @@ export interface components {
             /** @description What the client is told when the user logs in; null: nothing. */
             reply_attributes?: components["schemas"]["RadiusReplyAttributes"];
         };
+        Remote: {
+            /** @description Whether archives are sent there. */
+            active: boolean;
+            /** @description Allow a target on this machine or at a link-local address. Refused otherwise. */
+            allow_internal: boolean;
+            /**
+             * Format: date-time
+             * @description When it was created.
+             */
+            readonly created_at: string;
+            /** @description Id, made by the service. */
+            readonly id: string;
+            /**
+             * Format: int64
+             * @description How many archives of this gateway stay there; older ones are deleted after an upload. Other files are never touched.
+             */
+            keep: number;
+            /**
+             * @description What it is: a bucket of an object store, or a folder of an SSH server. It cannot be changed.
+             * @enum {string}
+             */
+            kind: "s3" | "sftp";
+            /** @description Why the last upload failed; empty when it did not. */
+            readonly last_error: string;
+            /**
+             * Format: date-time
+             * @description When an archive was last sent there with success.
+             */
+            readonly last_upload_at: string | null;
+            /**
+             * @description What people call it; empty for its address.
+             * @example a note
+             */
+            name: string;
+            /** @description How it is reached. Secrets are shown as ***SET***. */
+            settings: components["schemas"]["RemoteSettings"];
+            /** @description Where it is. */
+            readonly target_url: string;
+            /**
+             * Format: date-time
+             * @description When it was last changed.
+             */
+            readonly updated_at: string;
+        };
+        RemoteArchive: {
+            /** @description What it is called there. */
+            file: string;
+            /** @description Host name of the gateway that wrote it. */
+            host: string;
+            /**
+             * Format: date-time
+             * @description When it was written, by the target's clock.
+             */
+            modified_at: string;
+            /** @description What its gateway calls it. */
+            name: string;
+            /** @description Whether that was this gateway. */
+            own: boolean;
+            /**
+             * Format: int64
+             * @description How long it is, in bytes.
+             */
+            size: number;
+        };
+        RemoteCreate: {
+            /** @description Whether archives are sent there. */
+            active?: boolean;
+            /** @description Allow a target on this machine or at a link-local address. Refused otherwise. */
+            allow_internal?: boolean;
+            /**
+             * Format: int64
+             * @description How many archives of this gateway stay there; older ones are deleted after an upload. Other files are never touched.
+             */
+            keep?: number;
+            /**
+             * @description What it is: a bucket of an object store, or a folder of an SSH server. It cannot be changed.
+             * @enum {string}
+             */
+            kind: "s3" | "sftp";
+            /**
+             * @description What people call it; empty for its address.
+             * @example a note
+             */
+            name?: string;
+            /** @description How it is reached. Secrets are shown as ***SET***. */
+            settings: components["schemas"]["RemoteSettings"];
+        };
+        RemoteListing: {
+            /** @description Archives of this gateway and of others, the newest first. */
+            archives: components["schemas"]["RemoteArchive"][];
+            /** @description Why the target cannot be asked; empty when it can. */
+            error: string;
+        };
+        RemoteSettings: {
+            /** @description Id of the access key. */
+            access_key?: string;
+            /** @description Name of the bucket. It must exist. */
+            bucket?: string;
+            /** @description Certificate of the authority that vouches for the service, in PEM, where it is one of your own; empty for the public ones. */
+            ca_certificate?: string;
+            /** @description Host name or address of the service, with a port if it is not the usual one: s3.eu-central-1.amazonaws.com or 192.0.2.7:9000. */
+            endpoint?: string;
+            /**
+             * @description Host name or address of the server.
+             * @example ntp.example.net
+             */
+            host?: string;
+            /** @description Fingerprint of the server's key, SHA256:…. Empty means trust on first use: the first successful connection stores it. A server with a different key is refused; to accept a new key, clear this. */
+            host_key_fingerprint?: string;
+            /** @description Use TLS. Without it anyone on the path can read the archives. */
+            https?: boolean;
+            /** @description Password; not needed with a key. It is shown as ***SET***; sending that keeps it. */
+            password?: string;
+            /** @description Folder in the bucket; empty for none. */
+            path_prefix?: string;
+            /**
+             * Format: int64
+             * @description Its port.
+             */
+            port?: number;
+            /** @description Private key without a passphrase: the file that OpenSSH writes, in base64 or as it is. It is shown as ***SET***; sending that keeps it. */
+            private_key?: string;
+            /** @description Region of the bucket. Most services other than Amazon's take us-east-1. */
+            region?: string;
+            /** @description Folder on the server; empty for the home folder of the user. It is created if it does not exist. */
+            remote_dir?: string;
+            /** @description The key itself. It is shown as ***SET***; sending that keeps it. */
+            secret_key?: string;
+            /** @description User to log in as. */
+            username?: string;
+        };
+        RemoteStep: {
+            /** @description What went wrong; empty when nothing did. */
+            error: string;
+            /**
+             * @description Reaching the target and looking at what is there, sending a file of 1 KB, and deleting it.
+             * @enum {string}
+             */
+            name: "connect" | "upload" | "delete";
+            /** @description Whether the step worked. */
+            ok: boolean;
+        };
+        RemoteTest: {
+            /**
+             * Format: int64
+             * @description How long it took.
+             */
+            duration_ms: number;
+            /** @description Whether every step worked. */
+            ok: boolean;
+            /** @description The steps in order, up to the first that failed. */
+            steps: components["schemas"]["RemoteStep"][];
+        };
+        RemoteUpdate: {
+            /** @description Whether archives are sent there. */
+            active?: boolean;
+            /** @description Allow a target on this machine or at a link-local address. Refused otherwise. */
+            allow_internal?: boolean;
+            /**
+             * Format: int64
+             * @description How many archives of this gateway stay there; older ones are deleted after an upload. Other files are never touched.
+             */
+            keep?: number;
+            /**
+             * @description What it is: a bucket of an object store, or a folder of an SSH server. It cannot be changed.
+             * @enum {string}
+             */
+            kind?: "s3" | "sftp";
+            /**
+             * @description What people call it; empty for its address.
+             * @example a note
+             */
+            name?: string;
+            /** @description How it is reached. Secrets are shown as ***SET***. */
+            settings?: components["schemas"]["RemoteSettings"];
+        };
+        RemoteWantedInput: {
+            /** @description What it is called there, as the list of archives says. */
+            file: string;
+        };
         ResourceChange: {
             /** @description The row after; null when it is gone. */
             after: unknown;
@@ -13118,6 +13386,316 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["ProxyServer"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "backup.remote.list": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Remote"][];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "backup.remote.create": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RemoteCreate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Remote"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "backup.remote.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Remote"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "backup.remote.update": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RemoteUpdate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Remote"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "backup.remote.delete": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ResourceDeleted"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "backup.remote.archives": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the target. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["RemoteListing"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "backup.remote.fetch": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the target. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RemoteWantedInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Backup"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "backup.remote.test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the target. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["RemoteTest"];
                         error: null;
                     };
                 };
