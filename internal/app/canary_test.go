@@ -39,6 +39,8 @@ var companions = map[string]map[string]any{
 	"backup.verify":                   {"passphrase": canaryPassphrase},
 	"backup.restore-plan":             {"passphrase": canaryPassphrase},
 	"backup.restore":                  {"passphrase": canaryPassphrase},
+	"alert.channel.create":            {"kind": "email", "target": "canary@example.net", "settings": map[string]any{"smtp_host": "mail.example.net", "smtp_port": 587, "username": "canary", "password": mark, "from": "gateway@example.net"}},
+	"alert.channel.update":            {"settings": map[string]any{"password": mark + "-again"}},
 	"backup.remote.create":            {"kind": "s3", "settings": map[string]any{"endpoint": "s3.example.net", "bucket": "backups", "access_key": "key", "secret_key": mark}},
 	"backup.remote.update":            {"settings": map[string]any{"secret_key": mark + "-again"}},
 	"certificate.certificate.create":  canaryPair,
