@@ -1,5 +1,5 @@
 import { Button } from '@mantine/core'
-import { useMutation } from '@tanstack/react-query'
+import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { useTranslation } from 'react-i18next'
 import { http, unwrap } from '../../api/client'
 import { useCanEdit } from '../../app/session'
@@ -8,12 +8,14 @@ import { FaultNotice } from '../../kit/Loaded'
 import { Notice } from '../../kit/Notice'
 import { Time } from '../../kit/Time'
 import { toast } from '../../kit/toast'
+import { backupsQuery } from './resources'
 import classes from './Targets.module.css'
 
 /** What is on the target. It is asked only when someone wants to know: it costs a connection, and sometimes money. */
 export function TargetArchives({ id }: { id: string }) {
   const { t } = useTranslation('targets')
   const canSee = useCanEdit()
+  const queries = useQueryClient()
   const look = useMutation({
     mutationFn: () => unwrap(http.GET('/backup-remotes/{id}/archives', { params: { path: { id } } })),
   })
@@ -21,6 +23,7 @@ export function TargetArchives({ id }: { id: string }) {
     mutationFn: (file: string) =>
       unwrap(http.POST('/backup-remotes/{id}/fetch', { params: { path: { id } }, body: { file } })),
     onSuccess: () => toast('live', t('archives.copied')),
+    onSettled: () => queries.invalidateQueries({ queryKey: backupsQuery.queryKey }),
   })
   if (!canSee) return null
   return (

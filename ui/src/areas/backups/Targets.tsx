@@ -107,6 +107,7 @@ export function Edit() {
   return (
     <EditDrawer
       {...form}
+      wide
       name={nameOf}
       fixed={() => ['kind']}
       above={(row) =>
