@@ -206,6 +206,7 @@ func (h *House) systemDeps(store *setup.Store) system.Deps {
 	}
 	return system.Deps{
 		Switches: map[string]func(context.Context, bool) error{
+			"waf":                  func(ctx context.Context, on bool) error { return h.WAF.Switch(ctx, on) },
 			"ids-agent":            func(ctx context.Context, on bool) error { return h.IDS.Switch(ctx, on) },
 			"ids-firewall-bouncer": func(ctx context.Context, on bool) error { return h.IDS.SwitchBouncer(ctx, on) },
 		},

@@ -35,8 +35,8 @@ const (
 
 // Agent is the program that inspects requests, as it is now.
 type Agent struct {
-	State     string           `json:"state" enum:"up,down" doc:"Whether it answers. While it is down, requests pass or are refused as fail_open of their domain says."`
-	Reason    string           `json:"reason" doc:"Why it is down; empty when it is up."`
+	State     string           `json:"state" enum:"up,starting,down" doc:"Whether it inspects. While it does not, requests pass or are refused as fail_open of their domain says."`
+	Reason    string           `json:"reason" doc:"Why it does not; empty when it is up."`
 	Version   string           `json:"version" doc:"Its version."`
 	Since     *time.Time       `json:"since" doc:"When it started."`
 	Domains   int              `json:"domains" doc:"How many domains it inspects."`
@@ -64,6 +64,10 @@ func (r *Room) agent(ctx context.Context) Agent {
 		return down
 	}
 	defer res.Body.Close()
+	if res.StatusCode == http.StatusServiceUnavailable {
+		down.State, down.Reason = "starting", "The agent is starting: it builds its engines."
+		return down
+	}
 	said := Agent{Failed: map[string]int64{}}
 	if err := json.NewDecoder(http.MaxBytesReader(nil, res.Body, agentAnswer)).Decode(&said); err != nil || res.StatusCode != http.StatusOK {
 		down.Reason = fmt.Sprintf("The agent answers with %d and something that is no status.", res.StatusCode)

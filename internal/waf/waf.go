@@ -29,6 +29,8 @@ type Room struct {
 	*kit.Kit
 	deps    Deps
 	configs resource.Extension[Config]
+	// agents are the settings of the agent itself.
+	agents resource.Singleton[Settings]
 	// engines are for rules that are tried, and requests that are inspected again. They are built when the first is: the service
 	// starts without them.
 	engines func() (*engine.Set, error)
@@ -42,8 +44,9 @@ var feeds = []apply.ID{apply.ReverseProxy}
 
 // New builds the room.
 func New(k *kit.Kit, deps Deps) *Room {
-	r := &Room{Kit: k, deps: deps, engines: sync.OnceValues(engine.New), proposing: make(chan struct{}, 1)}
+	r := &Room{Kit: k, deps: deps, agents: settings, engines: sync.OnceValues(engine.New), proposing: make(chan struct{}, 1)}
 	r.configs = r.configKind()
+	r.registerAgent()
 	r.live = live.Feed[Alert]{
 		DB: k.DB, Channel: channel, Announced: r.announced,
 		Newest: func(ctx context.Context, n int) ([]Alert, error) { return r.alerts(ctx, k.DB, AlertFilter{Limit: n}) },
@@ -55,6 +58,7 @@ func New(k *kit.Kit, deps Deps) *Room {
 // Mount adds the room's routes.
 func (r *Room) Mount() {
 	r.configs.Mount(r.Resources)
+	r.agents.Mount(r.Resources)
 	r.mountAlerts()
 	r.mountSummary()
 	r.mountTuning()

@@ -18,8 +18,10 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/db/dbtest"
+	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/kittest"
 	"edge.internal/gateway/internal/waf/engine"
@@ -354,5 +356,51 @@ func TestRules(t *testing.T) {
 	}
 	if b.Get(t, "/waf/rules?q=nosuchword").Want(t, 200).Into(t, &list); len(list) != 0 {
 		t.Errorf("%+v", list)
+	}
+}
+
+// The agent is a component: it is live when it answers, degraded when it does not, and stopped when it is switched off.
+func TestAgentIsAComponent(t *testing.T) {
+	r, b, _, _ := bench(t)
+	state := func() apply.Status {
+		for _, s := range r.Engine.Statuses() {
+			if s.Name == apply.WAF {
+				return s
+			}
+		}
+		return apply.Status{}
+	}
+	socket := filepath.Join(b.Paths.Root, "run/gateway-waf/status.sock")
+	if err := os.MkdirAll(filepath.Dir(socket), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"version":"1.2.3"}`) })}
+	go func() { _ = server.Serve(l) }()
+	defer server.Close()
+	toggle := func(on bool, unit string) {
+		t.Helper()
+		a := b.Do(t, "admin", http.MethodPut, "/waf/settings", body{"enabled": on}).Want(t, 200)
+		now, err := b.Machine.State(t.Context(), host.WAF)
+		if got := a.Header.Get("Gateway-Apply"); err != nil || got != "waf=live" || now.Active != unit {
+			t.Errorf("%v: %s, %+v, %v: %+v", on, got, now, err, state())
+		}
+	}
+	toggle(false, "inactive")
+	if s := state(); s.Daemon != apply.Off {
+		t.Errorf("%+v", s)
+	}
+	toggle(true, "active")
+	if err := r.Switch(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	toggle(true, "active")
+
+	server.Close()
+	if err := r.verifyAgent(t.Context(), Settings{}, nil); err == nil {
+		t.Error("an agent that does not answer is verified")
 	}
 }

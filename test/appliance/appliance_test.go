@@ -144,7 +144,7 @@ func (g *gateway) setUp(t *testing.T) {
 }
 
 // components of a gateway.
-var components = []string{"network", "ntp", "dns", "forward-proxy", "dhcp", "radius", "tunnel", "packet-filter", "reverse-proxy", "ids", "ids-firewall-bouncer"}
+var components = []string{"network", "ntp", "dns", "forward-proxy", "dhcp", "radius", "tunnel", "packet-filter", "reverse-proxy", "waf", "ids", "ids-firewall-bouncer"}
 
 func (g *gateway) allLive(t *testing.T) {
 	t.Helper()

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -23,6 +24,7 @@ import (
 	"golang.org/x/crypto/bcrypt"
 
 	"edge.internal/gateway/internal/kit/db/private"
+	"edge.internal/gateway/internal/kit/host/child"
 )
 
 const (
@@ -103,32 +105,32 @@ func load(n int, d time.Duration, f func() error) (float64, error) {
 }
 
 // process is a server of the bench.
-type process struct{ cmd *exec.Cmd }
+type process struct {
+	*os.Process
+	ended <-chan error
+}
 
-func start(argv ...string) (*process, error) {
-	cmd := exec.Command(argv[0], argv[1:]...)
-	cmd.Stderr = io.Discard
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	return &process{cmd}, cmd.Start()
+func start(argv ...string) (*process, error) { return launch(exec.Command(argv[0], argv[1:]...)) }
+
+func launch(cmd *exec.Cmd) (*process, error) {
+	ended, err := child.Start(cmd, syscall.SIGKILL)
+	return &process{cmd.Process, ended}, err
 }
 
 func (p *process) stop() {
-	_ = p.cmd.Process.Signal(syscall.SIGTERM)
-	_ = p.cmd.Wait()
+	_ = p.Signal(syscall.SIGTERM)
+	<-p.ended
 }
 
-func (p *process) rss() float64 {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+// resident is how much memory a process has.
+func resident(pid int) (float64, error) {
+	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
-		return 0
+		return 0, err
 	}
-	for line := range strings.Lines(string(b)) {
-		var kib float64
-		if _, err := fmt.Sscanf(line, "VmRSS: %f kB", &kib); err == nil {
-			return kib / 1024
-		}
-	}
-	return 0
+	_, rest, _ := strings.Cut(string(content), "VmRSS:")
+	kilobytes, err := strconv.Atoi(strings.Fields(rest)[0])
+	return float64(kilobytes) * 1024, err
 }
 
 func measureAPI(ctx context.Context, s settings) (goals []goal, err error) {
@@ -282,9 +284,13 @@ func measureAPI(ctx context.Context, s settings) (goals []goal, err error) {
 		starts = append(starts, took)
 	}
 	time.Sleep(3 * time.Second)
+	idle, err := resident(gateway.Pid)
+	if err != nil {
+		return nil, err
+	}
 	return append(goals,
 		goal{"ready with the database up", median(starts), "s", 1, false, ""},
-		goal{"idle memory (RSS)", gateway.rss(), "MiB", 60, false, ""}), nil
+		goal{"idle memory (RSS)", idle / (1 << 20), "MiB", 60, false, ""}), nil
 }
 
 func seconds(f func() error) (float64, error) {

@@ -50,7 +50,7 @@ type settings struct {
 var parts = []struct {
 	name    string
 	measure func(context.Context, settings) ([]goal, error)
-}{{"api", measureAPI}, {"daemon", measureDaemon}, {"firewall", measureFirewall}, {"packets", measurePackets}, {"log", measureLog}, {"proxy", measureProxy}, {"services", measureServices}, {"helper", measureHelper}, {"journal", measureJournal}, {"install", measureInstall}}
+}{{"api", measureAPI}, {"daemon", measureDaemon}, {"firewall", measureFirewall}, {"packets", measurePackets}, {"log", measureLog}, {"proxy", measureProxy}, {"waf", measureWAF}, {"services", measureServices}, {"helper", measureHelper}, {"journal", measureJournal}, {"install", measureInstall}}
 
 func main() {
 	lab.Init()
@@ -69,6 +69,10 @@ func main() {
 	}
 	if len(os.Args) > 1 && os.Args[1] == "packetlog" {
 		fail(logPackets())
+		return
+	}
+	if len(os.Args) > 1 && os.Args[1] == "waf-peer" {
+		fail(servePlain())
 		return
 	}
 	var s settings

@@ -103,7 +103,7 @@ func (p *proxyBench) fill(ctx context.Context, x sites) error {
 	case x.hung:
 		headers, rules = 1, 1
 	}
-	_, err := p.pool.Exec(ctx, `TRUNCATE proxy_domains, proxy_domain_headers, proxy_routing_rules, proxy_backends, proxy_servers, certificate_certificates`)
+	_, err := p.pool.Exec(ctx, `TRUNCATE waf_configs, proxy_domains, proxy_domain_headers, proxy_routing_rules, proxy_backends, proxy_servers, certificate_certificates`)
 	for _, statement := range []struct {
 		sql  string
 		args []any

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -131,6 +130,16 @@ func (p *proxyBench) worker() (int, error) {
 	}
 	_, rest, _ := strings.Cut(info, "\nPid: ")
 	inside, _, _ := strings.Cut(rest, "\n")
+	number, err := strconv.Atoi(inside)
+	if err != nil {
+		return 0, err
+	}
+	return p.outside(number)
+}
+
+// outside is the number of a process of the lab, as this process sees it.
+func (p *proxyBench) outside(number int) (int, error) {
+	inside := strconv.Itoa(number)
 	space, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", p.lab.Init.PID))
 	if err != nil {
 		return 0, err
@@ -153,7 +162,7 @@ func (p *proxyBench) worker() (int, error) {
 			return strconv.Atoi(filepath.Base(dir))
 		}
 	}
-	return 0, errors.New("the worker of haproxy is not to be seen")
+	return 0, fmt.Errorf("process %d of the lab is not to be seen", number)
 }
 
 // cpuOf is the CPU time that the threads of a process have had.

@@ -3,6 +3,7 @@ package machine
 import (
 	"encoding/json"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -70,4 +71,17 @@ func wafRunsApart(t *testing.T, l *labtest.Lab) {
 			t.Errorf("%+v, %v", state, err)
 		}
 	}
+
+	// It is a component: one that dies is missed at once, and started again.
+	before, err := l.Units().State(t.Context(), host.WAF)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.WaitState(t, "waf", "live", 20*time.Second)
+	l.Run(t, lab.Gateway, "kill", "-KILL", strconv.Itoa(before.PID))
+	poll(t, "another agent runs", 60*time.Second, func() bool {
+		state, err := l.Units().State(t.Context(), host.WAF)
+		return err == nil && state.Active == "active" && state.PID != before.PID
+	})
+	l.WaitState(t, "waf", "live", 60*time.Second)
 }

@@ -252,6 +252,12 @@ export async function expectAccessible(page: Page, { colours = false } = {}) {
   expect(serious.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html).join(' | ')}`)).toEqual([])
 }
 
+/** Waits until a form that stays open is saved. While it is being saved its button is disabled, too. */
+export async function expectSaved(page: Page) {
+  const save = page.getByRole('button', { name: 'Save', exact: true })
+  await expect(save.and(page.locator(':disabled:not([data-loading])'))).toBeVisible()
+}
+
 export async function logOut(page: Page) {
   await page.getByRole('button', { name: 'Your account' }).click()
   await page.getByRole('menuitem', { name: 'Log out' }).click()

@@ -1,5 +1,5 @@
 import type { Page } from '@playwright/test'
-import { byAPI, expect, expectAccessible, settled, test } from './gateway'
+import { byAPI, expect, expectAccessible, expectSaved, settled, test } from './gateway'
 
 test.describe.configure({ mode: 'serial' })
 
@@ -47,7 +47,7 @@ test.describe('the settings', () => {
     await page.getByLabel('Address or network, row 1').fill('203.0.113.0/24')
     await expectAccessible(page)
     await page.getByRole('button', { name: 'Save', exact: true }).click()
-    await expect(page.getByRole('button', { name: 'Save', exact: true })).toBeDisabled()
+    await expectSaved(page)
     expect(await stored('/ids/settings')).toMatchObject({
       ban_duration: '2h',
       sources: { ssh: true, haproxy: false, packet_filter: false, waf: true },

@@ -1,4 +1,4 @@
-import { expect, expectAccessible, onGateway, test } from './gateway'
+import { expect, expectAccessible, expectSaved, onGateway, test } from './gateway'
 
 const server = '198.51.100.2'
 
@@ -113,6 +113,6 @@ test('settings are previewed and saved', async ({ page }) => {
     await page.getByRole('button', { name: 'What will change' }).click()
     await expect(page.getByRole('region', { name: 'What will change' }).getByRole('row').first()).toBeVisible()
     await page.getByRole('button', { name: 'Save' }).click()
-    await expect(page.getByRole('button', { name: 'Save' })).toBeDisabled()
+    await expectSaved(page)
   }
 })

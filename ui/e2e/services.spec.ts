@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process'
 import type { Locator, Page } from '@playwright/test'
-import { byAPI, choose, expect, expectAccessible, moveUp, onGateway, test } from './gateway'
+import { byAPI, choose, expect, expectAccessible, expectSaved, moveUp, onGateway, test } from './gateway'
 
 // Each test goes on where the one before it stopped.
 test.describe.configure({ mode: 'serial' })
@@ -15,7 +15,7 @@ async function switchOn(page: Page, label: string) {
   await page.getByRole('link', { name: 'Go to settings' }).click()
   await page.getByLabel(label).check({ force: true })
   await save(page)
-  await expect(page.getByRole('button', { name: 'Save', exact: true })).toBeDisabled()
+  await expectSaved(page)
   await expect(page.getByRole('main').getByText('live', { exact: true })).toBeVisible()
 }
 

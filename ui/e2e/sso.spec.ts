@@ -1,5 +1,5 @@
 import type { Page } from '@playwright/test'
-import { admin, byAPI, expect, expectAccessible, logIn, logOut, name, test } from './gateway'
+import { admin, byAPI, expect, expectAccessible, expectSaved, logIn, logOut, name, test } from './gateway'
 
 const issuer = process.env.GATEWAY_OIDC_ISSUER
 if (!issuer) throw new Error('GATEWAY_OIDC_ISSUER must name an identity provider')
@@ -49,7 +49,7 @@ test('a secret is stored, never shown, and kept by an empty field', async ({ pag
   await expect(secret).toHaveValue('')
   await page.getByLabel('Client id').fill('gateway-2')
   await page.getByRole('button', { name: 'Save' }).click()
-  await expect(page.getByRole('button', { name: 'Save' })).toBeDisabled()
+  await expectSaved(page)
   await page.reload()
   await expect(page.getByLabel('Client id')).toHaveValue('gateway-2')
   await expect(secret).toHaveAttribute('placeholder', /Leave it empty to keep it/)
@@ -74,7 +74,7 @@ test('somebody whom the provider vouches for logs in', async ({ page }) => {
     await page.getByRole('button', { name: 'Test connection' }).click()
     await expect(step(page, 'It has keys that sign ID tokens.')).toBeVisible()
     await page.getByRole('button', { name: 'Save' }).click()
-    await expect(page.getByRole('button', { name: 'Save' })).toBeDisabled()
+    await expectSaved(page)
   })
 
   await logOut(page)

@@ -31,6 +31,8 @@ const (
 	DHCP         ID = "dhcp"
 	RADIUS       ID = "radius"
 	Tunnel       ID = "tunnel"
+	// WAF inspects the requests of the reverse proxy.
+	WAF ID = "waf"
 	// Detection finds attacks, and Bouncer drops the packets of who is banned for them.
 	Detection ID = "ids"
 	Bouncer   ID = "ids-firewall-bouncer"

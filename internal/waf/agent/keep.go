@@ -25,15 +25,12 @@ const (
 // hidden stands for what is not kept.
 const hidden = "[masked]"
 
-// Words that, inside of a name, say that the value is a secret.
-const secretWords = `(?:pass|pwd|token|secret|key|auth|session|credential)`
-
 var (
-	secretName = regexp.MustCompile(`(?i)` + secretWords)
+	secretName = regexp.MustCompile(`(?i)` + engine.SecretWords)
 	// Secrets inside of a text: after a name and an equal sign or colon, in an element of XML, after the name of a scheme of
 	// authentication, and in a URL.
-	secretValue   = regexp.MustCompile(`(?i)([\w.\-\[\]%]*` + secretWords + `[\w.\-\[\]%]*["']?\s*[=:]\s*)("[^"]*"?|'[^']*'?|[^\s&;,<>"']+)`)
-	secretElement = regexp.MustCompile(`(?i)(<[\w:.-]*` + secretWords + `[\w:.-]*(?:\s[^<>]*)?>)[^<]+`)
+	secretValue   = regexp.MustCompile(`(?i)([\w.\-\[\]%]*` + engine.SecretWords + `[\w.\-\[\]%]*["']?\s*[=:]\s*)("[^"]*"?|'[^']*'?|[^\s&;,<>"']+)`)
+	secretElement = regexp.MustCompile(`(?i)(<[\w:.-]*` + engine.SecretWords + `[\w:.-]*(?:\s[^<>]*)?>)[^<]+`)
 	secretScheme  = regexp.MustCompile(`(?i)(\b(?:bearer|basic|digest|negotiate)\s+)[^\s"']+`)
 	secretUser    = regexp.MustCompile(`(://[^/\s:@]*:)[^/\s@]+@`)
 

@@ -72,6 +72,7 @@ func TestMaskBody(t *testing.T) {
 		{object, `{"tokens":["a","b",{"c":"]"}],"x":[1,2]}`, `{"tokens":"[masked]","x":[1,2]}`},
 		{object, `{"session":{"id":"a}"},"x":"y"}`, `{"session":"[masked]","x":"y"}`},
 		{object, `{"key":12345,"auth":true,"secret":null}`, `{"key":"[masked]","auth":"[masked]","secret":"[masked]"}`},
+		{object, `{"author":"Ada","oauth2":"x","authentication":"y"}`, `{"author":"Ada","oauth2":"[masked]","authentication":"[masked]"}`},
 		{object, `{"n":` + card + `,"m":"` + card + `","o":4111111111111112}`, `{"n":"[masked]","m":"[masked]","o":4111111111111112}`},
 		{object, `{"q":"1' or '1'='1","url":"/?token=abc"}`, `{"q":"1' or '1'='1","url":"/?token=[masked]"}`},
 		{object, `{"password":"hunt`, `{"password":"[masked]"`},

@@ -101,14 +101,14 @@ func record(m types.MatchedRule) Match {
 
 const stars = "***"
 
-// Words that, inside of a name, say that the value is a secret.
-const secretWords = `(?:authorization|cookie|pass|pwd|token|secret|key|credential|session)`
+// SecretWords match, inside of a name, what says that the value is a secret. An author is none.
+const SecretWords = `(?:auth(?:ori[sz]|enti|[_\-\d]|\b)|cookie|pass|pwd|token|secret|key|credential|session)`
 
 var (
-	secretName = regexp.MustCompile(`(?i)` + secretWords)
+	secretName = regexp.MustCompile(`(?i)` + SecretWords)
 	// Where a secret starts inside of a text: after a name and an equal sign or colon, an element of XML, the name of a
 	// scheme of authentication, or the user in a URL. Where it ends is not certain, as rules see decoded text.
-	secretStart = regexp.MustCompile(`(?i)(?:` + secretWords + `[\w.\-\[\]%]*["']?\s*[=:]\s*|<[\w:.-]*` + secretWords + `[^<>]*>|` +
+	secretStart = regexp.MustCompile(`(?i)(?:` + SecretWords + `[\w.\-\[\]%]*["']?\s*[=:]\s*|<[\w:.-]*` + SecretWords + `[^<>]*>|` +
 		`\b(?:bearer|basic|digest|negotiate)\s+|://[^/\s:@]*:)`)
 )
 

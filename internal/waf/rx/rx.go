@@ -28,6 +28,15 @@ type operator struct {
 
 // New makes the operator. It stands in for Coraza's: the same values match, and the same fields are captured.
 func New(options plugintypes.OperatorOptions) (plugintypes.Operator, error) {
+	return compiled(options, "gateway:rx:", newGate)
+}
+
+// Plain makes the operator without its gate, to compare.
+func Plain(options plugintypes.OperatorOptions) (plugintypes.Operator, error) {
+	return compiled(options, "gateway:plain:", func(string) *gate { return nil })
+}
+
+func compiled(options plugintypes.OperatorOptions, key string, gateOf func(pattern string) *gate) (plugintypes.Operator, error) {
 	pattern := options.Arguments
 	compile := func() (any, error) {
 		// An expression that names bytes which are no text is matched byte by byte, without the flags.
@@ -40,12 +49,12 @@ func New(options plugintypes.OperatorOptions) (plugintypes.Operator, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &operator{re, newGate(flagged)}, nil
+		return &operator{re, gateOf(flagged)}, nil
 	}
 	var made any
 	var err error
 	if options.Memoizer != nil {
-		made, err = options.Memoizer.Do("gateway:rx:"+pattern, compile)
+		made, err = options.Memoizer.Do(key+pattern, compile)
 	} else {
 		made, err = compile()
 	}

@@ -3346,6 +3346,24 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/waf/settings": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read one WAF settings */
+        get: operations["waf.settings.get"];
+        /** Change a WAF settings */
+        put: operations["waf.settings.update"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/waf/status": {
         parameters: {
             query?: never;
@@ -9268,7 +9286,7 @@ export interface components {
              * @description How many requests it has inspected.
              */
             inspected: number;
-            /** @description Why it is down; empty when it is up. */
+            /** @description Why it does not; empty when it is up. */
             reason: string;
             /**
              * Format: date-time
@@ -9278,10 +9296,10 @@ export interface components {
             /** @description Where it has its configuration from: the database, or the file it keeps while that is away. */
             source: string;
             /**
-             * @description Whether it answers. While it is down, requests pass or are refused as fail_open of their domain says.
+             * @description Whether it inspects. While it does not, requests pass or are refused as fail_open of their domain says.
              * @enum {string}
              */
-            state: "up" | "down";
+            state: "up" | "starting" | "down";
             /** @description Its version. */
             version: string;
         };
@@ -9716,6 +9734,26 @@ export interface components {
              * @description The rule.
              */
             rule_id: number;
+        };
+        WafSettings: {
+            /**
+             * Format: date-time
+             * @description When it was created.
+             */
+            readonly created_at: string;
+            /** @description Whether the agent runs. While it does not, requests of domains that have the WAF on pass or are refused, as fail_open says. */
+            enabled: boolean;
+            /** @description Id, made by the service. */
+            readonly id: string;
+            /**
+             * Format: date-time
+             * @description When it was last changed.
+             */
+            readonly updated_at: string;
+        };
+        WafSettingsUpdate: {
+            /** @description Whether the agent runs. While it does not, requests of domains that have the WAF on pass or are refused, as fail_open says. */
+            enabled?: boolean;
         };
         WafSummary: {
             /** @description Records and requests by action. */
@@ -21257,6 +21295,80 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["WafRule"][];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "waf.settings.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["WafSettings"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "waf.settings.update": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["WafSettingsUpdate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["WafSettings"];
                         error: null;
                     };
                 };

@@ -38,7 +38,7 @@ function Waf({ summary }: { summary: WafSummary }) {
         detected: count(totalOf(summary, 'detected')),
         count: summary.enabled,
       })}
-      alarm={summary.agent.state === 'down' && t('security.agentDown')}
+      alarm={summary.agent.state !== 'up' && t('security.agentDown')}
     >
       <Chart {...lines} label={t('security.chart')} height={72} floor={5} format={count} />
     </Meter>

@@ -15,14 +15,14 @@ import { configsQuery } from './resources'
 /** How the agent is, and what people lose while it is away. */
 export function Agent({ summary: { agent, enabled } }: { summary: WafSummary }) {
   const { t } = useTranslation('waf')
-  if (agent.state === 'down' && enabled === 0) {
+  if (agent.state !== 'up' && enabled === 0) {
     return (
       <Notice tone="off" title={t('agent.idle')}>
         {t('agent.idleText')}
       </Notice>
     )
   }
-  if (agent.state === 'down') return <Down />
+  if (agent.state !== 'up') return <Down />
   return (
     <>
       {agent.source === 'file' && (

@@ -26,7 +26,7 @@ export function useGuard(id: string): Guard {
     }
     if (needsAgent(wanted) && !(was && needsAgent(was))) {
       const { state } = await queries.fetchQuery({ ...agentQuery, staleTime: 0 })
-      if (state === 'down') objections.push(i18n.t('waf:guard.down'))
+      if (state !== 'up') objections.push(i18n.t('waf:guard.down'))
     }
     if (objections.length === 0) return null
     return (
