@@ -126,10 +126,7 @@ function VirtualRows<T>(props: DataTableProps<T>) {
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: a scrolling region must be reachable by keyboard.
     <div ref={scroller} role="rowgroup" className={classes.scroller} tabIndex={0} onKeyDown={moveBetweenRows}>
-      <div
-        role="presentation"
-        style={{ height: virtualizer.getTotalSize(), position: 'relative' }}
-      >
+      <div role="presentation" style={{ height: virtualizer.getTotalSize(), position: 'relative' }}>
         {virtualizer.getVirtualItems().map((item) => {
           const row = props.rows[item.index] as T
           return (
