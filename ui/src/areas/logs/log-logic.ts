@@ -100,6 +100,7 @@ const componentSources: Record<string, string> = {
   dhcp: 'dhcp',
   radius: 'radius',
   tunnel: 'tunnels,api',
+  waf: 'waf',
   ids: 'ids',
   'ids-firewall-bouncer': 'ids',
   network: 'api,helper',
