@@ -48,7 +48,7 @@ func diagnostics(t *testing.T, g *appliance) {
 	link := g.sh(t, "ip -br link show up | awk '$1 != \"lo\" {print $1}' | cut -d@ -f1 | head -1")
 	captured := make(chan error, 1)
 	go func() {
-		out, err := g.Run(t.Context(), "curl", "-sSkf", "-o", "/srv/x.pcap", "-H", "Authorization: Bearer "+login.Token, "-d", `{"interface":"`+link+`","protocol":"icmp","packets":1,"seconds":60}`,
+		out, err := g.Run(t.Context(), "curl", "-sSkf", "-o", "/srv/x.pcap", "-H", "Authorization: Bearer "+login.Token, "-H", "Content-Type: application/json", "-d", `{"interface":"`+link+`","protocol":"icmp","packets":1,"seconds":60}`,
 			"https://127.0.0.1:3443/api/v1/diagnostics/capture")
 		if err != nil {
 			err = fmt.Errorf("%w: %s", err, out)
