@@ -55,8 +55,8 @@ func TestCertificatesAreJudged(t *testing.T) {
 		roots         *x509.CertPool
 		status, words string
 	}{
-		{"good", now.AddDate(0, -1, 0), now.AddDate(0, 2, 0), "www.example.net", trusted, ok, "issued by Example CA"},
-		{"good for an address", now.AddDate(0, -1, 0), now.AddDate(0, 2, 0), "192.0.2.1", trusted, ok, "was not checked"},
+		{"good", now.AddDate(0, -1, 0), now.AddDate(0, 2, 0), "www.example.net", trusted, passed, "issued by Example CA"},
+		{"good for an address", now.AddDate(0, -1, 0), now.AddDate(0, 2, 0), "192.0.2.1", trusted, passed, "was not checked"},
 		{"soon over", now.AddDate(0, -1, 0), now.AddDate(0, 0, 3), "www.example.net", trusted, warning, "expires on 2026-05-04"},
 		{"over", now.AddDate(0, -1, 0), now.AddDate(0, 0, -3), "www.example.net", trusted, failed, "expired on 2026-04-28"},
 		{"too early", now.AddDate(0, 0, 1), now.AddDate(0, 2, 0), "www.example.net", trusted, failed, "not valid before 2026-05-02"},
@@ -65,9 +65,9 @@ func TestCertificatesAreJudged(t *testing.T) {
 	} {
 		leaf := root.issue(t, &x509.Certificate{SerialNumber: big.NewInt(2), DNSNames: []string{"www.example.net"}, NotBefore: x.from, NotAfter: x.to})
 		w := walk{q: Question{Destination: value.Must[value.Host](x.destination)}}
-		step := Step{Status: ok}
+		step := Step{Status: passed}
 		w.judge(&step, []*x509.Certificate{leaf.cert}, now, x.roots)
-		if step.Status != x.status || !strings.Contains(step.Text, x.words) || (step.Advice == "") != (x.status == ok) {
+		if step.Status != x.status || !strings.Contains(step.Text, x.words) || (step.Advice == "") != (x.status == passed) {
 			t.Errorf("%s: %+v", x.name, step)
 		}
 	}

@@ -86,7 +86,7 @@ type Step struct {
 }
 
 const (
-	ok      = "ok"
+	passed  = "ok"
 	warning = "warning"
 	failed  = "failed"
 	skipped = "skipped"
@@ -191,7 +191,7 @@ func (w *walk) name() (bool, error) {
 	ctx, cancel := context.WithTimeout(w, 5*time.Second)
 	defer cancel()
 	list, err := w.room.addresses(ctx, name)
-	step := Step{Kind: "name", Status: ok, Subject: name}
+	step := Step{Kind: "name", Status: passed, Subject: name}
 	if err != nil || len(list) == 0 {
 		step.Status = failed
 		step.Text = fmt.Sprintf("The name %s has no address: %s.", name, unresolved(err))
@@ -231,7 +231,7 @@ func (w *walk) from() (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	step := Step{Kind: "source", Status: ok}
+	step := Step{Kind: "source", Status: passed}
 	if zone := w.q.SourceZone; !zone.IsZero() {
 		interfaces := zones[zone]
 		step.Subject = zone.String()
@@ -354,7 +354,7 @@ func (w *walk) gateway() (bool, error) {
 	if on, err := w.routed(v); !on {
 		return false, err
 	}
-	step := Step{Kind: "filter", Status: ok, Subject: v.Rule, RuleID: v.RuleID, Text: "The packet filter accepts it: " + v.Text + "."}
+	step := Step{Kind: "filter", Status: passed, Subject: v.Rule, RuleID: v.RuleID, Text: "The packet filter accepts it: " + v.Text + "."}
 	if !v.Accepted {
 		step.Status, step.Text = failed, "The packet filter stops it: "+v.Text+"."
 		step.Advice = "Add a rule under Firewall, Rules that accepts this connection."
@@ -376,7 +376,7 @@ func (w *walk) ownWay() (bool, error) {
 		return false, fault.Wrap(fault.Unavailable, err, "the kernel's routes cannot be asked")
 	}
 	w.local = way.Local
-	step := Step{Kind: "route", Status: ok}
+	step := Step{Kind: "route", Status: passed}
 	switch {
 	case way.Local:
 		step.Subject, step.Text = w.destination.String(), fmt.Sprintf("%s is an address of the gateway itself.", w.destination)
@@ -392,7 +392,7 @@ func (w *walk) ownWay() (bool, error) {
 	if !w.add(step) {
 		return false, nil
 	}
-	return w.add(Step{Kind: "filter", Status: ok, Text: "Packets that the gateway itself sends are not filtered."}), nil
+	return w.add(Step{Kind: "filter", Status: passed, Text: "Packets that the gateway itself sends are not filtered."}), nil
 }
 
 const checkLink = "Check the cable and the switch, and that the interface is on under Network, Interfaces."
@@ -415,7 +415,7 @@ func (w *walk) alive(step *Step, link string) error {
 func (w *walk) routed(v Verdict) (bool, error) {
 	for _, n := range v.NAT {
 		if n.Destination {
-			w.add(Step{Kind: "nat", Status: ok, Subject: n.Rule, RuleID: n.RuleID, Text: fmt.Sprintf("The NAT rule %s changes the destination from %s to %s.", n.Rule, n.From, n.To)})
+			w.add(Step{Kind: "nat", Status: passed, Subject: n.Rule, RuleID: n.RuleID, Text: fmt.Sprintf("The NAT rule %s changes the destination from %s to %s.", n.Rule, n.From, n.To)})
 		}
 	}
 	if v.Destination.IsValid() {
@@ -424,7 +424,7 @@ func (w *walk) routed(v Verdict) (bool, error) {
 	if v.Port != 0 {
 		w.port = v.Port
 	}
-	step := Step{Kind: "route", Status: ok, Subject: v.OutInterface}
+	step := Step{Kind: "route", Status: passed, Subject: v.OutInterface}
 	switch v.Path {
 	case "input":
 		w.local = true
@@ -460,7 +460,7 @@ func (w *walk) rewritten(v Verdict) bool {
 	for _, n := range v.NAT {
 		if !n.Destination {
 			masked = true
-			w.add(Step{Kind: "nat", Status: ok, Subject: n.Rule, RuleID: n.RuleID, Text: fmt.Sprintf("The NAT rule %s changes the source from %s to %s.", n.Rule, n.From, n.To)})
+			w.add(Step{Kind: "nat", Status: passed, Subject: n.Rule, RuleID: n.RuleID, Text: fmt.Sprintf("The NAT rule %s changes the source from %s to %s.", n.Rule, n.From, n.To)})
 		}
 	}
 	inside := w.source.IsPrivate() || w.source.IsLinkLocalUnicast()
@@ -484,7 +484,7 @@ func (w *walk) connect() (bool, error) {
 		return w.ping()
 	}
 	at := net.JoinHostPort(w.destination.String(), strconv.Itoa(w.port))
-	step := Step{Kind: "connect", Status: ok, Subject: at}
+	step := Step{Kind: "connect", Status: passed, Subject: at}
 	asked := time.Now()
 	err := dial(w, at)
 	if err == nil {
@@ -520,11 +520,11 @@ func (w *walk) udp() (bool, error) {
 			Advice: "Switch the service on, and check which addresses it listens on.",
 		}), nil
 	}
-	return w.add(Step{Kind: "connect", Status: ok, Subject: users[i].Program, Text: fmt.Sprintf("%s listens on udp port %d.", users[i].Program, w.port)}), nil
+	return w.add(Step{Kind: "connect", Status: passed, Subject: users[i].Program, Text: fmt.Sprintf("%s listens on udp port %d.", users[i].Program, w.port)}), nil
 }
 
 func (w *walk) ping() (bool, error) {
-	step := Step{Kind: "connect", Status: ok, Subject: w.destination.String()}
+	step := Step{Kind: "connect", Status: passed, Subject: w.destination.String()}
 	end, err := w.room.Host.Probe(w, host.Probe{Tool: host.ProbePing, Target: w.destination.String()}, func([]byte) {})
 	switch {
 	case err != nil && w.Err() == nil:
