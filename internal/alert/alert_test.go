@@ -244,7 +244,7 @@ func TestMailByExim(t *testing.T) {
 		{"unknown authority", outbound.New(h.Host), secured.plain, login, "Its certificate is from an authority that this gateway does not trust."},
 		{"unknown authority, implicit", outbound.New(h.Host), secured.implicit, with(map[string]any{"implicit_tls": true}), "Its certificate is from an authority that this gateway does not trust."},
 		{"another protocol", trusting, secured.plain, with(map[string]any{"implicit_tls": true}), "It does not speak TLS."},
-		{"nobody there", trusting, freePort(t), nil, "It refuses the connection: nothing listens there, or a firewall is in between."},
+		{"no listener", trusting, freePort(t), nil, "It refuses the connection: nothing listens there, or a firewall is in between."},
 	} {
 		if said := send(c.door, c.port, c.settings); said != c.says {
 			t.Errorf("%s: %q", c.name, said)
@@ -541,7 +541,7 @@ func TestThreeAttempts(t *testing.T) {
 	if x := e.SentTo[1]; x.Result != "error" || x.Attempts != 3 || x.Error != "It answered 503." {
 		t.Errorf("%+v", x)
 	}
-	// Who was told of the beginning is told of the end, and nobody else.
+	// Who was told of the beginning is told of the end, and no one else.
 	if err := h.Alarms.Clear(t.Context(), alarm.Disk, ""); err != nil {
 		t.Fatal(err)
 	}

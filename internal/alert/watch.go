@@ -289,7 +289,7 @@ func (w *Watcher) Running(ctx context.Context) error {
 	now, limit := w.Room.Clock.Now(), time.Duration(s.DegradedSeconds)*time.Second
 	list, err := w.Components(ctx)
 	if err != nil {
-		// Nothing is known about the components, but that nobody tells.
+		// Nothing is known about the components but that the API does not tell.
 		if w.lasts("gateway-api", now, limit) {
 			return w.Alarms.Raise(ctx, alarm.Alarm{Kind: alarm.DaemonDown, Key: "gateway-api", Severity: alarm.Critical, Subject: "gateway-api", Message: "The service of the console and the API does not answer. Traffic goes on as it was last configured."})
 		}

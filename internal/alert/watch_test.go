@@ -223,7 +223,7 @@ func TestInspection(t *testing.T) {
 	w.inspection = Inspection{Reason: "The agent does not answer."}
 	w.want(t, w.Inspected)
 	w.clock.Move(time.Minute)
-	w.want(t, w.Inspected) // nobody needs it
+	w.want(t, w.Inspected) // no domain needs it
 	w.inspection.Detecting = 2
 	w.want(t, w.Inspected, "waf.agent.down warning")
 	w.inspection.Blocking = 1

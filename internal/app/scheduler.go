@@ -80,7 +80,7 @@ func RunScheduler(ctx context.Context, cfg Config) error {
 	}
 	ctx = actor.With(ctx, actor.System("gateway-scheduler"))
 	alerts := alert.New(k, alertDeps(store))
-	alerts.Mount() // nobody serves its routes here
+	alerts.Mount() // its routes are not served here
 	within, err := daemon.SdWatchdogEnabled(false)
 	if err != nil {
 		return err

@@ -1,5 +1,5 @@
 // Package alarm owns the port by which every room reports what goes wrong: what is told, what is told already, and what is over. It
-// writes rows and waits for nobody; who hears of them is the business of the room of alerts.
+// writes rows and waits for no receiver; who hears of them is the business of the room of alerts.
 package alarm
 
 import (
@@ -332,7 +332,7 @@ func (p *Port) Take(ctx context.Context, tx *db.Tx, limit int) ([]Event, error) 
 	return pgx.CollectRows(rows, pgx.RowToStructByPos[Event])
 }
 
-// Mute notes that nobody is told of these events.
+// Mute notes that no one is told of these events.
 func (p *Port) Mute(tx *db.Tx, events []uuid.UUID) {
 	if len(events) > 0 {
 		tx.Queue(`UPDATE alarm_events SET muted = true WHERE id = ANY ($1)`, events)

@@ -44,7 +44,7 @@ func TestAnObjectIsPackedWithItsSecretsSealed(t *testing.T) {
 	}
 	again, err := box.Pack(out, "toys", "settings", "1")
 	if err != nil || !bytes.Equal(again, doc) {
-		t.Errorf("what was not changed is sealed anew: %s", again)
+		t.Errorf("what was not changed is sealed again: %s", again)
 	}
 	for _, v := range []settings{in, out} {
 		shown, err := json.Marshal(v)

@@ -138,7 +138,7 @@ function History() {
 function Sent({ event: { sent_to: sent, muted } }: { event: AlertEvent }) {
   const { t } = useTranslation('alerts')
   if (muted) return <span className="soft">{t('event.mutedShort')}</span>
-  if (sent.length === 0) return <span className="soft">{t('event.nobody')}</span>
+  if (sent.length === 0) return <span className="soft">{t('event.noOne')}</span>
   const ok = sent.filter(({ result }) => result === 'ok').length
   const wrong = sent.some(({ result }) => result === 'error')
   const waiting = sent.some(({ result }) => result === 'waiting')
