@@ -14,6 +14,8 @@ import (
 
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/db/dbtest"
+	"edge.internal/gateway/internal/kit/host/machine/backups"
+	"edge.internal/gateway/internal/kit/host/machine/home"
 	"edge.internal/gateway/internal/kit/kittest"
 	"edge.internal/gateway/internal/kit/scheduler"
 	"edge.internal/gateway/internal/schema"
@@ -60,6 +62,8 @@ func TestSchedulerFindsOutAndTells(t *testing.T) {
 	}
 	x.MemoryTotal, x.MemoryAvailable, x.Uptime = 1000, 40, time.Hour
 	b.Machine.SetResources(x)
+
+	b.Machine.LendPostgreSQL(backups.New(home.Home{}, nil, url, nil))
 
 	ctx, cancel := context.WithCancel(t.Context())
 	over := make(chan error, 1)
