@@ -70,7 +70,7 @@ test('what was not touched keeps the secret, and the target can be deleted', asy
 
 test('an SFTP server has its own fields, with complaints at them', async ({ page }) => {
   await page.goto('/operations/backups/targets/new')
-  await page.getByText('SFTP server').click()
+  await page.getByText('SFTP server', { exact: true }).click()
   await expect(page.getByRole('textbox', { name: 'Bucket' })).toBeHidden()
   await page.getByRole('textbox', { name: 'Host', exact: true }).fill('backup.example.net')
   await page.getByLabel('User name').fill('backup')
