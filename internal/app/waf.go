@@ -76,7 +76,7 @@ func RunWAF(ctx context.Context, cfg WAFConfig) error {
 		if err != nil {
 			return err
 		}
-		defer set.Close()
+		defer func() { _ = set.Close() }()
 		d, err := db.Open(cfg.DB)
 		if err != nil {
 			return err

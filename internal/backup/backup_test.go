@@ -42,7 +42,6 @@ import (
 type bench struct {
 	*kittest.Bench
 	room *backup.Room
-	deps *backup.Deps
 	// problems are what a trial finds, and tried the databases that were tried.
 	problems map[string]string
 	tried    []string

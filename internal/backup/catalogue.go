@@ -248,7 +248,7 @@ func (r *Room) delete(c *httpd.Call, in byID) (Deleted, error) {
 	}
 	defer end()
 	err = r.Audit.Do(c, "backup.delete", b.File, func() (any, error) { return nil, r.remove(b.ID) })
-	return Deleted{in.ID}, err
+	return Deleted(in), err
 }
 
 // remove removes the description first: an archive without one is removed at the next start, and a description without its archive would

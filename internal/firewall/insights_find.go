@@ -134,9 +134,9 @@ func protoBit(proto uint8) uint8 {
 }
 
 // matches tells whether the rule matches any packet of the family now.
-func (r *Policy) matches(f nft.Family) bool {
+func (p *Policy) matches(f nft.Family) bool {
 	some := func(a *Addresses) bool { return a.Any || len(a.Spans[f]) > 0 }
-	return some(&r.From) && some(&r.To) && (r.Services.Any || len(r.Services.in(f)) > 0)
+	return some(&p.From) && some(&p.To) && (p.Services.Any || len(p.Services.in(f)) > 0)
 }
 
 func (o *outline) live() bool { return o.on[nft.V4] || o.on[nft.V6] }

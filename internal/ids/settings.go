@@ -90,7 +90,7 @@ func (duration) Parse(s string) (string, error) {
 		return "", err
 	}
 	if m[2] == "d" {
-		n, s = n*24, fmt.Sprintf("%dh", n*24)
+		s = fmt.Sprintf("%dh", n*24)
 	}
 	if d, err := time.ParseDuration(s); err != nil || d < shortestBan || d > longestBan {
 		return "", errors.New("must be between 1m and 365d")

@@ -69,7 +69,7 @@ func (s *supervisor) addJob(j host.Job) {
 		Argv: []string{filepath.Join(programFolder, string(j)), "--units", "lab", "--db", private.URL(s.plan.path(socketFolder), database)},
 	}
 	log := newJournal(logFile(s.plan.Dir, spec.Unit))
-	u := s.add(newUnit(spec.Unit, func(ctx context.Context) (running, error) {
+	u := s.add(newUnit(spec.Unit, func(context.Context) (running, error) {
 		return startDaemon(spec, slices.Concat(environment, s.plan.Env), log)
 	}))
 	u.keep, u.once = true, true

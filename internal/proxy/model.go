@@ -256,8 +256,8 @@ func (s *site) fits(x *shape) bool {
 }
 
 // slot is the number of a header operation, or -1.
-func (x *shape) slot(key slot) int {
-	return slices.IndexFunc(x.slots, func(s slot) bool { return s.operation == key.operation && s.name == key.name && s.nth == key.nth })
+func (s *shape) slot(key slot) int {
+	return slices.IndexFunc(s.slots, func(x slot) bool { return x.operation == key.operation && x.name == key.name && x.nth == key.nth })
 }
 
 // headerEntry is the entry of the site's headers in a shape that has its slots.

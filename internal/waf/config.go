@@ -157,7 +157,7 @@ func (r *Room) nameDomains(ctx context.Context, q db.Querier, rows []*Config) er
 }
 
 // prepareConfig has the engine look at what only the engine knows: whether it takes the custom rules, and has the excluded ones.
-func (r *Room) prepareConfig(ctx context.Context, was, now *Config) (func(*Config), error) {
+func (r *Room) prepareConfig(_ context.Context, was, now *Config) (func(*Config), error) {
 	if was == nil {
 		was = &Config{}
 	}

@@ -165,7 +165,7 @@ func cutLast(s, sep string) (before, after string, ok bool) {
 
 // Run records the requests that were not inspected, as the proxy tells them at the socket, until the context ends.
 func (r *Room) Run(ctx context.Context, said net.PacketConn) {
-	stop := context.AfterFunc(ctx, func() { said.Close() })
+	stop := context.AfterFunc(ctx, func() { _ = said.Close() })
 	defer stop()
 	done := make(chan struct{})
 	go func() { defer close(done); r.hearGaps(ctx, said) }()

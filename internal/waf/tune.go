@@ -182,12 +182,12 @@ func (r *Room) propose(ctx context.Context, id uuid.UUID) (p Proposal, err error
 	if err != nil {
 		return p, err
 	}
-	defer closeBefore()
+	defer func() { _ = closeBefore() }()
 	after, closeAfter, err := r.settings(set, &as, p.Exclusions...)
 	if err != nil {
 		return p, err
 	}
-	defer closeAfter()
+	defer func() { _ = closeAfter() }()
 	try := func(q *engine.Request, with engine.Settings) (Outcome, error) {
 		v, err := set.Inspect(ctx, q, with)
 		o := Outcome{Refused: v.Deny, Score: v.Score, Rules: []int{}}

@@ -91,7 +91,7 @@ func bareUpdate(ctx context.Context, pool *pgxpool.Pool, id, name string) error 
 	if err != nil {
 		return err
 	}
-	defer tx.Rollback(ctx) //nolint:errcheck // does nothing after the commit
+	defer tx.Rollback(ctx)
 	if _, err := tx.Exec(ctx, `UPDATE account_users SET name = $2, updated_at = now() WHERE id = $1`, id, name); err != nil {
 		return err
 	}

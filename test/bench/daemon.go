@@ -66,7 +66,7 @@ func bareTransaction(ctx context.Context, pool *pgxpool.Pool, statement string, 
 	if err != nil {
 		return err
 	}
-	defer tx.Rollback(ctx) //nolint:errcheck // does nothing after the commit
+	defer tx.Rollback(ctx)
 	if _, err := tx.Exec(ctx, statement, args...); err != nil {
 		return err
 	}

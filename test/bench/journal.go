@@ -24,7 +24,7 @@ func measureJournal(ctx context.Context, s settings) (goals []goal, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer n.Close()
+	defer func() { _ = n.Close() }()
 	lines := journalLines / s.shrink
 	fmt.Printf("a journal of %d lines; load %s\n", lines, loadAverage())
 	if err := n.BringAgent(ctx); err != nil {

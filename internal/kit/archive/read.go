@@ -183,7 +183,7 @@ func Verify(r io.Reader, size int64, passphrase string) (Manifest, error) {
 	}
 	defer a.Close()
 	for {
-		if _, _, err := a.Next(); err == io.EOF {
+		if _, _, err := a.Next(); errors.Is(err, io.EOF) {
 			return a.Manifest, nil
 		} else if err != nil {
 			return a.Manifest, err
@@ -200,11 +200,11 @@ type partReader struct {
 
 func (p *partReader) Read(b []byte) (int, error) {
 	n, err := p.in.Read(b)
-	p.sum.Write(b[:n])
-	if err == io.EOF && (p.sum.n != p.part.Size || p.sum.hex() != p.part.SHA256) {
+	_, _ = p.sum.Write(b[:n])
+	if errors.Is(err, io.EOF) && (p.sum.n != p.part.Size || p.sum.hex() != p.part.SHA256) {
 		return n, damaged("%s is not what it was", p.part.Name)
 	}
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		err = damaged("%s cannot be read: %w", p.part.Name, err)
 	}
 	return n, err

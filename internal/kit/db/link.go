@@ -2,6 +2,7 @@ package db
 
 import (
 	"context"
+	"errors"
 	"net"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -38,7 +39,7 @@ func (l link) Write(b []byte) (int, error) {
 
 // mark leaves timeouts as they are: they are how the driver gives up waiting when a context ends.
 func mark(err error) error {
-	if timeout, ok := err.(net.Error); err == nil || ok && timeout.Timeout() {
+	if timeout, ok := errors.AsType[net.Error](err); err == nil || ok && timeout.Timeout() {
 		return err
 	}
 	return &linkError{err}

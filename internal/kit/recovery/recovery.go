@@ -70,7 +70,7 @@ func Unpack(ctx context.Context, path, passphrase, folder string) (m archive.Man
 	defer root.Close()
 	for {
 		part, content, err := r.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return r.Manifest, nil
 		}
 		if err == nil {

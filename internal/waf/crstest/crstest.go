@@ -73,9 +73,10 @@ type Case struct {
 	output   output
 }
 
-// Requests are the cases about requests, and Responses those about responses. Those of the rules 980 are about a report in a log that
-// the gateway does not have.
-func Requests() ([]Case, error)  { return load("REQUEST-*/*.yaml") }
+// Requests are the cases about requests.
+func Requests() ([]Case, error) { return load("REQUEST-*/*.yaml") }
+
+// Responses are the cases about responses. Those of the rules 980 are about a report in a log that the gateway does not have.
 func Responses() ([]Case, error) { return load("RESPONSE-95*/*.yaml") }
 
 func load(pattern string) (all []Case, err error) {

@@ -314,7 +314,7 @@ func variableList(line int, s string) ([]variable, error) {
 // key reads what selects within a variable: a name, or a pattern between slashes.
 func key(line int, name, s string) (key, rest string, err error) {
 	if name == "XML" {
-		key, rest, _ = strings.Cut(s, "|")
+		key, _, _ = strings.Cut(s, "|")
 		if key != "/*" && key != "//@*" {
 			return "", "", fail(line, "XML takes /* or //@*")
 		}

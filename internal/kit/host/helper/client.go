@@ -2,7 +2,6 @@ package helper
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -49,9 +48,7 @@ func New(local host.Machine, socket string) *Client {
 // connection is one to the helper, on which one verb runs at a time.
 type connection struct {
 	*socket
-	in  *cbor.Decoder
-	out bytes.Buffer
-	enc *cbor.Encoder
+	in *cbor.Decoder
 }
 
 // connect takes a quiet connection, or makes one.
@@ -69,7 +66,7 @@ func (c *Client) connect(ctx context.Context) (*connection, error) {
 		if quiet(conn.UnixConn) {
 			return conn, nil
 		}
-		conn.Close() // the helper was started again
+		_ = conn.Close() // the helper was started again
 	}
 	dialed, err := c.dial(ctx)
 	if err != nil {
@@ -109,7 +106,7 @@ func (c *Client) keep(conn *connection) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.idle) == keepIdle {
-		conn.Close()
+		_ = conn.Close()
 		return
 	}
 	c.idle = append(c.idle, conn)
@@ -123,7 +120,7 @@ func (c *Client) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, conn := range c.idle {
-		conn.Close()
+		_ = conn.Close()
 	}
 	c.idle = nil
 }
@@ -154,12 +151,12 @@ func (c *Client) try(ctx context.Context, verb string, args []any, called func(i
 	if err != nil {
 		return nil, err
 	}
-	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	failed, err = conn.exchange(verb, args, called, results)
 	if stop() && err == nil {
 		c.keep(conn)
 	} else {
-		conn.Close()
+		_ = conn.Close()
 	}
 	return failed, err
 }

@@ -61,11 +61,11 @@ func serve(ctx context.Context, l *net.UnixListener, uid int, log *slog.Logger, 
 		}
 		if err := permitted(conn, uid); err != nil {
 			log.Warn("a caller was turned away", "err", err)
-			conn.Close()
+			_ = conn.Close()
 			continue
 		}
 		serving.Go(func() {
-			defer conn.Close()
+			defer func() { _ = conn.Close() }()
 			if err := converse(ctx, conn, verbs, do); err != nil && !errors.Is(err, io.EOF) && ctx.Err() == nil {
 				log.Warn("serving a caller", "err", err)
 			}
@@ -88,7 +88,7 @@ func permitted(conn *net.UnixConn, uid int) error {
 // converse does one verb after the other. Between two of them the connection is quiet; while one runs, the caller says nothing, so
 // that what can be read then is that it has gone.
 func converse(ctx context.Context, conn *net.UnixConn, verbs map[string]bool, do doer) error {
-	defer context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })()
+	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
 	s := &socket{UnixConn: conn}
 	limited := &io.LimitedReader{R: bufio.NewReaderSize(s, readSize)}
 	in := decoding.NewDecoder(limited)

@@ -55,6 +55,7 @@ func (s *Network) Routes(ctx context.Context) ([]host.Route, error) {
 	return routes, nil
 }
 
+// AddrOf is an address in the form that the gateway uses.
 func AddrOf(ip net.IP) netip.Addr {
 	a, _ := netip.AddrFromSlice(ip)
 	return a.Unmap()
