@@ -70,7 +70,7 @@ func Unpack(ctx context.Context, path, passphrase, folder string) (m archive.Man
 	defer root.Close()
 	for {
 		part, content, err := r.Next()
-		if errors.Is(err, io.EOF) {
+		if err == io.EOF { //nolint:errorlint // the end is not wrapped; what is wrapped is a complaint
 			return r.Manifest, nil
 		}
 		if err == nil {
