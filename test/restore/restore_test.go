@@ -132,7 +132,7 @@ func contents(t *testing.T, s *db.Server) map[string]db.Content {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"audit_entries", "account_sessions", "account_users", "scheduler_jobs", "apply_revisions", "alarm_conditions", "alarm_events"} {
+	for _, name := range []string{"audit_entries", "account_sessions", "account_users", "scheduler_jobs", "apply_revisions", "alarm_conditions", "alarm_events", "alarm_outbox", "alert_deliveries"} {
 		delete(tables, name)
 	}
 	return tables
