@@ -27,7 +27,7 @@ import (
 	"edge.internal/gateway/internal/kit/host/machine/units"
 )
 
-// passphraseFlag is where a passphrase comes from: neither the list of processes nor the history of a shell shall have it.
+// passphraseFlag is where a passphrase comes from: neither the list of processes nor the history of a shell must have it.
 func passphraseFlag(cmd *cobra.Command, file *string) {
 	cmd.Flags().StringVar(file, "passphrase-file", "", "file whose first line is the passphrase; - for the standard input")
 }
@@ -58,24 +58,30 @@ func keyBody(passphrase string, more map[string]any) ([]byte, error) {
 	return json.Marshal(body)
 }
 
+// workOn has gateway-api make or prove a backup, with the passphrase that the operator names.
+func workOn(cmd *cobra.Command, cfg *Config, file, path string) (backup.Backup, error) {
+	passphrase, err := readPassphrase(cmd, file)
+	if err != nil {
+		return backup.Backup{}, err
+	}
+	body, err := keyBody(passphrase, nil)
+	if err != nil {
+		return backup.Backup{}, err
+	}
+	b, err := askAPIWithin[backup.Backup](cmd.Context(), kit.Paths{Root: cfg.Root}, backupWithin, http.MethodPost, path, body)
+	if isDown(err) {
+		return b, errDown
+	}
+	return b, err
+}
+
 // backupCommand makes a backup.
 func backupCommand(cfg *Config) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
 		Use: "backup", Short: "Back the gateway up", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			passphrase, err := readPassphrase(cmd, file)
-			if err != nil {
-				return err
-			}
-			body, err := keyBody(passphrase, nil)
-			if err != nil {
-				return err
-			}
-			made, err := askAPIWithin[backup.Backup](cmd.Context(), kit.Paths{Root: cfg.Root}, backupWithin, http.MethodPost, "/backups", body)
-			if isDown(err) {
-				return errDown
-			}
+			made, err := workOn(cmd, cfg, file, "/backups")
 			if err != nil {
 				return err
 			}
@@ -111,18 +117,7 @@ func backupsCommand(cfg *Config) *cobra.Command {
 	verify := &cobra.Command{
 		Use: "verify ID", Short: "Prove that a backup can be restored, by loading it into a database that is dropped again", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			passphrase, err := readPassphrase(cmd, file)
-			if err != nil {
-				return err
-			}
-			body, err := keyBody(passphrase, nil)
-			if err != nil {
-				return err
-			}
-			tried, err := askAPIWithin[backup.Backup](cmd.Context(), kit.Paths{Root: cfg.Root}, backupWithin, http.MethodPost, "/backups/"+args[0]+"/verify", body)
-			if isDown(err) {
-				return errDown
-			}
+			tried, err := workOn(cmd, cfg, file, "/backups/"+args[0]+"/verify")
 			if err != nil {
 				return err
 			}

@@ -28,7 +28,7 @@ import (
 
 // Uploads takes finished archives to the off-site targets.
 type Uploads interface {
-	// UploadAll takes an archive to every active target, each by itself, and answers how that went: the failure of one is no other's.
+	// UploadAll takes an archive to every active target, and says for each how that went: one that fails does not affect the others.
 	UploadAll(ctx context.Context, a Archive) []UploadResult
 }
 
@@ -119,7 +119,7 @@ func (r *Room) audited(c *httpd.Call, action, kind, passphrase string, prove boo
 	return b, nil
 }
 
-// report raises an alarm for a scheduled backup that failed, which nobody was waiting for.
+// report raises an alarm for a scheduled backup that failed, which no one was waiting for.
 func (r *Room) report(ctx context.Context, b Backup) {
 	var err error
 	switch {

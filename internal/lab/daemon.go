@@ -77,7 +77,7 @@ func startDaemon(spec host.UnitSpec, env []string, log io.Writer) (*daemon, erro
 }
 
 // errEnded is the reason of a process that has ended without a complaint.
-var errEnded = errors.New("ended by itself")
+var errEnded = errors.New("exited without an error")
 
 // exitReason says why a process ended, in its own last words: the last line alone often does not say what it was about.
 func exitReason(err error, said *child.Tail) error {

@@ -140,7 +140,7 @@ func (u *unit) stop() error {
 // watch notices when a process dies that was not told to.
 func (u *unit) watch(run running) {
 	<-run.Done()
-	why := "ended by itself"
+	why := "exited without an error"
 	err := run.Err()
 	if err != nil {
 		why = err.Error()

@@ -92,9 +92,9 @@ func newReport(t *testing.T) *os.File {
 // next shows the next test of the browser as a subtest, which takes as long as that one does. It is false when there is none.
 func next(t *testing.T, report *json.Decoder) (more bool) {
 	t.Helper()
-	var test struct{ Name, Outcome string }
+	var test struct{ Name, Outcome, Wrong string }
 	tell := func() bool {
-		test.Name, test.Outcome = "", ""
+		test.Name, test.Outcome, test.Wrong = "", "", ""
 		if err := report.Decode(&test); err != nil {
 			t.Fatal(err)
 		}
@@ -105,7 +105,7 @@ func next(t *testing.T, report *json.Decoder) (more bool) {
 	}
 	t.Run(test.Name, func(t *testing.T) {
 		if more = tell(); test.Outcome != "expected" { // also when it was skipped
-			t.Errorf("it is %q: see what the tests of the browser have said", test.Outcome)
+			t.Errorf("it is %q: %s", test.Outcome, test.Wrong)
 		}
 	})
 	return more

@@ -70,7 +70,7 @@ func (r *Room) mountFetch() {
 			if err != nil {
 				return b, err
 			}
-			// It may take longer than whoever asked is patient.
+			// It may take longer than the caller waits.
 			ctx := context.WithoutCancel(c)
 			err = r.Audit.Do(c, "backup.remote.fetch", v.Label(), func() (any, error) {
 				b, err = r.bring(ctx, v, in.Body.File)

@@ -90,7 +90,7 @@ func inOneLine(err error) error {
 
 func (p *Place) connect(ctx context.Context) (target, error) {
 	if p.kind == kindSFTP && p.settings.HostKeyFingerprint == "" {
-		// What comes from there becomes this machine's configuration: nobody else must be able to send it.
+		// What comes from there becomes this machine's configuration: no one else may be able to send it.
 		shown, err := hostKey(ctx, p.door, p.settings.SFTP, p.limits)
 		if err != nil {
 			return nil, explain(err)

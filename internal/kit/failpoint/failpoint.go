@@ -1,7 +1,7 @@
 // Package failpoint names the places where a test may make the program fail or die.
 //
 // A point does nothing unless GATEWAY_FAILPOINTS names a folder with a file of the point's name. The file holds what
-// shall happen, "kill", "full" (the disk) or "error", and the point uses it up: it strikes once.
+// is to happen, "kill", "full" (the disk) or "error", and the point uses it up: it strikes once.
 package failpoint
 
 import (

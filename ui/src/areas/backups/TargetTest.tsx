@@ -2,11 +2,10 @@ import { Button } from '@mantine/core'
 import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { useTranslation } from 'react-i18next'
 import { http, unwrap } from '../../api/client'
-import type { BackupTargetTest } from '../../api/types'
 import { useCanEdit } from '../../app/session'
 import { FaultNotice } from '../../kit/Loaded'
 import { renew } from '../../kit/renew'
-import { Badge } from '../../kit/StateBadge'
+import { TestSteps } from '../../kit/TestSteps'
 import classes from './Targets.module.css'
 
 const steps = ['connect', 'upload', 'delete'] as const
@@ -30,26 +29,7 @@ export function TargetTest({ id }: { id: string }) {
         <span className="soft">{t('test.help')}</span>
       </div>
       {test.isError && <FaultNotice fault={test.error} />}
-      {test.data && <Outcome result={test.data} />}
+      {test.data && <TestSteps text="targets" names={steps} steps={test.data.steps} />}
     </section>
-  )
-}
-
-function Outcome({ result }: { result: BackupTargetTest }) {
-  const { t } = useTranslation('targets')
-  return (
-    <ol className={classes.steps} aria-live="polite">
-      {steps.map((name) => {
-        const step = result.steps.find((one) => one.name === name)
-        return (
-          <li key={name}>
-            <Badge tone={step ? (step.ok ? 'live' : 'bad') : 'off'}>{t(`test.${name}`)}</Badge>
-            <span className={step?.error ? undefined : 'soft'}>
-              {step ? step.error || t(`test.fine.${name}`) : t('test.notReached')}
-            </span>
-          </li>
-        )
-      })}
-    </ol>
   )
 }

@@ -1,5 +1,5 @@
 import { Button, NumberInput, Progress, Select, TextInput } from '@mantine/core'
-import { IconDownload, IconPlayerPlay, IconPlayerStop } from '@tabler/icons-react'
+import { IconDownload } from '@tabler/icons-react'
 import { useQuery } from '@tanstack/react-query'
 import { type FormEvent, useEffect, useRef, useState } from 'react'
 import { useTranslation } from 'react-i18next'
@@ -15,6 +15,7 @@ import { Quantity } from '../../kit/Quantity'
 import { AdminsOnly } from './AdminsOnly'
 import { type CaptureForm, captureBody, fileName, newCapture, packetsIn } from './capture-logic'
 import classes from './Diagnostics.module.css'
+import { Port, RunOrStop } from './fields'
 
 export default function Capture() {
   return (
@@ -186,15 +187,11 @@ function CaptureFields({ form, faults, running, onChange, onStart, onStop }: Cap
           error={faults.host}
         />
         {ported && (
-          <NumberInput
+          <Port
             label={t('capture.port')}
             placeholder={t('capture.any')}
             value={form.port}
-            onChange={(value) => put({ port: value === '' ? '' : Number(value) })}
-            min={1}
-            max={65_535}
-            allowDecimal={false}
-            hideControls
+            onChange={(port) => put({ port })}
             error={faults.port}
           />
         )}
@@ -227,26 +224,13 @@ function CaptureFields({ form, faults, running, onChange, onStart, onStop }: Cap
           max={100 * 1024 ** 2}
           error={faults.bytes}
         />
-        {running ? (
-          <Button
-            className={classes.act}
-            variant="default"
-            leftSection={<IconPlayerStop size={16} />}
-            onClick={onStop}
-            type="button"
-          >
-            {t('capture.stop')}
-          </Button>
-        ) : (
-          <Button
-            className={classes.act}
-            type="submit"
-            leftSection={<IconPlayerPlay size={16} />}
-            disabled={form.interface === ''}
-          >
-            {t('capture.start')}
-          </Button>
-        )}
+        <RunOrStop
+          running={running}
+          run={t('capture.start')}
+          stop={t('capture.stop')}
+          ready={form.interface !== ''}
+          onStop={onStop}
+        />
       </div>
     </form>
   )

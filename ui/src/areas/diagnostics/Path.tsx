@@ -1,4 +1,4 @@
-import { Button, NumberInput, Select, TextInput } from '@mantine/core'
+import { Button, Select, TextInput } from '@mantine/core'
 import {
   IconAlertTriangle,
   IconArrowsExchange,
@@ -33,6 +33,7 @@ import { Panel } from '../../kit/Page'
 import { AdminsOnly } from './AdminsOnly'
 import { type Fate, type PathForm, pathFormFrom, questionOf, stationsOf, toneOf } from './chain'
 import classes from './Diagnostics.module.css'
+import { Port } from './fields'
 import { followed } from './run'
 
 export default function Path() {
@@ -169,16 +170,7 @@ function PathFields({ form, faults, busy, onChange, onAsk }: PathFieldsProps) {
         error={faults.protocol}
       />
       {form.protocol !== 'icmp' && (
-        <NumberInput
-          label={t('path.port')}
-          value={form.port}
-          onChange={(value) => put({ port: value === '' ? '' : Number(value) })}
-          min={1}
-          max={65_535}
-          allowDecimal={false}
-          hideControls
-          error={faults.port}
-        />
+        <Port label={t('path.port')} value={form.port} onChange={(port) => put({ port })} error={faults.port} />
       )}
       <Button
         className={classes.act}

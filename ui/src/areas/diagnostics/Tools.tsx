@@ -1,5 +1,4 @@
-import { Button, NumberInput, SegmentedControl, Select, TextInput } from '@mantine/core'
-import { IconPlayerPlay, IconPlayerStop } from '@tabler/icons-react'
+import { Button, SegmentedControl, Select, TextInput } from '@mantine/core'
 import { useSearch } from '@tanstack/react-router'
 import { type FormEvent, useEffect, useRef, useState, useSyncExternalStore } from 'react'
 import { useTranslation } from 'react-i18next'
@@ -10,6 +9,7 @@ import { Panel } from '../../kit/Page'
 import { Time } from '../../kit/Time'
 import { AdminsOnly } from './AdminsOnly'
 import classes from './Diagnostics.module.css'
+import { Port, RunOrStop } from './fields'
 import { followed } from './run'
 import { StandingBadge, Terminal } from './Terminal'
 import { bodyOf, commandOf, formFrom, history, recordTypes, type Tool, type ToolForm, tools } from './tool'
@@ -178,37 +178,15 @@ function ToolFields({ form, faults, busy, onChange, onRun, onStop }: ToolFieldsP
           </>
         )}
         {tool === 'tcp' && (
-          <NumberInput
-            label={t('tools.port')}
-            value={form.port}
-            onChange={(value) => put({ port: value === '' ? '' : Number(value) })}
-            min={1}
-            max={65_535}
-            allowDecimal={false}
-            hideControls
-            error={faults.port}
-          />
+          <Port label={t('tools.port')} value={form.port} onChange={(port) => put({ port })} error={faults.port} />
         )}
-        {busy ? (
-          <Button
-            className={classes.act}
-            variant="default"
-            leftSection={<IconPlayerStop size={16} />}
-            onClick={onStop}
-            type="button"
-          >
-            {t('tools.stop')}
-          </Button>
-        ) : (
-          <Button
-            className={classes.act}
-            type="submit"
-            leftSection={<IconPlayerPlay size={16} />}
-            disabled={form.target === ''}
-          >
-            {t('tools.run')}
-          </Button>
-        )}
+        <RunOrStop
+          running={busy}
+          run={t('tools.run')}
+          stop={t('tools.stop')}
+          ready={form.target !== ''}
+          onStop={onStop}
+        />
       </div>
     </form>
   )

@@ -46,7 +46,7 @@ export const rangeSearch = (range: keyof typeof spans, now: number): ListSearch 
   until: undefined,
 })
 
-/** The minutes before and after an entry, whoever spoke. */
+/** The minutes before and after an entry, from every source. */
 export const aroundSearch = ({ time }: Pick<LogEntry, 'time'>): ListSearch => ({
   since: localInput(Date.parse(time) - 60_000),
   until: localInput(Date.parse(time) + 60_000),

@@ -3,7 +3,6 @@ import { useMutation, useQuery } from '@tanstack/react-query'
 import { useTranslation } from 'react-i18next'
 import { http, unwrap } from '../../api/client'
 import { singleton } from '../../api/resource'
-import type { OidcTest } from '../../api/types'
 import { addTexts } from '../../i18n/i18n'
 import { CopyText } from '../../kit/CopyText'
 import type { FieldSpec, Values } from '../../kit/fields'
@@ -11,7 +10,7 @@ import { FaultNotice, Loaded } from '../../kit/Loaded'
 import { Notice } from '../../kit/Notice'
 import { Page, Panel } from '../../kit/Page'
 import { SettingsForm } from '../../kit/ResourceForm'
-import { Badge } from '../../kit/StateBadge'
+import { TestSteps } from '../../kit/TestSteps'
 import en from './en.json'
 import classes from './Sso.module.css'
 
@@ -89,26 +88,7 @@ function TestConnection({ values }: { values: Values }) {
         <span className="soft">{t('test.help')}</span>
       </div>
       {current && test.isError && <FaultNotice fault={test.error} />}
-      {current && test.data && <Outcome result={test.data} />}
+      {current && test.data && <TestSteps text="sso" names={steps} steps={test.data.steps} />}
     </section>
-  )
-}
-
-function Outcome({ result }: { result: OidcTest }) {
-  const { t } = useTranslation('sso')
-  return (
-    <ol className={classes.steps} aria-live="polite">
-      {steps.map((name) => {
-        const step = result.steps.find((one) => one.name === name)
-        return (
-          <li key={name}>
-            <Badge tone={step ? (step.ok ? 'live' : 'bad') : 'off'}>{t(`test.${name}`)}</Badge>
-            <span className={step?.error ? undefined : 'soft'}>
-              {step ? step.error || t(`test.fine.${name}`) : t('test.notReached')}
-            </span>
-          </li>
-        )
-      })}
-    </ol>
   )
 }

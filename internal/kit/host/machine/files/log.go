@@ -92,7 +92,7 @@ func (s *Files) ReadLogBefore(l host.Log, at host.LogPlace, most int64) (host.Lo
 				continue
 			}
 			found = true
-			// A file that was cut begins anew: what was before the place has been put aside.
+			// A file that was cut begins again: what was before the place has been put aside.
 			end = min(end, at.Offset)
 			if at.Offset > info.Size() {
 				end = 0

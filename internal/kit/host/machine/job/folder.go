@@ -17,6 +17,7 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/machine/files"
 	"edge.internal/gateway/internal/kit/host/machine/home"
+	"edge.internal/gateway/internal/kit/secret"
 )
 
 // Folder is where root keeps what a job needs: root alone writes there, and the gateway's group reads.
@@ -99,18 +100,7 @@ func (f Folder) Remove(name string) error {
 
 // Keep replaces a file that root alone may read, and returns when the disk has it.
 func (f Folder) Keep(name string, content []byte) error {
-	pending, err := renameio.NewPendingFile(f.Path(name), renameio.WithTempDir(f.path), renameio.WithStaticPermissions(0o600))
-	if err != nil {
-		return err
-	}
-	defer pending.Cleanup()
-	if _, err := pending.Write(content); err != nil {
-		return err
-	}
-	if err := pending.CloseAtomicallyReplace(); err != nil {
-		return err
-	}
-	return f.sync()
+	return secret.Save(f.Path(name), content)
 }
 
 func (f Folder) write(name string, v any) (*renameio.PendingFile, error) {

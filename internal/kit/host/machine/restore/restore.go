@@ -152,28 +152,13 @@ func (rec *Record) at(steps ...string) bool { return slices.Contains(steps, rec.
 
 // advance does what is left of a restore. An error says that it could not be brought to an end now.
 func (r *Runner) advance(ctx context.Context, rec *Record) error {
-	if !rec.at(stepReturn, stepRecover) {
-		err := r.goForward(ctx, rec)
-		switch {
-		case ctx.Err() != nil:
-			return context.Cause(ctx)
-		case err == nil:
-			return r.end(rec, host.JobDone, "")
-		case !rec.at(stepSwap, stepConfirm):
-			return r.end(rec, host.JobRefused, err.Error())
-		}
-		rec.Reason = err.Error()
-		r.Log.Error("the restore is taken back", "err", err)
-	}
-	if err := r.Folder.Release(); err != nil {
-		r.Log.Warn("giving back the space that was set aside", "err", err)
-	}
-	if err := r.goBack(ctx, rec); ctx.Err() != nil {
-		return context.Cause(ctx)
-	} else if err != nil {
-		return r.end(rec, host.JobStuck, fmt.Sprintf("%s Taking the restore back failed, too: %s", job.Sentence(rec.Reason), err))
-	}
-	return r.end(rec, host.JobTakenBack, rec.Reason)
+	return (&job.Course{
+		Ledger: r.ledger(rec), Name: "restore", Reason: &rec.Reason,
+		Changing: []string{stepSwap, stepConfirm}, Returning: []string{stepReturn, stepRecover},
+		Forward: func(ctx context.Context) error { return r.goForward(ctx, rec) },
+		Back:    func(ctx context.Context) error { return r.goBack(ctx, rec) },
+		End:     func(state host.JobState, reason string) error { return r.end(rec, state, reason) },
+	}).Advance(ctx)
 }
 
 // goForward does the steps up to a gateway that serves with the new data.

@@ -127,33 +127,19 @@ func (r *Runner) Run(ctx context.Context) error {
 
 // advance does what is left of an upgrade. An error says that it could not be brought to an end now.
 func (r *Runner) advance(ctx context.Context, rec *Record) error {
-	if !rec.at(stepReinstall, stepRestore, stepRecover) {
-		err := r.goForward(ctx, rec)
-		switch {
-		case ctx.Err() != nil:
-			return context.Cause(ctx)
-		case err == nil:
-			return r.end(rec, host.JobDone, "")
-		case !rec.at(stepInstall, stepConfirm):
+	return (&job.Course{
+		Ledger: r.ledger(rec), Name: "upgrade", Reason: &rec.Reason,
+		Changing: []string{stepInstall, stepConfirm}, Returning: []string{stepReinstall, stepRestore, stepRecover},
+		Forward: func(ctx context.Context) error { return r.goForward(ctx, rec) },
+		Back:    func(ctx context.Context) error { return r.goBack(ctx, rec) },
+		Refused: func(ctx context.Context) {
 			// Nothing was changed, but the programs may be stopped.
-			if resumed := r.Effects.Resume(ctx); resumed != nil {
-				r.Log.Error("starting the gateway again", "err", resumed)
+			if err := r.Effects.Resume(ctx); err != nil {
+				r.Log.Error("starting the gateway again", "err", err)
 			}
-			return r.end(rec, host.JobRefused, err.Error())
-		}
-		rec.Reason = err.Error()
-		r.Log.Error("the upgrade is taken back", "err", err)
-	}
-	// What was set aside is for this.
-	if err := r.Folder.Release(); err != nil {
-		r.Log.Warn("giving back the space that was set aside", "err", err)
-	}
-	if err := r.goBack(ctx, rec); ctx.Err() != nil {
-		return context.Cause(ctx)
-	} else if err != nil {
-		return r.end(rec, host.JobStuck, fmt.Sprintf("%s Taking the upgrade back failed, too: %s", job.Sentence(rec.Reason), err))
-	}
-	return r.end(rec, host.JobTakenBack, rec.Reason)
+		},
+		End: func(state host.JobState, reason string) error { return r.end(rec, state, reason) },
+	}).Advance(ctx)
 }
 
 // goForward does the steps up to the new version that serves.
