@@ -80,7 +80,8 @@ func (g *appliance) probe(t *testing.T, port int, do func()) (asked, opened int)
 
 // Without a database, what was last applied is there after a reboot.
 func rebootWithoutDatabase(t *testing.T, g *appliance) {
-	g.sh(t, "systemctl disable postgresql 2>&1; systemctl mask postgresql postgresql@15-main postgresql@17-main 2>&1")
+	// It is stopped first: masked while it runs, it would have no command to stop it, and hold up the reboot for 90 s.
+	g.sh(t, "systemctl disable postgresql 2>&1; systemctl stop 'postgresql*'; systemctl mask postgresql postgresql@15-main postgresql@17-main 2>&1")
 	asked, opened := g.probe(t, 7778, func() { g.restart(t) })
 	if asked == 0 || opened > 0 {
 		t.Fatalf("the closed port was open %d of %d times", opened, asked)

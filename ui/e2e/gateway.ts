@@ -288,26 +288,31 @@ interface Fixtures {
   watched: undefined
 }
 
-/** Every test fails on a console error, an uncaught exception or a violation of the content security policy. */
+/** Collects what must not happen on a page: a console error, an uncaught exception, a violation of the content security policy. */
+export async function watch(page: Page, expected: Fixtures['expected'] = []): Promise<string[]> {
+  const problems: string[] = []
+  const provoked = (message: ConsoleMessage) =>
+    expected.some((one) => message.text().includes(typeof one === 'number' ? `a status of ${one}` : one))
+  await page.addInitScript(() => {
+    document.addEventListener('securitypolicyviolation', ({ violatedDirective, blockedURI, sourceFile }) => {
+      console.error(`content security policy: ${violatedDirective} ${blockedURI} ${sourceFile}`)
+    })
+  })
+  page.on('pageerror', (error) => problems.push(String(error)))
+  page.on('dialog', (dialog) => {
+    if (dialog.type() === 'alert') problems.push(`alert: ${dialog.message()}`)
+  })
+  page.on('console', (message) => {
+    if (message.type() === 'error' && !provoked(message)) problems.push(`${page.url()} ${message.text()}`)
+  })
+  return problems
+}
+
 export const test = base.extend<Fixtures>({
   expected: [[], { option: true }],
   watched: [
     async ({ page, expected }, use) => {
-      const problems: string[] = []
-      const provoked = (message: ConsoleMessage) =>
-        expected.some((one) => message.text().includes(typeof one === 'number' ? `a status of ${one}` : one))
-      await page.addInitScript(() => {
-        document.addEventListener('securitypolicyviolation', ({ violatedDirective, blockedURI, sourceFile }) => {
-          console.error(`content security policy: ${violatedDirective} ${blockedURI} ${sourceFile}`)
-        })
-      })
-      page.on('pageerror', (error) => problems.push(String(error)))
-      page.on('dialog', (dialog) => {
-        if (dialog.type() === 'alert') problems.push(`alert: ${dialog.message()}`)
-      })
-      page.on('console', (message) => {
-        if (message.type() === 'error' && !provoked(message)) problems.push(`${page.url()} ${message.text()}`)
-      })
+      const problems = await watch(page, expected)
       await use(undefined)
       expect(problems).toEqual([])
     },

@@ -1,19 +1,35 @@
-import { expect, expectAccessible, expectNoSidewaysScroll, pages, settled, test } from './gateway'
+import { test as base, type Page } from '@playwright/test'
+import { expect, expectAccessible, expectNoSidewaysScroll, pages, settled, test, watch } from './gateway'
 
+const desk = { width: 1280, height: 800 }
 const phone = { width: 390, height: 844 }
 
-for (const [name, path] of Object.entries(pages)) {
-  test(`${name} is accessible in both schemes, without errors, and fits a phone`, async ({ page }) => {
-    await page.goto(path)
-    await settled(page)
-    await expectAccessible(page)
-    await page.emulateMedia({ colorScheme: 'dark' })
-    await expect(page.locator('html')).toHaveAttribute('data-mantine-color-scheme', 'dark')
-    await expectAccessible(page, { colours: true })
-    await page.setViewportSize(phone)
-    await expectNoSidewaysScroll(page)
+// One page visits them all: what the browser has loaded and compiled once, it keeps.
+base.describe(() => {
+  let page: Page
+  let problems: string[]
+
+  base.beforeAll(async ({ browser }) => {
+    page = await browser.newPage()
+    problems = await watch(page)
   })
-}
+
+  for (const [name, path] of Object.entries(pages)) {
+    base(`${name} is accessible in both schemes, without errors, and fits a phone`, async () => {
+      await page.setViewportSize(desk)
+      await page.emulateMedia({ colorScheme: 'light' })
+      await page.goto(path)
+      await settled(page)
+      await expectAccessible(page)
+      await page.emulateMedia({ colorScheme: 'dark' })
+      await expect(page.locator('html')).toHaveAttribute('data-mantine-color-scheme', 'dark')
+      await expectAccessible(page, { colours: true })
+      await page.setViewportSize(phone)
+      await expectNoSidewaysScroll(page)
+      expect(problems.splice(0)).toEqual([])
+    })
+  }
+})
 
 test.describe('on a phone', () => {
   test.use({ viewport: phone })

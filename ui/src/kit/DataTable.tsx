@@ -60,7 +60,7 @@ interface RowParts {
   handle: ReactNode
 }
 
-export const virtualFrom = 200
+const virtualFrom = 100
 
 /**
  * The one table. A grid of rows with table roles, because a real <table> can neither be virtualised nor

@@ -1,12 +1,13 @@
 import { Button } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { Link, useSearch } from '@tanstack/react-router'
+import { useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import { http, unwrap } from '../../api/client'
 import type { AuditEntry } from '../../api/types'
 import { pathOfThing, paths } from '../../app/paths'
 import { FieldChanges } from '../../kit/FieldChanges'
-import { exactTime } from '../../kit/format'
+import { count, exactTime } from '../../kit/format'
 import { Loaded } from '../../kit/Loaded'
 import type { ListSearch } from '../../kit/list-logic'
 import { Notice } from '../../kit/Notice'
@@ -19,6 +20,8 @@ import { filters } from './live-entries'
 const pageSize = 1000
 /** More than this is not added up. */
 const mostPages = 10
+/** So many things are shown at first, and with each wish for more. */
+const thingsAtOnce = 50
 
 const tones = { created: 'live', changed: 'off', deleted: 'bad', passing: 'off' } as const
 
@@ -60,21 +63,38 @@ export function ChangesView({ newest }: { newest: string | undefined }) {
     <Panel title={t('changes.title', { since: exactTime(since.getTime()) })}>
       <Loaded query={query} height={240}>
         {({ entries, whole }) => {
-          const things = whatChanged(entries)
           return (
             <>
               {!whole && <Notice tone="warn">{t('changes.tooMany', { count: entries.length })}</Notice>}
-              {things.length === 0 && <p className="soft">{t('changes.none')}</p>}
-              <ul className={classes.things}>
-                {things.map((thing) => (
-                  <Thing key={thing.key} thing={thing} />
-                ))}
-              </ul>
+              <Things things={whatChanged(entries)} />
             </>
           )
         }}
       </Loaded>
     </Panel>
+  )
+}
+
+function Things({ things }: { things: ChangedThing[] }) {
+  const { t } = useTranslation('audit')
+  const [most, setMost] = useState(thingsAtOnce)
+  if (things.length === 0) return <p className="soft">{t('changes.none')}</p>
+  return (
+    <>
+      <ul className={classes.things}>
+        {things.slice(0, most).map((thing) => (
+          <Thing key={thing.key} thing={thing} />
+        ))}
+      </ul>
+      {things.length > most && (
+        <div className={classes.more}>
+          <span className="soft">{t('changes.shown', { shown: count(most), total: count(things.length) })}</span>
+          <Button variant="default" onClick={() => setMost(most + thingsAtOnce)}>
+            {t('changes.more')}
+          </Button>
+        </div>
+      )}
+    </>
   )
 }
 
