@@ -42,7 +42,7 @@ test: test-packages build ## set everything up and run all tests
 	@cd ui && npm run --silent typecheck && npm run --silent lint && npm run --silent test && npm run --silent size
 	$(call say,Go: all tests - rooms and programs and lab and virtual machine and faults and browser)
 	@# What takes longest begins first, and there are more at once than cores, because much of it waits. All were vetted above.
-	@go test -json -count=1 -vet=off -p 3 -timeout 30m ./test/e2e ./test/machine ./test/appliance ./... | go run ./test/summary
+	@go test -json -count=1 -vet=off -p 3 -parallel 4 -timeout 30m ./test/e2e ./test/machine ./test/appliance ./... | go run ./test/summary
 
 appliance: test-packages build ## install the package on a Debian with systemd, and live with it (RELEASE=trixie, REBOOTS=20, UPGRADES=all, TAGS=emulated: under AppArmor, too)
 	@packaging/appliance.sh $(or $(RELEASE),bookworm)

@@ -15,6 +15,7 @@ import (
 )
 
 func TestDatabaseGoesAwayAndReturns(t *testing.T) {
+	t.Parallel() // it waits for the most part
 	h := newHouse(t)
 	users := h.enter(t, admin, plain)
 	back := breakDatabase(t, h)
@@ -39,6 +40,7 @@ func TestDatabaseGoesAwayAndReturns(t *testing.T) {
 
 // A session that began by the store goes on only if the user could have begun it by the database.
 func TestSessionOfTheStoreEndsWithTheUser(t *testing.T) {
+	t.Parallel() // it waits for the most part
 	for name, sql := range map[string]string{
 		"deactivated":   "UPDATE account_users SET active = false WHERE email = $1",
 		"re-passworded": "UPDATE account_users SET password = '' WHERE email = $1",
@@ -46,6 +48,7 @@ func TestSessionOfTheStoreEndsWithTheUser(t *testing.T) {
 		"deleted":       "DELETE FROM account_users WHERE email = $1",
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			h, _, _ := twoAdmins(t)
 			back := breakDatabase(t, h)
 			session := h.enter(t, admin, plain)
@@ -82,6 +85,7 @@ func TestLoginRightAfterTheStart(t *testing.T) {
 
 // The second factor of the setup's admin holds while the database is away.
 func TestSecondFactorWhileTheDatabaseIsAway(t *testing.T) {
+	t.Parallel() // it waits for the most part
 	h := newHouse(t)
 	a := h.enrol(t, h.enter(t, admin, plain))
 	h.secondStep(t, h.firstStep(t, admin), a.codes[0], here).Want(t, http.StatusOK) // is spent everywhere
@@ -126,6 +130,7 @@ func TestSecondFactorWhileTheDatabaseIsAway(t *testing.T) {
 
 // A challenge of the store has as many tries as one of the database.
 func TestChallengeWhileTheDatabaseIsAway(t *testing.T) {
+	t.Parallel() // it waits for the most part
 	h := newHouse(t)
 	a := h.enrol(t, h.enter(t, admin, plain))
 	defer breakDatabase(t, h)()
@@ -157,6 +162,7 @@ func TestSessionByTwoStepsGoesOn(t *testing.T) {
 
 // No passkey can be checked without the database: the way in is a reset, which removes it.
 func TestPasskeyWhileTheDatabaseIsAway(t *testing.T) {
+	t.Parallel() // it waits for the most part
 	h := newHouse(t)
 	h.register(t, h.enter(t, admin, plain), newDevice(fqdn)).Want(t, http.StatusCreated)
 	back := breakDatabase(t, h)
@@ -178,8 +184,10 @@ func TestPasskeyWhileTheDatabaseIsAway(t *testing.T) {
 
 // A password can be reset while the database is away, which learns of it before it lets anybody in.
 func TestResetWhileTheDatabaseIsAway(t *testing.T) {
+	t.Parallel() // it waits for the most part
 	for name, restarted := range map[string]bool{"the same process": false, "another process": true} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			h := newHouse(t)
 			session := h.enter(t, admin, plain)
 			api, _ := h.token(t, session, "ci", "admin")
@@ -229,6 +237,7 @@ func TestResetWhileTheDatabaseIsAway(t *testing.T) {
 
 // Whether a user who was deactivated may be let in is for the database to say.
 func TestResetOfADeactivatedAdminWaitsForTheDatabase(t *testing.T) {
+	t.Parallel() // it waits for the most part
 	h, path, b := twoAdmins(t)
 	h.do(t, b, http.MethodPut, path, map[string]any{"active": false}).Want(t, http.StatusOK)
 	token, err := CreateResetToken(h.Paths, h.clock, false)

@@ -380,6 +380,7 @@ func TestProviderRefusesOrIsAway(t *testing.T) {
 
 // A provider that takes the connection and says nothing holds nobody up for more than five seconds.
 func TestProviderDoesNotAnswer(t *testing.T) {
+	t.Parallel() // it waits for the most part
 	h := newHouse(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -539,6 +540,7 @@ func TestSSOStateMismatchIsAudited(t *testing.T) {
 }
 
 func TestSSOWhileTheDatabaseIsAway(t *testing.T) {
+	t.Parallel() // it waits for the most part
 	h := newHouse(t)
 	p := newIDP(t, h)
 	h.trust(t, h.enter(t, admin, plain), p)

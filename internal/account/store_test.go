@@ -66,8 +66,10 @@ func TestStoreThatCannotBeWrittenKeepsTheUser(t *testing.T) {
 // The store is emptied before the commit. When the machine dies after it, which a failing disk imitates, the store lets
 // no one in.
 func TestStoreIsEmptiedBeforeTheCommit(t *testing.T) {
+	t.Parallel() // it waits for the most part
 	for name, weaken := range weaker {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			h, path, b := twoAdmins(t)
 			h.store.breakAfter(1)
 			weaken(t, h, b, path).Want(t, http.StatusOK)
