@@ -72,7 +72,7 @@ type Resources struct {
 	NumCPUs         int     `json:"num_cpus" doc:"Number of processors."`
 	MemoryTotal     uint64  `json:"memory_total_bytes" doc:"Memory of the machine."`
 	MemoryAvailable uint64  `json:"memory_available_bytes" doc:"Memory that programs can still get."`
-	DiskTotal       uint64  `json:"disk_total_bytes" doc:"Size of the root file system."`
+	DiskTotal       uint64  `json:"disk_total_bytes" doc:"Size of the root file system, without what is reserved."`
 	DiskFree        uint64  `json:"disk_free_bytes" doc:"Free space of the root file system."`
 	ConntrackCount  uint64  `json:"conntrack_count" doc:"Tracked connections."`
 	ConntrackMax    uint64  `json:"conntrack_max" doc:"How many connections can be tracked; 0 where the kernel tracks none."`

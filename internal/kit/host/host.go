@@ -136,7 +136,7 @@ type Resources struct {
 	Load1, Load5, Load15         float64
 	NumCPUs                      int
 	MemoryTotal, MemoryAvailable uint64 // bytes
-	DiskTotal, DiskFree          uint64 // bytes of the root file system
+	DiskTotal, DiskFree          uint64 // bytes of the root file system, without what is reserved
 	ConntrackCount, ConntrackMax uint64 // zero where the kernel does not track connections
 	Uptime                       time.Duration
 }

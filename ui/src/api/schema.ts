@@ -10526,7 +10526,7 @@ export interface components {
             disk_free_bytes: number;
             /**
              * Format: int64
-             * @description Size of the root file system.
+             * @description Size of the root file system, without what is reserved.
              */
             disk_total_bytes: number;
             /** @description Why the numbers are missing; empty when they are there. */

@@ -36,12 +36,14 @@ func (s *Known) Resources() (host.Resources, error) {
 	if err := unix.Sysinfo(&sys); err != nil {
 		return host.Resources{}, fmt.Errorf("reading the uptime: %w", err)
 	}
+	// Blocks that are reserved for others are left out, so that what is in use is the same share as df shows.
+	usable := disk.Blocks - disk.Bfree + disk.Bavail
 	return host.Resources{
 		Load1: load.Load1, Load5: load.Load5, Load15: load.Load15,
 		NumCPUs:         runtime.NumCPU(),
 		MemoryTotal:     deref(mem.MemTotalBytes),
 		MemoryAvailable: deref(mem.MemAvailableBytes),
-		DiskTotal:       disk.Blocks * uint64(disk.Frsize),
+		DiskTotal:       usable * uint64(disk.Frsize),
 		DiskFree:        disk.Bavail * uint64(disk.Frsize),
 		ConntrackCount:  readCounter("/proc/sys/net/netfilter/nf_conntrack_count"),
 		ConntrackMax:    readCounter("/proc/sys/net/netfilter/nf_conntrack_max"),
