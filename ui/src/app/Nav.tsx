@@ -1,4 +1,5 @@
-import { Link } from '@tanstack/react-router'
+import { Link, useLocation } from '@tanstack/react-router'
+import { useEffect, useRef } from 'react'
 import { useTranslation } from 'react-i18next'
 import { navigation } from './navigation'
 import { paths } from './paths'
@@ -8,8 +9,15 @@ import { useCanEdit } from './session'
 export function Nav({ onGo }: { onGo?: () => void }) {
   const { t } = useTranslation()
   const canEdit = useCanEdit()
+  const nav = useRef<HTMLElement>(null)
+  const { pathname } = useLocation()
+  // The navigation is longer than most windows: where one is must be in sight.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: another page has another active link.
+  useEffect(() => {
+    nav.current?.querySelector('[data-active]')?.scrollIntoView({ block: 'nearest' })
+  }, [pathname])
   return (
-    <nav aria-label={t('nav.label')} className={classes.nav}>
+    <nav ref={nav} aria-label={t('nav.label')} className={classes.nav}>
       {navigation.map(({ area, items }) => (
         <div key={area}>
           {area && <div className={classes.area}>{t(`nav.${area}`)}</div>}

@@ -1,3 +1,4 @@
+import { Skeleton } from '@mantine/core'
 import { lazy, Suspense } from 'react'
 import type { PlotProps } from './Plot'
 
@@ -7,7 +8,7 @@ const Plot = lazy(() => import('./Plot'))
 export function Chart(props: PlotProps) {
   return (
     <div style={{ height: props.height }}>
-      <Suspense>
+      <Suspense fallback={<Skeleton height={props.height} />}>
         <Plot {...props} />
       </Suspense>
     </div>

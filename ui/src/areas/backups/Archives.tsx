@@ -38,7 +38,7 @@ export default function Archives() {
         <Loaded query={backups} height={200}>
           {(list) =>
             list.length === 0 ? (
-              <Empty title={t('list.empty')} text={t('list.emptyText')} />
+              <Empty inPanel title={t('list.empty')} text={t('list.emptyText')} />
             ) : (
               <>
                 <Strip backups={list} />
