@@ -85,8 +85,8 @@ test-packages:
 	@packaging/packages.sh test
 	@packaging/vm.sh
 	@packaging/haproxy3.sh
-	@packaging/nfpm.sh >/dev/null
-	@packaging/versitygw.sh >/dev/null
+	@packaging/tool.sh nfpm >/dev/null
+	@packaging/tool.sh versitygw >/dev/null
 	@packaging/appliance.sh bookworm
 
 generate: ui/node_modules/.installed ## write api/openapi.json and the UI's client types

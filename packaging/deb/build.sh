@@ -3,7 +3,7 @@
 # one commit are the same, byte by byte.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-nfpm=$(packaging/nfpm.sh)
+nfpm=$(packaging/tool.sh nfpm)
 
 DIST=${1:?folder} VERSION=${2:?version}
 ARCH=$(dpkg --print-architecture)

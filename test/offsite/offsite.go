@@ -192,7 +192,7 @@ func (s *SSHD) write(name string, content []byte) string {
 	return path
 }
 
-// Tool is the S3 server that packaging/versitygw.sh has built.
+// Tool is the S3 server that packaging/tool.sh versitygw has built.
 func Tool(t testing.TB) string {
 	t.Helper()
 	dir, err := os.Getwd()
