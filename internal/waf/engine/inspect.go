@@ -20,6 +20,7 @@ type transaction interface {
 	types.Transaction
 	Variables() plugintypes.TransactionVariables
 	RemoveRuleByID(id int)
+	RemoveRuleByIDRange(first, last int)
 	RemoveRuleTargetByID(id int, variable variables.RuleVariable, key string, keyRx *regexp.Regexp)
 	DetectionOnlyInterruption() *types.Interruption
 }
@@ -101,6 +102,7 @@ func score(tx transaction, name string) (sum int) {
 
 func (e *engine) inspect(ctx context.Context, r *Request, with Settings) (Verdict, error) {
 	return e.transact(ctx, r, with, func(tx transaction, v *Verdict) (denied *types.Interruption, err error) {
+		e.spares.spare(tx, r, with.Paranoia)
 		body := r.Body
 		limit := bodyLimit
 		if with.MaxBody > 0 {
