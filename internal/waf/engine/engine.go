@@ -175,13 +175,19 @@ func (s *Set) build(ruleSet string, rules *seclang.Rules) (*engine, error) {
 	}
 	for range 4 {
 		e := &engine{rules: map[int]bool{}, number: s.builds.Add(1), steady: !s.stock && (rules == nil || rules.Steady())}
+		spare, done := "", func() {}
+		if ruleSet == forRequests && !s.stock {
+			spare, done = e.spares.rulesFor()
+		}
 		config := coraza.NewWAFConfig().WithRootFS(coreruleset.FS).
-			WithDirectives(mode).WithDirectives(recommended).WithDirectives(settings).
+			WithDirectives(mode).WithDirectives(spare).WithDirectives(recommended).WithDirectives(settings).
 			WithDirectives("Include @crs-setup.conf.example").WithDirectives(s.extra).
 			WithDirectives(before).WithDirectives(ruleSet).WithDirectives(after)
 		config = experimental.WAFConfigWithRuleObserver(config, func(r types.RuleMetadata) { e.rules[r.ID()] = true })
 		var err error
-		if e.waf, err = coraza.NewWAF(config); err != nil {
+		e.waf, err = coraza.NewWAF(config)
+		done()
+		if err != nil {
 			return nil, fmt.Errorf("waf: %w", err)
 		}
 		if rules != nil {
@@ -191,10 +197,7 @@ func (s *Set) build(ruleSet string, rules *seclang.Rules) (*engine, error) {
 		}
 		fill, err := slack(e.waf)
 		if err == nil && fill == "" {
-			if ruleSet == forRequests && !s.stock {
-				e.spares, err = findSpares(e.waf)
-			}
-			if err == nil {
+			if err = e.spares.find(e.waf); err == nil {
 				return e, nil
 			}
 		}

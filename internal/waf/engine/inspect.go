@@ -102,7 +102,6 @@ func score(tx transaction, name string) (sum int) {
 
 func (e *engine) inspect(ctx context.Context, r *Request, with Settings) (Verdict, error) {
 	return e.transact(ctx, r, with, func(tx transaction, v *Verdict) (denied *types.Interruption, err error) {
-		e.spares.spare(tx, r, with.Paranoia)
 		body := r.Body
 		limit := bodyLimit
 		if with.MaxBody > 0 {

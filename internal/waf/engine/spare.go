@@ -8,10 +8,14 @@ import (
 	"reflect"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/corazawaf/coraza/v3"
+	"github.com/corazawaf/coraza/v3/collection"
+	"github.com/corazawaf/coraza/v3/experimental/plugins/plugintypes"
 	"github.com/corazawaf/coraza/v3/types"
 	"github.com/corazawaf/coraza/v3/types/variables"
 
@@ -19,37 +23,25 @@ import (
 )
 
 // Most of what an inspection costs is Coraza's work for hundreds of rules that cannot match: they look at a header that is not there, or
-// for words that no value of the request has. Which these are is found out first, for little, and they are taken out of the
-// transaction. A rule that does not match leaves nothing behind that another one could see.
+// for words that no value of the request has. Which these are is found out for little when a phase begins, and they are taken out of
+// the transaction. A rule that does not match leaves nothing behind that another one could see.
 
-// place is a part of a request that rules look at.
-type place int
+// place is what rules look at: a variable, or one header of the request.
+type place struct {
+	variable variables.RuleVariable
+	header   string
+}
 
-const (
-	arguments place = iota // of the URI, and their names
-	cookies                // and their names
-	fileName
-	baseName
-	uri
-	rawURI
-	query
-	line
-	headers
-	headerNames
-	body // and whatever is read from it
-	firstHeader
+// maxPlaces is how many there may be in a phase; each has a bit.
+const maxPlaces = 64
 
-	maxPlaces = 64
-)
-
-// placeOf are where variables come from.
-var placeOf = map[variables.RuleVariable]place{
-	variables.Args: arguments, variables.ArgsNames: arguments, variables.ArgsGet: arguments, variables.ArgsGetNames: arguments,
-	variables.RequestCookies: cookies, variables.RequestCookiesNames: cookies,
-	variables.RequestFilename: fileName, variables.RequestBasename: baseName, variables.RequestURI: uri, variables.RequestURIRaw: rawURI,
-	variables.QueryString: query, variables.RequestLine: line, variables.RequestHeaders: headers, variables.RequestHeadersNames: headerNames,
-	variables.ArgsPost: body, variables.ArgsPostNames: body, variables.RequestBody: body, variables.Files: body, variables.FilesNames: body,
-	variables.MultipartPartHeaders: body, variables.XML: body, variables.RequestXML: body,
+// steadyVariables are those that no rule changes, once a phase has begun.
+var steadyVariables = map[variables.RuleVariable]bool{
+	variables.Args: true, variables.ArgsNames: true, variables.ArgsGet: true, variables.ArgsGetNames: true, variables.ArgsPost: true, variables.ArgsPostNames: true,
+	variables.RequestCookies: true, variables.RequestCookiesNames: true, variables.RequestHeaders: true, variables.RequestHeadersNames: true,
+	variables.RequestFilename: true, variables.RequestBasename: true, variables.RequestURI: true, variables.RequestURIRaw: true,
+	variables.QueryString: true, variables.RequestLine: true, variables.RequestMethod: true, variables.RequestProtocol: true, variables.RequestBody: true,
+	variables.Files: true, variables.FilesNames: true, variables.MultipartPartHeaders: true, variables.XML: true, variables.RequestXML: true,
 }
 
 // triggers are characters without which transformations change nothing.
@@ -121,9 +113,10 @@ func valueOf(text string) value {
 // spare is a rule that need not be asked about every request.
 type spare struct {
 	id     int
+	phase  types.RulePhase
 	level  int    // of paranoia
-	places uint64 // that it looks at; the bit of each
-	// What it looks for, nil if it is not known. Then it is spared if there is nothing to look at.
+	places uint64 // that it looks at, by their bits; none if it is always asked
+	// What it looks for, nil if that is not known. Then it is spared if there is nothing to look at.
 	find   *rx.Operator
 	by     triggers // of its transformations
 	closed bool     // all of these are
@@ -132,19 +125,19 @@ type spare struct {
 // matches tells whether a rule may match a value; false is certain.
 func (s *spare) matches(v *value) bool {
 	if v.has&s.by == 0 {
-		return s.find.May(v.text)
+		return s.find.May(v.text, v.kind)
 	}
 	return !s.closed || s.find.Takes(v.kind)
 }
 
-// spares are the rules of an engine, in the order of their numbers, and the headers that they name.
+// spares are the rules of an engine, in the order of their numbers, and where they look in each phase.
 type spares struct {
-	rules []spare // without places if it is always asked
-	named map[string]place
+	rules  []spare
+	places [types.PhaseRequestBody + 1][]place
 }
 
-// findSpares finds out what the rules of an engine look at.
-func findSpares(waf coraza.WAF) (found spares, err error) {
+// find finds out what the rules of an engine look at.
+func (s *spares) find(waf coraza.WAF) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("the engine is not built as expected: %v", p)
@@ -152,13 +145,12 @@ func findSpares(waf coraza.WAF) (found spares, err error) {
 	}()
 	rules := reflect.ValueOf(waf).FieldByName("waf").Elem().FieldByName("Rules").FieldByName("rules")
 	if rules.Len() == 0 {
-		return found, errors.New("the engine has no rules")
+		return errors.New("the engine has no rules")
 	}
-	found.named = map[string]place{}
 	marks := 0 // that have to come before rules may be spared again
 	for i := range rules.Len() {
 		rule := rules.Index(i)
-		s := spare{id: int(rule.FieldByName("ID_").Int())}
+		x := spare{id: int(rule.FieldByName("ID_").Int()), phase: types.RulePhase(rule.FieldByName("Phase_").Int())}
 		operator := rule.FieldByName("operator")
 		switch {
 		case operator.IsNil():
@@ -166,17 +158,18 @@ func findSpares(waf coraza.WAF) (found spares, err error) {
 				marks = max(0, marks-1)
 			}
 		case strings.HasSuffix(operator.Elem().FieldByName("Function").String(), "restpath"):
-			return spares{}, nil // fills the arguments while rules are asked
-		case marks == 0:
-			found.look(&s, rule, operator.Elem())
+			*s = spares{} // it fills the arguments while rules are asked
+			return nil
+		case marks == 0 && (x.phase == types.PhaseRequestHeaders || x.phase == types.PhaseRequestBody):
+			s.look(&x, rule, operator.Elem())
 		}
 		marks += skips(rule)
-		if s.id != 0 {
-			found.rules = append(found.rules, s)
+		if x.id != 0 {
+			s.rules = append(s.rules, x)
 		}
 	}
-	slices.SortFunc(found.rules, func(a, b spare) int { return cmp.Compare(a.id, b.id) })
-	return found, nil
+	slices.SortFunc(s.rules, func(a, b spare) int { return cmp.Compare(a.id, b.id) })
+	return nil
 }
 
 // look finds out where a rule looks, and for what.
@@ -187,38 +180,27 @@ func (s *spares) look(x *spare, rule, operator reflect.Value) {
 	}
 	x.find, x.by, x.closed = looksFor(rule, operator)
 	targets := rule.FieldByName("variables")
-	places := uint64(0)
+	all := uint64(0)
 	for i := range targets.Len() {
 		target := targets.Index(i)
-		variable := variables.RuleVariable(target.FieldByName("Variable").Uint())
-		at, known := placeOf[variable]
-		if at == headers && known {
-			at, known = s.header(target)
-		}
-		// A body that is not there is empty, and may be looked at.
-		empty := value{has: always}
-		if !known || target.FieldByName("Count").Bool() || variable == variables.RequestBody && (x.find == nil || x.matches(&empty)) {
+		at := place{variable: variables.RuleVariable(target.FieldByName("Variable").Uint())}
+		if !steadyVariables[at.variable] || target.FieldByName("Count").Bool() {
 			return
 		}
-		places |= 1 << at
-	}
-	x.places = places
-}
-
-// header is the place of the header that a target names, or of all.
-func (s *spares) header(target reflect.Value) (place, bool) {
-	name := strings.ToLower(target.FieldByName("KeyStr").String())
-	if name == "" || !target.FieldByName("KeyRx").IsNil() {
-		return headers, true
-	}
-	at, known := s.named[name]
-	if !known {
-		if at = firstHeader + place(len(s.named)); at == maxPlaces {
-			return headers, true
+		if at.variable == variables.RequestHeaders && target.FieldByName("KeyRx").IsNil() {
+			at.header = target.FieldByName("KeyStr").String()
 		}
-		s.named[name] = at
+		places := &s.places[x.phase]
+		bit := slices.Index(*places, at)
+		if bit < 0 {
+			if bit = len(*places); bit == maxPlaces {
+				return
+			}
+			*places = append(*places, at)
+		}
+		all |= 1 << bit
 	}
-	return at, true
+	x.places = all
 }
 
 // looksFor finds out what a rule looks for.
@@ -255,60 +237,43 @@ func skips(rule reflect.Value) (n int) {
 
 // contents are the values of a request by their places.
 type contents struct {
-	filled  uint64 // the bit of each place that has some
-	unknown uint64 // the same, if these are not known
-	at      [maxPlaces][]value
+	filled uint64 // the bit of each place that has some
+	at     [maxPlaces][]value
 }
 
 var allContents = sync.Pool{New: func() any { return &contents{} }}
 
-func (c *contents) add(p place, text string) {
-	c.filled |= 1 << p
-	c.at[p] = append(c.at[p], valueOf(text))
-}
-
-func (c *contents) addAll(p place, list []types.MatchData) {
-	for _, m := range list {
-		c.add(p, m.Key())
-		c.add(p, m.Value())
-	}
-}
-
-func (c *contents) clear() {
-	for p := range c.at {
-		clear(c.at[p])
-		c.at[p] = c.at[p][:0]
-	}
-	c.filled, c.unknown = 0, 0
-}
-
-// read takes the values out of a transaction, to which the request's URI and headers have been given.
-func (c *contents) read(s *spares, tx transaction, r *Request) {
-	all := tx.Variables()
-	c.addAll(arguments, all.ArgsGet().FindAll())
-	c.addAll(cookies, all.RequestCookies().FindAll())
-	c.add(fileName, all.RequestFilename().Get())
-	c.add(baseName, all.RequestBasename().Get())
-	c.add(uri, all.RequestURI().Get())
-	c.add(rawURI, all.RequestURIRaw().Get())
-	c.add(query, all.QueryString().Get())
-	c.add(line, all.RequestLine().Get())
-	for i := range r.Header {
-		f := &r.Header[i]
-		c.add(headerNames, f.Name)
-		c.add(headers, f.Value)
-		if at, ok := s.named[strings.ToLower(f.Name)]; ok {
-			c.add(at, f.Value)
+// read takes the values out of a transaction.
+func (c *contents) read(tx plugintypes.TransactionState, places []place) {
+	for i, at := range places {
+		all := tx.Collection(at.variable)
+		var list []types.MatchData
+		if at.header == "" {
+			list = all.FindAll()
+		} else {
+			list = all.(collection.Keyed).FindString(at.header)
+		}
+		for _, m := range list {
+			c.filled |= 1 << i
+			c.at[i] = append(c.at[i], valueOf(m.Value()))
 		}
 	}
-	if len(r.Body) > 0 {
-		c.unknown = 1<<body | 1<<arguments // as long as it has not been taken apart
+}
+
+// clear keeps nothing of a request, and little of the memory of a large one.
+func (c *contents) clear() {
+	for i := range c.at {
+		if clear(c.at[i]); cap(c.at[i]) > 64 {
+			c.at[i] = nil
+		}
+		c.at[i] = c.at[i][:0]
 	}
+	c.filled = 0
 }
 
 // spares tells whether a rule need not be asked.
 func (c *contents) spares(x *spare) bool {
-	if x.places == 0 || c.unknown&x.places != 0 || x.find == nil && c.filled&x.places != 0 {
+	if x.places == 0 || x.find == nil && c.filled&x.places != 0 {
 		return false
 	}
 	for places := c.filled & x.places; places != 0; places &= places - 1 {
@@ -322,29 +287,69 @@ func (c *contents) spares(x *spare) bool {
 	return true
 }
 
-// spare takes the rules out of a transaction that cannot match.
-func (s *spares) spare(tx transaction, r *Request, paranoia int) {
-	if len(s.rules) == 0 {
-		return
+// sparing is an operator that never matches. Its rules are the first of each phase, and take out the others that cannot match.
+const sparing = "gatewaySpare"
+
+// beingBuilt are the spares of engines that are being built, by a number: an operator is made from a text.
+var (
+	beingBuilt sync.Map // of *spares
+	builds     atomic.Uint64
+)
+
+// rulesFor gives the rules for an engine. The caller calls done when it is built.
+func (s *spares) rulesFor() (rules string, done func()) {
+	number := builds.Add(1)
+	beingBuilt.Store(number, s)
+	return fmt.Sprintf(`
+SecRule REQUEST_METHOD "@%[1]s %[2]d" "id:190002,phase:1,pass,nolog,t:none"
+SecRule REQUEST_METHOD "@%[1]s %[2]d" "id:190003,phase:2,pass,nolog,t:none"
+`, sparing, number), func() { beingBuilt.Delete(number) }
+}
+
+func newSparing(options plugintypes.OperatorOptions) (plugintypes.Operator, error) {
+	number, err := strconv.ParseUint(options.Arguments, 10, 64)
+	if err != nil {
+		return nil, err
+	}
+	s, ok := beingBuilt.Load(number)
+	if !ok {
+		return nil, fmt.Errorf("there is no engine %d", number)
+	}
+	return s.(*spares), nil
+}
+
+// Evaluate takes rules out of the phase that begins.
+func (s *spares) Evaluate(tx plugintypes.TransactionState, _ string) bool {
+	phase := tx.LastPhase()
+	level := tx.Variables().TX().Get("detection_paranoia_level")
+	if len(s.rules) == 0 || int(phase) >= len(s.places) || len(level) != 1 {
+		return false
+	}
+	most, err := strconv.Atoi(level[0])
+	if err != nil {
+		return false
 	}
 	c := allContents.Get().(*contents)
 	defer allContents.Put(c)
 	defer c.clear()
-	c.read(s, tx, r)
+	c.read(tx, s.places[phase])
+	out := tx.(transaction)
 	first, last := 0, 0
 	for i := range s.rules {
 		x := &s.rules[i]
 		switch {
-		case x.level <= paranoia && c.spares(x):
+		case x.phase < phase: // is over
+		case x.phase == phase && x.level <= most && c.spares(x):
 			if last = x.id; first == 0 {
 				first = x.id
 			}
 		case first != 0:
-			tx.RemoveRuleByIDRange(first, last)
+			out.RemoveRuleByIDRange(first, last)
 			first = 0
 		}
 	}
 	if first != 0 {
-		tx.RemoveRuleByIDRange(first, last)
+		out.RemoveRuleByIDRange(first, last)
 	}
+	return false
 }

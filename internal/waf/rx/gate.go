@@ -58,10 +58,11 @@ type needs struct {
 
 // open tells whether a value may match; false is certain.
 func (g *gate) open(value string) bool {
-	if g == nil {
-		return true
-	}
-	switch KindOf(value) {
+	return g == nil || g.openFor(value, KindOf(value))
+}
+
+func (g *gate) openFor(value string, k Kind) bool {
+	switch k {
 	case Word:
 		return !g.noWord && g.plain.in(value)
 	case Plain:

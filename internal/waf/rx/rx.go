@@ -30,8 +30,8 @@ type Operator struct {
 // Takes tells whether some value of a kind may match; false is certain.
 func (o *Operator) Takes(k Kind) bool { return o.gate.takes(k) }
 
-// May tells whether a value may match, in whatever case its letters are; false is certain.
-func (o *Operator) May(value string) bool { return o.gate.open(value) }
+// May tells whether a value of a kind may match, in whatever case its letters are; false is certain.
+func (o *Operator) May(value string, k Kind) bool { return o.gate == nil || o.gate.openFor(value, k) }
 
 // New makes the operator. It stands in for Coraza's: the same values match, and the same fields are captured.
 func New(options plugintypes.OperatorOptions) (plugintypes.Operator, error) {
