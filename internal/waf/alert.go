@@ -1,6 +1,7 @@
 package waf
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"edge.internal/gateway/internal/kit/check"
 	"edge.internal/gateway/internal/kit/clock"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/fault"
@@ -76,7 +78,7 @@ type AlertFilter struct {
 	Since    time.Time `query:"since" doc:"Not before this time."`
 	Until    time.Time `query:"until" doc:"Not after this time."`
 	Q        string    `query:"q" doc:"Text in the URI, the message, the host name or the reference number; case does not matter."`
-	Limit    int       `query:"limit" doc:"How many, at most 1000."`
+	Limit    int       `query:"limit" doc:"How many, at most 1000; a stream begins with so many."`
 	Before   uuid.UUID `query:"before" doc:"Only records older than the one with this id, to read on."`
 }
 
@@ -94,6 +96,37 @@ func (f *AlertFilter) network() (p netip.Prefix, err error) {
 	return p.Masked(), nil
 }
 
+// Validate says what a filter can say about itself.
+func (f *AlertFilter) Validate() error {
+	var c check.List
+	c.That(f.Limit >= 0 && f.Limit <= mostAlerts, "limit", "must be between 1 and %d", mostAlerts)
+	c.That(slices.Contains([]string{"", detected, blocked, unavailable}, f.Action), "action", "must be one of detected, blocked, unavailable")
+	_, err := f.network()
+	return cmp.Or(c.Merge(err), c.Err())
+}
+
+// liveFilter says which records a stream has. It reads on by itself.
+type liveFilter AlertFilter
+
+// Validate says what a filter can say about itself.
+func (f *liveFilter) Validate() error {
+	var c check.List
+	c.That(f.Before == uuid.Nil, "before", "is for the list: a stream begins with the newest")
+	return cmp.Or(c.Merge((*AlertFilter)(f).Validate()), c.Err())
+}
+
+// takes tells whether a record is one that is looked for, as the list does.
+func (f *AlertFilter) takes(a *Alert) bool {
+	network, _ := f.network()
+	client, _ := netip.ParseAddr(a.ClientIP)
+	return (f.DomainID == uuid.Nil || a.DomainID != nil && *a.DomainID == f.DomainID) &&
+		(f.RuleID == 0 || a.RuleID == f.RuleID) &&
+		(!network.IsValid() || network.Contains(client)) &&
+		(f.Action == "" || a.Action == f.Action) &&
+		!a.CreatedAt.Before(f.Since) && (f.Until.IsZero() || !a.CreatedAt.After(f.Until)) &&
+		strings.Contains(strings.ToLower(a.URI+" "+a.Message+" "+a.Domain+" "+a.RequestID), strings.ToLower(f.Q))
+}
+
 func absent[T comparable](v T) *T {
 	var zero T
 	if v == zero {
@@ -105,14 +138,6 @@ func absent[T comparable](v T) *T {
 func (r *Room) alerts(ctx context.Context, q db.Querier, f AlertFilter) ([]Alert, error) {
 	if f.Limit == 0 {
 		f.Limit = someAlerts
-	}
-	if f.Limit < 1 || f.Limit > mostAlerts {
-		return nil, fault.Field("limit", "must be between 1 and %d", mostAlerts)
-	}
-	switch f.Action {
-	case "", detected, blocked, unavailable:
-	default:
-		return nil, fault.Field("action", "must be one of detected, blocked, unavailable")
 	}
 	network, err := f.network()
 	if err != nil {
@@ -219,9 +244,11 @@ func (r *Room) mountAlerts() {
 		}) (Purged, error) {
 			return r.purge(c, in.Before)
 		})
-	httpd.Stream(r.Router, "/waf/alerts/live", httpd.Read, tagged("waf.alert.live", "The newest WAF alerts, oldest first, and then each new one"),
-		func(ctx context.Context, _ struct{}, send func(Alert) error) error {
-			return r.live.Follow(ctx, liveAlerts, send)
+	httpd.Stream(r.Router, "/waf/alerts/live", httpd.Read, tagged("waf.alert.live", "The newest WAF alerts that match, oldest first, and then each new one"),
+		func(ctx context.Context, in liveFilter, send func(Alert) error) error {
+			f := AlertFilter(in)
+			f.Limit = cmp.Or(f.Limit, liveAlerts)
+			return r.live.Some(ctx, func(ctx context.Context) ([]Alert, error) { return r.alerts(ctx, r.DB, f) }, func(a Alert) bool { return f.takes(&a) }, send)
 		})
 }
 

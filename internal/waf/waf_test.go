@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -296,6 +298,74 @@ func TestAlertsLive(t *testing.T) {
 	for _, want := range []uuid.UUID{second, third, fourth} {
 		if a := next(); a.ID != want {
 			t.Errorf("%s instead of %s", a.ID, want)
+		}
+	}
+}
+
+// A stream takes the filters of the list, and has what that would have.
+func TestAlertsLiveAreFiltered(t *testing.T) {
+	r, b, shop, blog := bench(t)
+	for _, a := range []Alert{
+		{RequestID: "r1", DomainID: &shop, Domain: "shop.example.net", RuleID: 942100, Action: blocked, ClientIP: "192.0.2.7", URI: "/Find?q=1", Message: "SQL"},
+		{RequestID: "r2", DomainID: &shop, Domain: "shop.example.net", RuleID: 941100, Action: detected, ClientIP: "2001:db8::7", URI: "/a", Message: "XSS"},
+		{RequestID: "r3", DomainID: &blog, Domain: "blog.example.net", RuleID: 942100, Action: unavailable, ClientIP: "198.51.100.9", URI: "/b"},
+		{RequestID: "r4", Action: unavailable, ClientIP: "192.0.2.7", CreatedAt: time.Now().Add(-2 * time.Hour)},
+	} {
+		insert(t, b, a)
+	}
+	all, err := r.alerts(t.Context(), r.DB, AlertFilter{})
+	if err != nil || len(all) != 4 {
+		t.Fatal(all, err)
+	}
+	hour := time.Now().Add(-time.Hour)
+	for _, f := range []AlertFilter{
+		{}, {DomainID: shop}, {RuleID: 942100}, {Client: "192.0.2.0/24"}, {Client: "192.0.2.7"}, {Client: "2001:db8::/32"}, {Action: unavailable}, {Q: "find"}, {Q: "SHOP.example"}, {Q: "r3"}, {Q: "nothing"},
+		{Since: hour}, {Until: hour}, {DomainID: shop, RuleID: 942100, Action: blocked}, {DomainID: blog, Action: blocked},
+	} {
+		listed, err := r.alerts(t.Context(), r.DB, f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		taken := slices.DeleteFunc(slices.Clone(all), func(a Alert) bool { return !f.takes(&a) })
+		if fmt.Sprint(taken) != fmt.Sprint(listed) {
+			t.Errorf("%+v: %+v, and the list has %+v", f, taken, listed)
+		}
+	}
+
+	server := httptest.NewServer(b.Handler())
+	defer server.Close()
+	dial := func(query string) (*websocket.Conn, *http.Response, error) {
+		return websocket.Dial(t.Context(), server.URL+httpd.Prefix+"/waf/alerts/live"+query, &websocket.DialOptions{HTTPHeader: http.Header{"Authorization": {"Bearer viewer"}}})
+	}
+	conn, _, err := dial("?action=blocked&limit=10&domain_id=" + shop.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.CloseNow()
+	next := func(want string) {
+		t.Helper()
+		var a Alert
+		_, text, err := conn.Read(t.Context())
+		if err == nil {
+			err = json.Unmarshal(text, &a)
+		}
+		if err != nil || a.RequestID != want {
+			t.Errorf("%s instead of %s, %v", text, want, err)
+		}
+	}
+	next("r1")
+	ids := insert(t, b, Alert{RequestID: "r5", DomainID: &blog, RuleID: 942100, Action: blocked, ClientIP: "192.0.2.7"}).String() + "," +
+		insert(t, b, Alert{RequestID: "r6", DomainID: &shop, RuleID: 942100, Action: blocked, ClientIP: "192.0.2.7"}).String()
+	dbtest.Exec(t, b.DB, "SELECT pg_notify('waf_alerts', $1)", ids)
+	next("r6")
+	for query, field := range map[string]string{"?client=x": "client", "?action=x": "action", "?limit=1001": "limit", "?before=" + shop.String(): "before"} {
+		_, res, err := dial(query)
+		if err == nil || res == nil || res.StatusCode != http.StatusBadRequest {
+			t.Errorf("%s: %v", query, err)
+			continue
+		}
+		if text, err := io.ReadAll(res.Body); err != nil || !strings.Contains(string(text), `"`+field+`"`) {
+			t.Errorf("%s: %s, %v", query, text, err)
 		}
 	}
 }

@@ -39,24 +39,10 @@ const (
 	besideRate, besidePosters, besideFor = 100, 4, 8 * time.Second
 )
 
-// plainEngine is Coraza as it comes: every request is inspected, with its own operators.
-type plainEngine struct {
-	*engine.Set
-	asked *atomic.Int64
-}
-
-func (plainEngine) Known(*engine.Request, engine.Settings) bool { return false }
-
-// Inspect says another limit each time, which no body reaches: the engine remembers requests along with their settings.
-func (p plainEngine) Inspect(ctx context.Context, r *engine.Request, with engine.Settings) (engine.Verdict, error) {
-	with.MaxBody = 1<<20 + int(p.asked.Add(1))
-	return p.Set.Inspect(ctx, r, with)
-}
-
-// servePlain is an agent on the same protocol with that engine, which listens on a socket that it inherits.
+// servePlain is an agent on the same protocol with Coraza as it comes, which listens on a socket that it inherits.
 func servePlain() error {
-	plugins.RegisterOperator("rx", rx.Plain)
-	set, err := engine.New()
+	plugins.RegisterOperator("rx", rx.Ungated)
+	set, err := engine.NewStock()
 	if err != nil {
 		return err
 	}
@@ -65,7 +51,7 @@ func servePlain() error {
 		return err
 	}
 	all := &wafagent.Domain{Name: "all", Settings: engine.Settings{Blocking: true, Paranoia: 1}}
-	a := wafagent.New(plainEngine{set, new(atomic.Int64)}, func([]byte) *wafagent.Domain { return all })
+	a := wafagent.New(set, func([]byte) *wafagent.Domain { return all })
 	fmt.Println("ready")
 	return (&spoe.Server{Handler: a.Handle, Log: slog.New(slog.DiscardHandler)}).Serve(context.Background(), l)
 }

@@ -87,6 +87,11 @@ func (f *Feed[E]) leave(h *hearing[E]) {
 // send fails or the database goes away. Listening starts before the snapshot is read and what both have is sent once: no gap,
 // no duplicate. A follower who is too slow loses some.
 func (f *Feed[E]) Follow(ctx context.Context, n int, send func(E) error) error {
+	return f.Some(ctx, func(ctx context.Context) ([]E, error) { return f.Newest(ctx, n) }, func(E) bool { return true }, send)
+}
+
+// Some is Follow for those rows alone that a follower wants. It begins with the newest of these, newest first.
+func (f *Feed[E]) Some(ctx context.Context, newest func(context.Context) ([]E, error), wants func(E) bool, send func(E) error) error {
 	h := f.hear()
 	defer f.leave(h)
 	select {
@@ -98,12 +103,12 @@ func (f *Feed[E]) Follow(ctx context.Context, n int, send func(E) error) error {
 	}
 	reader := h.live.Subscribe()
 	defer func() { reader.Close() }()
-	snapshot, err := f.Newest(ctx, n)
+	snapshot, err := newest(ctx)
 	// Whatever was lost while the snapshot was read is not a slow client's fault: begin again.
 	for err == nil && reader.Dropped() > 0 {
 		reader.Close()
 		reader = h.live.Subscribe()
-		snapshot, err = f.Newest(ctx, n)
+		snapshot, err = newest(ctx)
 	}
 	if err != nil {
 		return err
@@ -123,7 +128,7 @@ func (f *Feed[E]) Follow(ctx context.Context, n int, send func(E) error) error {
 			return h.err
 		case rows := <-reader.C:
 			for _, row := range rows {
-				if !sent.first(f.ID(row)) {
+				if !wants(row) || !sent.first(f.ID(row)) {
 					continue
 				}
 				if err := send(row); err != nil {

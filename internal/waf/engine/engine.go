@@ -99,6 +99,7 @@ SecResponseBodyAccess Off
 // Set holds the engines.
 type Set struct {
 	extra   string // settings of the rule set
+	stock   bool   // see NewStock
 	builds  atomic.Uint64
 	plain   *engine
 	answers lazily
@@ -121,6 +122,7 @@ type engine struct {
 	rules  map[int]bool
 	number uint64 // that no other engine of the set has
 	steady bool   // the same request always gets the same verdict
+	spares spares
 }
 
 // shared is an engine with custom rules and how many use it.
@@ -142,8 +144,14 @@ func New() (*Set, error) { return NewWith("") }
 
 // NewWith is New with further settings of the core rule set: its own tests need some.
 func NewWith(extra string) (*Set, error) {
-	s := &Set{extra: extra, custom: map[[sha256.Size]byte]*shared{}}
-	var err error
+	return newSet(&Set{extra: extra})
+}
+
+// NewStock is New without what saves time: every request is inspected, and every rule asked. It is there to compare with.
+func NewStock() (*Set, error) { return newSet(&Set{stock: true}) }
+
+func newSet(s *Set) (_ *Set, err error) {
+	s.custom = map[[sha256.Size]byte]*shared{}
 	s.plain, err = s.build(forRequests, nil)
 	return s, err
 }
@@ -166,14 +174,20 @@ func (s *Set) build(ruleSet string, rules *seclang.Rules) (*engine, error) {
 		before, after = rules.Before(), rules.After()
 	}
 	for range 4 {
-		e := &engine{rules: map[int]bool{}, number: s.builds.Add(1), steady: rules == nil || rules.Steady()}
+		e := &engine{rules: map[int]bool{}, number: s.builds.Add(1), steady: !s.stock && (rules == nil || rules.Steady())}
+		spare, done := "", func() {}
+		if ruleSet == forRequests && !s.stock {
+			spare, done = e.spares.rulesFor()
+		}
 		config := coraza.NewWAFConfig().WithRootFS(coreruleset.FS).
-			WithDirectives(mode).WithDirectives(recommended).WithDirectives(settings).
+			WithDirectives(mode).WithDirectives(spare).WithDirectives(recommended).WithDirectives(settings).
 			WithDirectives("Include @crs-setup.conf.example").WithDirectives(s.extra).
 			WithDirectives(before).WithDirectives(ruleSet).WithDirectives(after)
 		config = experimental.WAFConfigWithRuleObserver(config, func(r types.RuleMetadata) { e.rules[r.ID()] = true })
 		var err error
-		if e.waf, err = coraza.NewWAF(config); err != nil {
+		e.waf, err = coraza.NewWAF(config)
+		done()
+		if err != nil {
 			return nil, fmt.Errorf("waf: %w", err)
 		}
 		if rules != nil {
@@ -183,7 +197,9 @@ func (s *Set) build(ruleSet string, rules *seclang.Rules) (*engine, error) {
 		}
 		fill, err := slack(e.waf)
 		if err == nil && fill == "" {
-			return e, nil
+			if err = e.spares.find(e.waf); err == nil {
+				return e, nil
+			}
 		}
 		if err := errors.Join(err, e.close()); err != nil {
 			return nil, fmt.Errorf("waf: %w", err)

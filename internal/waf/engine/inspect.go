@@ -20,6 +20,7 @@ type transaction interface {
 	types.Transaction
 	Variables() plugintypes.TransactionVariables
 	RemoveRuleByID(id int)
+	RemoveRuleByIDRange(first, last int)
 	RemoveRuleTargetByID(id int, variable variables.RuleVariable, key string, keyRx *regexp.Regexp)
 	DetectionOnlyInterruption() *types.Interruption
 }

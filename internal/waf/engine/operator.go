@@ -6,5 +6,8 @@ import (
 	"edge.internal/gateway/internal/waf/rx"
 )
 
-// Engines are built with the faster operator.
-func init() { plugins.RegisterOperator("rx", rx.New) }
+// Engines are built with the faster operator, and with one that spares others.
+func init() {
+	plugins.RegisterOperator("rx", rx.New)
+	plugins.RegisterOperator(sparing, newSparing)
+}

@@ -8,9 +8,47 @@ import (
 	"unicode"
 )
 
-// gate holds what every match contains. Most values are plain: they have no quotes, brackets and other characters that attacks are
-// made of. What can match such a value is far less, and often nothing.
-type gate struct{ plain, other needs }
+// Kind says what characters a value is made of. Most values have no quotes, brackets and other characters that attacks are made of.
+// What can match such a value is far less, and often nothing. Each kind contains those before it.
+type Kind uint8
+
+// The kinds.
+const (
+	Word  Kind = iota // letters, digits and wordMarks; or nothing at all
+	Plain             // the same and plainMarks
+	Other             // anything
+)
+
+const wordMarks, plainMarks = "-_.", " ,:/@+"
+
+var kindOfByte = func() (kinds [256]Kind) {
+	for i := range kinds {
+		kinds[i] = Other
+	}
+	for _, b := range []byte(wordMarks + "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") {
+		kinds[b] = Word
+	}
+	for _, b := range []byte(plainMarks) {
+		kinds[b] = Plain
+	}
+	return kinds
+}()
+
+// KindOf is the first kind that a value is of.
+func KindOf(value string) (k Kind) {
+	for i := range len(value) {
+		if k = max(k, kindOfByte[value[i]]); k == Other {
+			break
+		}
+	}
+	return k
+}
+
+// gate holds what every match contains. With noWord, no word matches.
+type gate struct {
+	noWord       bool
+	plain, other needs
+}
 
 // needs are what a match contains: at least one word of each finder. Without any, it may be anything. With never, there is no match.
 type needs struct {
@@ -18,27 +56,32 @@ type needs struct {
 	finders []*finder
 }
 
-// plainMarks are the characters of plain values beside letters and digits.
-const plainMarks = " -_.,:/@+"
-
-var isPlain = func() (plain [256]bool) {
-	for _, b := range []byte(plainMarks + "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") {
-		plain[b] = true
-	}
-	return plain
-}()
-
 // open tells whether a value may match; false is certain.
 func (g *gate) open(value string) bool {
-	if g == nil {
+	return g == nil || g.openFor(value, KindOf(value))
+}
+
+func (g *gate) openFor(value string, k Kind) bool {
+	switch k {
+	case Word:
+		return !g.noWord && g.plain.in(value)
+	case Plain:
+		return g.plain.in(value)
+	}
+	return g.other.in(value)
+}
+
+// takes tells whether a value of a kind may match; false is certain.
+func (g *gate) takes(k Kind) bool {
+	switch {
+	case g == nil:
 		return true
+	case k == Word:
+		return !g.noWord && !g.plain.never
+	case k == Plain:
+		return !g.plain.never
 	}
-	for i := range len(value) {
-		if !isPlain[value[i]] {
-			return g.other.in(value)
-		}
-	}
-	return g.plain.in(value)
+	return !g.other.never
 }
 
 func (n *needs) in(value string) bool {
@@ -66,7 +109,7 @@ func newGate(pattern string) *gate {
 		return nil
 	}
 	re = re.Simplify()
-	return &gate{newNeeds(reader{plain: true}.required(re)), newNeeds(reader{}.required(re))}
+	return &gate{reader{Word}.required(re).never, newNeeds(reader{Plain}.required(re)), newNeeds(reader{Other}.required(re))}
 }
 
 func newNeeds(r requirement) needs {
@@ -134,8 +177,13 @@ type requirement struct {
 	needs []words // one of each is in it
 }
 
-// reader finds out what matches of an expression contain: matches of plain values, or of all.
-type reader struct{ plain bool }
+// reader finds out what matches of an expression contain, in values of a kind.
+type reader struct{ kind Kind }
+
+// has tells whether values have a character. Those beyond ASCII are in no kind but the last.
+func (e reader) has(r rune) bool {
+	return e.kind == Other || r <= unicode.MaxASCII && kindOfByte[r] <= e.kind
+}
 
 func (e reader) required(re *syntax.Regexp) requirement {
 	switch re.Op {
@@ -176,7 +224,7 @@ func (e reader) literal(runes []rune) requirement {
 	}
 	for _, r := range runes {
 		switch {
-		case e.plain && (r > unicode.MaxASCII || !isPlain[r]):
+		case !e.has(r):
 			return requirement{never: true}
 		case r <= unicode.MaxASCII:
 			text.WriteByte(lower(byte(r)))
@@ -197,11 +245,11 @@ func (e reader) class(ranges []rune) requirement {
 	var w words
 	for i := 0; i < len(ranges); i += 2 {
 		for r := ranges[i]; r <= min(ranges[i+1], unicode.MaxASCII); r++ {
-			if !e.plain || isPlain[r] {
+			if e.has(r) {
 				w.list = append(w.list, string(rune(lower(byte(r)))))
 			}
 		}
-		w.high = w.high || !e.plain && ranges[i+1] > unicode.MaxASCII
+		w.high = w.high || e.kind == Other && ranges[i+1] > unicode.MaxASCII
 	}
 	slices.Sort(w.list)
 	w.list = slices.Compact(w.list)

@@ -21,19 +21,26 @@ type expression interface {
 	FindStringSubmatchIndex(s string) []int
 }
 
-type operator struct {
+// Operator is @rx with one expression.
+type Operator struct {
 	re   expression
 	gate *gate
 }
+
+// Takes tells whether some value of a kind may match; false is certain.
+func (o *Operator) Takes(k Kind) bool { return o.gate.takes(k) }
+
+// May tells whether a value of a kind may match, in whatever case its letters are; false is certain.
+func (o *Operator) May(value string, k Kind) bool { return o.gate == nil || o.gate.openFor(value, k) }
 
 // New makes the operator. It stands in for Coraza's: the same values match, and the same fields are captured.
 func New(options plugintypes.OperatorOptions) (plugintypes.Operator, error) {
 	return compiled(options, "gateway:rx:", newGate)
 }
 
-// Plain makes the operator without its gate, to compare.
-func Plain(options plugintypes.OperatorOptions) (plugintypes.Operator, error) {
-	return compiled(options, "gateway:plain:", func(string) *gate { return nil })
+// Ungated makes the operator without its gate, to compare.
+func Ungated(options plugintypes.OperatorOptions) (plugintypes.Operator, error) {
+	return compiled(options, "gateway:ungated:", func(string) *gate { return nil })
 }
 
 func compiled(options plugintypes.OperatorOptions, key string, gateOf func(pattern string) *gate) (plugintypes.Operator, error) {
@@ -42,14 +49,14 @@ func compiled(options plugintypes.OperatorOptions, key string, gateOf func(patte
 		// An expression that names bytes which are no text is matched byte by byte, without the flags.
 		if namesBytes(pattern) {
 			re, err := binaryregexp.Compile(pattern)
-			return &operator{re: re}, err
+			return &Operator{re: re}, err
 		}
 		flagged := "(?sm)" + pattern
 		re, err := regexp.Compile(flagged)
 		if err != nil {
 			return nil, err
 		}
-		return &operator{re, gateOf(flagged)}, nil
+		return &Operator{re, gateOf(flagged)}, nil
 	}
 	var made any
 	var err error
@@ -61,13 +68,13 @@ func compiled(options plugintypes.OperatorOptions, key string, gateOf func(patte
 	if err != nil {
 		return nil, fmt.Errorf("@rx: %w", err)
 	}
-	return made.(*operator), nil
+	return made.(*Operator), nil
 }
 
 // maxFields is how many fields are captured: the whole match and eight groups.
 const maxFields = 9
 
-func (o *operator) Evaluate(tx plugintypes.TransactionState, value string) bool {
+func (o *Operator) Evaluate(tx plugintypes.TransactionState, value string) bool {
 	if !o.gate.open(value) {
 		return false
 	}

@@ -3892,7 +3892,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The newest WAF alerts, oldest first, and then each new one */
+        /** The newest WAF alerts that match, oldest first, and then each new one */
         get: operations["waf.alert.live"];
         put?: never;
         post?: never;
@@ -24795,7 +24795,7 @@ export interface operations {
                 until?: string;
                 /** @description Text in the URI, the message, the host name or the reference number; case does not matter. */
                 q?: string;
-                /** @description How many, at most 1000. */
+                /** @description How many, at most 1000; a stream begins with so many. */
                 limit?: number;
                 /** @description Only records older than the one with this id, to read on. */
                 before?: string;
@@ -24873,6 +24873,24 @@ export interface operations {
     "waf.alert.live": {
         parameters: {
             query?: {
+                /** @description Only of this domain. */
+                domain_id?: string;
+                /** @description Only of this rule. */
+                rule_id?: number;
+                /** @description Only of this address or network. */
+                client?: string;
+                /** @description Only detected, blocked or unavailable. */
+                action?: string;
+                /** @description Not before this time. */
+                since?: string;
+                /** @description Not after this time. */
+                until?: string;
+                /** @description Text in the URI, the message, the host name or the reference number; case does not matter. */
+                q?: string;
+                /** @description How many, at most 1000; a stream begins with so many. */
+                limit?: number;
+                /** @description Only records older than the one with this id, to read on. */
+                before?: string;
                 /** @description Send a frame {"heartbeat": time} every so many seconds (1 to 60), beside the events. Without it there are no such frames. */
                 heartbeat?: number;
             };
