@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
 )
 
 // Content is what a table holds: how many rows, and the sum of their hashes, which does not depend on their order.
@@ -25,7 +26,7 @@ type Content struct {
 const versionTable = "goose_db_version"
 
 // Dump hands out a state of the gateway's database for pg_dump to write down, tells what is in it, and with which version of the schema.
-func (s *Server) Dump(ctx context.Context, write func(snapshot string) error) (tables map[string]Content, version int64, err error) {
+func (s *Server) Dump(ctx context.Context, write func(ctx context.Context, snapshot string) error) (tables map[string]Content, version int64, err error) {
 	conn, err := s.connect(ctx, s.Live())
 	if err != nil {
 		return nil, 0, err
@@ -43,10 +44,14 @@ func (s *Server) Dump(ctx context.Context, write func(snapshot string) error) (t
 	if err := tx.QueryRow(ctx, "SELECT max(version_id) FROM "+versionTable+" WHERE is_applied").Scan(&version); err != nil {
 		return nil, 0, fmt.Errorf("reading the schema version: %w", err)
 	}
-	if tables, err = contents(ctx, tx); err != nil {
-		return nil, 0, err
-	}
-	return tables, version, write(snapshot)
+	// Both see the same rows, and neither waits for the other.
+	both, ctx := errgroup.WithContext(ctx)
+	both.Go(func() error { return write(ctx, snapshot) })
+	both.Go(func() (err error) {
+		tables, err = contents(ctx, tx)
+		return err
+	})
+	return tables, version, both.Wait()
 }
 
 // Contents tells what the tables of a database hold.
@@ -91,7 +96,7 @@ func contents(ctx context.Context, q execer) (map[string]Content, error) {
 	found := map[string]Content{}
 	for name := range tables {
 		var c Content
-		err := q.QueryRow(ctx, `SELECT count(*), coalesce(sum(('x' || left(md5(t::text), 16))::bit(64)::bigint::numeric), 0)::text FROM `+quoted(name)+` t`).Scan(&c.Rows, &c.Sum)
+		err := q.QueryRow(ctx, `SELECT count(*), coalesce(sum(('x' || left(md5(t::text), 16))::bit(64)::bigint), 0)::text FROM `+quoted(name)+` t`).Scan(&c.Rows, &c.Sum)
 		if err != nil {
 			return nil, fmt.Errorf("reading %s: %w", name, err)
 		}
@@ -111,72 +116,94 @@ func refusedDump(format string, args ...any) error {
 // the script gives the rows alone, as pg_restore writes them out. Nothing of the script is executed: it is read as the few forms that
 // pg_restore writes, rows go in by COPY into tables and columns that there are, and anything else refuses the dump. The references between
 // the rows are checked when all are there.
-func (s *Server) Load(ctx context.Context, database string, migrations fs.FS, version int64, script io.Reader) (map[string]Content, error) {
+func (s *Server) Load(ctx context.Context, database string, migrations fs.FS, version int64, script io.Reader) (found map[string]Content, err error) {
 	if err := s.migrate(ctx, database, migrations, version); err != nil {
 		return nil, err
 	}
+	if err := s.fill(ctx, database, script); err != nil {
+		return nil, err
+	}
+	both, ctx := errgroup.WithContext(ctx)
+	both.Go(func() error { return s.analyze(ctx, database) })
+	both.Go(func() (err error) {
+		found, err = s.Contents(ctx, database)
+		return err
+	})
+	return found, both.Wait()
+}
+
+// fill takes the rows in, in one transaction.
+func (s *Server) fill(ctx context.Context, database string, script io.Reader) error {
 	conn, err := dial(ctx, s.filling(database))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
 	tx, err := conn.Begin(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer tx.Rollback(context.WithoutCancel(ctx))
 	tables, err := tablesOf(ctx, tx)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	before, after, err := constraints(ctx, tx)
+	before, after, err := hindrances(ctx, tx)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	names := make([]string, 0, len(tables))
+	// What migrations have put there. A TRUNCATE would make all files of the database once more.
 	for _, name := range slices.Sorted(maps.Keys(tables)) {
-		names = append(names, quoted(name))
-		before = append(before, "ALTER TABLE "+quoted(name)+" DISABLE TRIGGER USER")
-		after = append(after, "ALTER TABLE "+quoted(name)+" ENABLE TRIGGER USER")
+		before = append(before, "DELETE FROM "+quoted(name))
 	}
-	for _, sql := range append(before, "TRUNCATE "+strings.Join(names, ", ")) {
-		if _, err := tx.Exec(ctx, sql); err != nil {
-			return nil, err
-		}
+	if err := execAll(ctx, tx, before); err != nil {
+		return err
 	}
 	if err := (&loader{tx: tx, tables: tables, loaded: map[string]bool{}}).run(ctx, script); err != nil {
-		return nil, err
+		return err
 	}
-	for _, sql := range after {
-		if _, err := tx.Exec(ctx, sql); err != nil {
-			return nil, refusedDump("its rows do not fit together: %w", err)
-		}
+	if err := execAll(ctx, tx, after); err != nil {
+		return refusedDump("its rows do not fit together: %w", err)
 	}
-	found, err := contents(ctx, tx)
-	if err != nil {
-		return nil, err
-	}
-	if err := tx.Commit(ctx); err != nil {
-		return nil, err
-	}
-	_, err = conn.Exec(ctx, "ANALYZE")
-	return found, err
+	return tx.Commit(ctx)
 }
 
-// constraints are the statements that drop the references between tables, and those that make them again.
-func constraints(ctx context.Context, tx pgx.Tx) (drop, add []string, err error) {
-	rows, err := tx.Query(ctx, `SELECT conrelid::regclass::text, conname::text, pg_get_constraintdef(oid) FROM pg_constraint
-		WHERE contype = 'f' AND connamespace = 'public'::regnamespace ORDER BY 1, 2`)
+func (s *Server) analyze(ctx context.Context, database string) error {
+	conn, err := dial(ctx, s.filling(database))
+	if err != nil {
+		return err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	_, err = conn.Exec(ctx, "ANALYZE")
+	return err
+}
+
+// execAll executes statements that take and give nothing, all at once.
+func execAll(ctx context.Context, tx pgx.Tx, statements []string) error {
+	_, err := tx.Conn().PgConn().Exec(ctx, strings.Join(statements, ";\n")).ReadAll()
+	return err
+}
+
+// hindrances are the statements that remove what is in the way of loading rows in any order, and those that put it back: the references
+// between tables are dropped and made again, and triggers do not fire.
+func hindrances(ctx context.Context, tx pgx.Tx) (remove, restore []string, err error) {
+	rows, err := tx.Query(ctx, `SELECT format('ALTER TABLE %s DROP CONSTRAINT %I', conrelid::regclass, conname),
+			format('ALTER TABLE %s ADD CONSTRAINT %I %s', conrelid::regclass, conname, pg_get_constraintdef(oid))
+		FROM pg_constraint WHERE contype = 'f' AND connamespace = 'public'::regnamespace
+		UNION ALL
+		SELECT format('ALTER TABLE %s DISABLE TRIGGER %I', t.tgrelid::regclass, t.tgname),
+			format('ALTER TABLE %s ENABLE %s TRIGGER %I', t.tgrelid::regclass, CASE t.tgenabled WHEN 'A' THEN 'ALWAYS' WHEN 'R' THEN 'REPLICA' END, t.tgname)
+		FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid WHERE NOT t.tgisinternal AND t.tgenabled <> 'D' AND c.relnamespace = 'public'::regnamespace
+		ORDER BY 1`)
 	if err != nil {
 		return nil, nil, err
 	}
-	var table, name, definition string
-	_, err = pgx.ForEachRow(rows, []any{&table, &name, &definition}, func() error {
-		drop = append(drop, "ALTER TABLE "+table+" DROP CONSTRAINT "+quoted(name))
-		add = append(add, "ALTER TABLE "+table+" ADD CONSTRAINT "+quoted(name)+" "+definition)
+	var away, back string
+	_, err = pgx.ForEachRow(rows, []any{&away, &back}, func() error {
+		remove, restore = append(remove, away), append(restore, back)
 		return nil
 	})
-	return drop, add, err
+	return remove, restore, err
 }
 
 // The forms of a line outside of rows. Those that only set something for the session are passed over.
