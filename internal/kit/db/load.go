@@ -120,11 +120,12 @@ func (s *Server) Load(ctx context.Context, database string, migrations fs.FS, ve
 	if err := s.migrate(ctx, database, migrations, version); err != nil {
 		return nil, err
 	}
-	if err := s.fill(ctx, database, script); err != nil {
+	filled, err := s.fill(ctx, database, script)
+	if err != nil {
 		return nil, err
 	}
 	both, ctx := errgroup.WithContext(ctx)
-	both.Go(func() error { return s.analyze(ctx, database) })
+	both.Go(func() error { return s.analyze(ctx, database, filled) })
 	both.Go(func() (err error) {
 		found, err = s.Contents(ctx, database)
 		return err
@@ -132,49 +133,59 @@ func (s *Server) Load(ctx context.Context, database string, migrations fs.FS, ve
 	return found, both.Wait()
 }
 
-// fill takes the rows in, in one transaction.
-func (s *Server) fill(ctx context.Context, database string, script io.Reader) error {
+// fill takes the rows in, in one transaction, and tells which tables have some.
+func (s *Server) fill(ctx context.Context, database string, script io.Reader) (filled []string, err error) {
 	conn, err := dial(ctx, s.filling(database))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
 	tx, err := conn.Begin(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer tx.Rollback(context.WithoutCancel(ctx))
 	tables, err := tablesOf(ctx, tx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	before, after, err := hindrances(ctx, tx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	// What migrations have put there. A TRUNCATE would make all files of the database once more.
 	for _, name := range slices.Sorted(maps.Keys(tables)) {
 		before = append(before, "DELETE FROM "+quoted(name))
 	}
 	if err := execAll(ctx, tx, before); err != nil {
-		return err
+		return nil, err
 	}
-	if err := (&loader{tx: tx, tables: tables, loaded: map[string]bool{}}).run(ctx, script); err != nil {
-		return err
+	l := &loader{tx: tx, tables: tables, loaded: map[string]int64{}}
+	if err := l.run(ctx, script); err != nil {
+		return nil, err
 	}
 	if err := execAll(ctx, tx, after); err != nil {
-		return refusedDump("its rows do not fit together: %w", err)
+		return nil, refusedDump("its rows do not fit together: %w", err)
 	}
-	return tx.Commit(ctx)
+	for name, rows := range l.loaded {
+		if rows > 0 {
+			filled = append(filled, quoted(name))
+		}
+	}
+	return filled, tx.Commit(ctx)
 }
 
-func (s *Server) analyze(ctx context.Context, database string) error {
+// analyze has the server plan for what tables hold.
+func (s *Server) analyze(ctx context.Context, database string, tables []string) error {
+	if len(tables) == 0 {
+		return nil
+	}
 	conn, err := dial(ctx, s.filling(database))
 	if err != nil {
 		return err
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
-	_, err = conn.Exec(ctx, "ANALYZE")
+	_, err = conn.Exec(ctx, "ANALYZE "+strings.Join(tables, ", "))
 	return err
 }
 
@@ -220,7 +231,7 @@ var (
 type loader struct {
 	tx     pgx.Tx
 	tables map[string][]string
-	loaded map[string]bool
+	loaded map[string]int64 // rows of each table that was there
 }
 
 // lineLimit is how long a line outside of rows may be: the longest names all columns of a table.
@@ -245,7 +256,7 @@ func (l *loader) run(ctx context.Context, script io.Reader) error {
 		}
 	}
 	for name := range l.tables {
-		if !l.loaded[name] {
+		if _, there := l.loaded[name]; !there {
 			return refusedDump("it lacks the table %s", name)
 		}
 	}
@@ -279,22 +290,24 @@ func (l *loader) take(ctx context.Context, in *bufio.Reader, line string) error 
 		return err
 	}
 	has, known := l.tables[table]
+	_, twice := l.loaded[table]
 	switch {
 	case !known:
 		return refusedDump("its version has no table %.80q", table)
-	case l.loaded[table]:
+	case twice:
 		return refusedDump("it has the table %s twice", table)
 	case !slices.Equal(slices.Sorted(slices.Values(has)), slices.Sorted(slices.Values(columns))):
 		return refusedDump("the table %s has other columns than its version has", table)
 	}
-	l.loaded[table] = true
 	for i := range columns {
 		columns[i] = quoted(columns[i])
 	}
 	sql := "COPY public." + quoted(table) + " (" + strings.Join(columns, ", ") + ") FROM STDIN"
-	if _, err := l.tx.Conn().PgConn().CopyFrom(ctx, rows, sql); err != nil {
+	copied, err := l.tx.Conn().PgConn().CopyFrom(ctx, rows, sql)
+	if err != nil {
 		return refusedDump("the rows of %s are not taken: %w", table, err)
 	}
+	l.loaded[table] = copied.RowsAffected()
 	return nil
 }
 
