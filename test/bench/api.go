@@ -128,6 +128,11 @@ func resident(pid int) (float64, error) { return memory(pid, "VmRSS:") }
 // peak is how much memory a process has had at most.
 func peak(pid int) (float64, error) { return memory(pid, "VmHWM:") }
 
+// forgetPeak has the peak begin here.
+func forgetPeak(pid int) error {
+	return os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0)
+}
+
 // memory is a figure of a process's memory, by its name in the status.
 func memory(pid int, name string) (float64, error) {
 	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
