@@ -29,23 +29,18 @@ func (h *House) backupDeps(store *setup.Store) backup.Deps {
 			if err != nil {
 				return nil, err
 			}
-			return try(ctx, h.Host, h.Log, d, kit.Paths{Root: h.Paths.Root, Aside: state}, box)
+			house, err := aside(ctx, h.Host, h.Log, d, kit.Paths{Root: h.Paths.Root, Aside: state}, box)
+			if err != nil {
+				return nil, err
+			}
+			defer d.Close()
+			return problems(house.Engine.Try(ctx, h.Engine)), nil
 		},
 	}
 }
 
-// try builds the gateway on another database and another state folder, brings the database up to date, and says which components would not
-// take what is stored there. It closes the database.
-func try(ctx context.Context, m host.Machine, log *slog.Logger, d *db.DB, paths kit.Paths, box *secret.Box) (map[string]string, error) {
-	house, err := aside(ctx, m, log, d, paths, box)
-	if err != nil {
-		return nil, err
-	}
-	defer d.Close()
-	return problems(house.Engine.Try(ctx)), nil
-}
-
-// aside builds the gateway beside the one that runs, if there is one. Nothing of it serves or applies.
+// aside builds the gateway on another database and another state folder, beside the one that runs, if there is one, and brings the database
+// up to date. Nothing of it serves or applies. Unless it fails, the database has to be closed.
 func aside(ctx context.Context, m host.Machine, log *slog.Logger, d *db.DB, paths kit.Paths, box *secret.Box) (h *House, err error) {
 	defer func() {
 		if err != nil {

@@ -93,7 +93,7 @@ func RunRestore(ctx context.Context, cfg Config) error {
 				return nil, err
 			}
 			defer d.Close()
-			return problems(h.Engine.Try(ctx)), nil
+			return problems(h.Engine.Try(ctx, nil)), nil
 		},
 		Service: rootjob.Service{Control: paths.Run("control.sock"), Port: consolePort, PortUsers: network.New(home.Home{}).PortUsers},
 		Version: Version, Waiting: waiting,

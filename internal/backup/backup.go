@@ -133,7 +133,9 @@ func (r *Room) begin(what string) (end func(), err error) {
 		return nil, fault.New(fault.Conflict, "%s is running. Wait until it has ended.", r.busy)
 	}
 	r.busy = what
+	lavish := frugal()
 	return func() {
+		lavish()
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.busy = ""

@@ -253,7 +253,7 @@ func (r *Room) dump(ctx context.Context, into *os.File) (m archive.Manifest, err
 	if r.deps.Server == nil {
 		return m, errors.New("this program does not know the database")
 	}
-	tables, version, err := r.deps.Server.Dump(ctx, func(snapshot string) error { return r.Host.DumpDatabase(ctx, snapshot, into) })
+	tables, version, err := r.deps.Server.Dump(ctx, func(ctx context.Context, snapshot string) error { return r.Host.DumpDatabase(ctx, snapshot, into) })
 	if err != nil {
 		return m, fmt.Errorf("the database cannot be backed up: %w", err)
 	}

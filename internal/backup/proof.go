@@ -11,10 +11,12 @@ import (
 	"strings"
 
 	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
 
 	"edge.internal/gateway/internal/kit/actor"
 	"edge.internal/gateway/internal/kit/alarm"
 	"edge.internal/gateway/internal/kit/archive"
+	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/recovery"
@@ -152,11 +154,16 @@ func (r *Room) try(ctx context.Context, b Backup, passphrase string, p *Proof) (
 			r.Log.Warn("dropping the database of a proof", "err", dropped)
 		}
 	}()
-	if err := recovery.Load(ctx, r.Host, r.deps.Server, r.scratch(), r.deps.Migrations, m, filepath.Join(folder, "unpacked")); err != nil {
+	var live map[string]db.Content
+	both, loading := errgroup.WithContext(ctx)
+	both.Go(func() error {
+		return recovery.Load(loading, r.Host, r.deps.Server, r.scratch(), r.deps.Migrations, m, filepath.Join(folder, "unpacked"))
+	})
+	both.Go(func() (err error) {
+		live, err = r.deps.Server.Contents(loading, r.deps.Server.Live())
 		return err
-	}
-	live, err := r.deps.Server.Contents(ctx, r.deps.Server.Live())
-	if err != nil {
+	})
+	if err := both.Wait(); err != nil {
 		return err
 	}
 	for _, t := range m.Tables {

@@ -123,13 +123,28 @@ func (p *process) stop() {
 }
 
 // resident is how much memory a process has.
-func resident(pid int) (float64, error) {
+func resident(pid int) (float64, error) { return memory(pid, "VmRSS:") }
+
+// peak is how much memory a process has had at most.
+func peak(pid int) (float64, error) { return memory(pid, "VmHWM:") }
+
+// forgetPeak has the peak begin here.
+func forgetPeak(pid int) error {
+	return os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0)
+}
+
+// memory is a figure of a process's memory, by its name in the status.
+func memory(pid int, name string) (float64, error) {
 	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0, err
 	}
-	_, rest, _ := strings.Cut(string(content), "VmRSS:")
-	kilobytes, err := strconv.Atoi(strings.Fields(rest)[0])
+	_, rest, _ := strings.Cut(string(content), name)
+	fields := strings.Fields(rest)
+	if len(fields) == 0 {
+		return 0, fmt.Errorf("process %d has no %s", pid, name)
+	}
+	kilobytes, err := strconv.Atoi(fields[0])
 	return float64(kilobytes) * 1024, err
 }
 

@@ -95,24 +95,32 @@ func (b *dnsBench) reloads() (int, error) {
 	return stats.Data.Reloads, err
 }
 
-// fill stores as many records as there shall be, and has unbound take them.
+// fill stores records, and has unbound take them.
 func (b *dnsBench) fill(ctx context.Context, n int) error {
+	if err := b.storeRecords(ctx, b.ours, b.theirs, n); err != nil {
+		return err
+	}
+	return b.change("", http.MethodPost, "/system/render-configs", nil, nil)
+}
+
+// storeRecords stores two zones, and n records in the first of them.
+func (b *bench) storeRecords(ctx context.Context, ours, theirs uuid.UUID, n int) error {
 	for _, statement := range []struct {
 		sql  string
 		args []any
 	}{
 		{`TRUNCATE dns_zones, dns_records`, nil},
 		{`INSERT INTO dns_zones (id, created_at, updated_at, name, forward_to, description, active) VALUES ($1, now(), now(), 'ours.lan', '{}', '', true), ($2, now(), now(), 'theirs.lan', '{}', '', true)`,
-			[]any{b.ours, b.theirs}},
+			[]any{ours, theirs}},
 		{`INSERT INTO dns_records (id, created_at, updated_at, zone_id, name, type, value, ttl)
-			SELECT gen_random_uuid(), now(), now(), $1, 'host' || i, 'A', '10.1.' || i / 250 || '.' || i % 250, 3600 FROM generate_series(0, $2 - 1) i`, []any{b.ours, n}},
+			SELECT gen_random_uuid(), now(), now(), $1, 'host' || i, 'A', '10.1.' || i / 250 || '.' || i % 250, 3600 FROM generate_series(0, $2 - 1) i`, []any{ours, n}},
 		{`ANALYZE`, nil},
 	} {
 		if _, err := b.pool.Exec(ctx, statement.sql, statement.args...); err != nil {
-			return err
+			return fmt.Errorf("storing records: %w", err)
 		}
 	}
-	return b.change("", http.MethodPost, "/system/render-configs", nil, nil)
+	return nil
 }
 
 // dial lets the bench ask unbound as the gateway itself does.

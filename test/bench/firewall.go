@@ -81,19 +81,27 @@ func (f *filterBench) close() {
 	f.bench.close()
 }
 
-// fill has n rules stored, over five zones, each with an interface of its own.
+// fill has n rules stored, and the kernel take them.
 func (f *filterBench) fill(ctx context.Context, n int) error {
-	_, err := f.pool.Exec(ctx, `
+	if err := f.storeRules(ctx, n); err != nil {
+		return err
+	}
+	return f.change(ctx)
+}
+
+// storeRules stores n rules, over five zones, each with an interface of its own.
+func (b *bench) storeRules(ctx context.Context, n int) error {
+	_, err := b.pool.Exec(ctx, `
 		INSERT INTO network_interfaces (id, created_at, updated_at, name, type, role, parent, members, description, active)
 		SELECT gen_random_uuid(), now(), now(), z || '9', 'wireguard', z, '', '{}', '', true FROM unnest(ARRAY['dmz', 'mgmt', 'cluster']) z
 		ON CONFLICT DO NOTHING`)
 	if err != nil {
 		return fmt.Errorf("declaring interfaces: %w", err)
 	}
-	if _, err := f.pool.Exec(ctx, `DELETE FROM firewall_rules`); err != nil {
+	if _, err := b.pool.Exec(ctx, `DELETE FROM firewall_rules`); err != nil {
 		return err
 	}
-	_, err = f.pool.Exec(ctx, `
+	_, err = b.pool.Exec(ctx, `
 		INSERT INTO firewall_rules (id, created_at, updated_at, name, src_zone, src_kind, src_cidr, dst_zone, dst_kind, dst_cidr, service_object_id, action, log, priority, enabled, comment, note, labels)
 		SELECT gen_random_uuid(), now(), now(), 'rule ' || i, (ARRAY['wan', 'lan', 'dmz', 'mgmt', 'cluster'])[1 + i % 5], 'cidr', '10.' || i / 250 || '.' || i % 250 || '.0/24',
 			(ARRAY['wan', 'lan', 'dmz', 'mgmt', 'cluster'])[1 + i / 5 % 5], 'cidr', '172.16.' || i / 250 || '.' || i % 250 || '/32',
@@ -101,7 +109,7 @@ func (f *filterBench) fill(ctx context.Context, n int) error {
 	if err != nil {
 		return fmt.Errorf("storing rules: %w", err)
 	}
-	return f.change(ctx)
+	return nil
 }
 
 func (f *filterBench) call(ctx context.Context, method, path, body string) (*http.Response, []byte, error) {

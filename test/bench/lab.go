@@ -9,6 +9,8 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -64,9 +66,12 @@ func (b *bench) close() {
 
 // change makes a change through the API, after which a component, if one is named, has to be live.
 func (b *bench) change(component, method, path string, body, into any) error {
-	in, err := json.Marshal(body)
-	if err != nil {
-		return err
+	var in []byte
+	if body != nil {
+		var err error
+		if in, err = json.Marshal(body); err != nil {
+			return err
+		}
 	}
 	res, out, err := b.api.do(method, path, in)
 	switch {
@@ -78,6 +83,34 @@ func (b *bench) change(component, method, path string, body, into any) error {
 		return nil
 	}
 	return json.Unmarshal(out, &struct{ Data any }{into})
+}
+
+// outside is the number of a process of the lab, as this process sees it.
+func (b *bench) outside(number int) (int, error) {
+	inside := strconv.Itoa(number)
+	space, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", b.lab.Init.PID))
+	if err != nil {
+		return 0, err
+	}
+	all, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		return 0, err
+	}
+	for _, dir := range all {
+		if other, err := os.Readlink(dir + "/ns/pid"); err != nil || other != space {
+			continue
+		}
+		status, err := os.ReadFile(dir + "/status")
+		if err != nil {
+			continue // it has ended
+		}
+		_, rest, _ := strings.Cut(string(status), "\nNSpid:")
+		numbers, _, _ := strings.Cut(rest, "\n")
+		if fields := strings.Fields(numbers); len(fields) > 0 && fields[len(fields)-1] == inside {
+			return strconv.Atoi(filepath.Base(dir))
+		}
+	}
+	return 0, fmt.Errorf("process %d of the lab is not to be seen", number)
 }
 
 // agent is this program once more, inside a lab, so that no entering of namespaces is part of what it measures.

@@ -50,7 +50,7 @@ type settings struct {
 var parts = []struct {
 	name    string
 	measure func(context.Context, settings) ([]goal, error)
-}{{"api", measureAPI}, {"daemon", measureDaemon}, {"firewall", measureFirewall}, {"packets", measurePackets}, {"log", measureLog}, {"proxy", measureProxy}, {"waf", measureWAF}, {"services", measureServices}, {"helper", measureHelper}, {"journal", measureJournal}, {"install", measureInstall}}
+}{{"api", measureAPI}, {"daemon", measureDaemon}, {"firewall", measureFirewall}, {"packets", measurePackets}, {"log", measureLog}, {"proxy", measureProxy}, {"waf", measureWAF}, {"services", measureServices}, {"helper", measureHelper}, {"backup", measureBackup}, {"alerts", measureAlerts}, {"journal", measureJournal}, {"install", measureInstall}}
 
 func main() {
 	lab.Init()

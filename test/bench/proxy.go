@@ -96,6 +96,14 @@ type sites struct {
 
 // fill stores sites in the place of all others, and has HAProxy take them.
 func (p *proxyBench) fill(ctx context.Context, x sites) error {
+	if err := p.storeSites(ctx, x); err != nil {
+		return err
+	}
+	return p.takeAll()
+}
+
+// storeSites stores sites in the place of all others.
+func (b *bench) storeSites(ctx context.Context, x sites) error {
 	headers, rules := 0, 0
 	switch {
 	case x.full:
@@ -103,7 +111,7 @@ func (p *proxyBench) fill(ctx context.Context, x sites) error {
 	case x.hung:
 		headers, rules = 1, 1
 	}
-	_, err := p.pool.Exec(ctx, `TRUNCATE waf_configs, proxy_domains, proxy_domain_headers, proxy_routing_rules, proxy_backends, proxy_servers, certificate_certificates`)
+	_, err := b.pool.Exec(ctx, `TRUNCATE waf_configs, proxy_domains, proxy_domain_headers, proxy_routing_rules, proxy_backends, proxy_servers, certificate_certificates`)
 	for _, statement := range []struct {
 		sql  string
 		args []any
@@ -128,13 +136,13 @@ func (p *proxyBench) fill(ctx context.Context, x sites) error {
 		{`ANALYZE`, nil},
 	} {
 		if err == nil {
-			_, err = p.pool.Exec(ctx, statement.sql, statement.args...)
+			_, err = b.pool.Exec(ctx, statement.sql, statement.args...)
 		}
 	}
 	if err != nil {
 		return fmt.Errorf("storing sites: %w", err)
 	}
-	return p.takeAll()
+	return nil
 }
 
 // takeAll has HAProxy take all that is stored, however long that takes.

@@ -137,34 +137,6 @@ func (p *proxyBench) worker() (int, error) {
 	return p.outside(number)
 }
 
-// outside is the number of a process of the lab, as this process sees it.
-func (p *proxyBench) outside(number int) (int, error) {
-	inside := strconv.Itoa(number)
-	space, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", p.lab.Init.PID))
-	if err != nil {
-		return 0, err
-	}
-	all, err := filepath.Glob("/proc/[0-9]*")
-	if err != nil {
-		return 0, err
-	}
-	for _, dir := range all {
-		if other, err := os.Readlink(dir + "/ns/pid"); err != nil || other != space {
-			continue
-		}
-		status, err := os.ReadFile(dir + "/status")
-		if err != nil {
-			continue // it has ended
-		}
-		_, rest, _ := strings.Cut(string(status), "\nNSpid:")
-		numbers, _, _ := strings.Cut(rest, "\n")
-		if fields := strings.Fields(numbers); len(fields) > 0 && fields[len(fields)-1] == inside {
-			return strconv.Atoi(filepath.Base(dir))
-		}
-	}
-	return 0, fmt.Errorf("process %d of the lab is not to be seen", number)
-}
-
 // cpuOf is the CPU time that the threads of a process have had.
 func cpuOf(pid int) (sum time.Duration, err error) {
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/aymanbagabas/go-udiff"
+	"golang.org/x/sync/errgroup"
 
 	"edge.internal/gateway/internal/kit/bus"
 	"edge.internal/gateway/internal/kit/clock"
@@ -250,16 +251,39 @@ func (e *Engine) Preview(ctx context.Context, feeds, secrets []ID, write Write) 
 	return diffs, nil
 }
 
+// tryAtOnce is how many components are tried at a time: most of a trial is done by one program, the daemon's checker.
+const tryAtOnce = 2
+
 // Try loads and renders every component from what is stored, and asks its daemon's checker. It touches nothing that runs. What it answers
-// is why components would not take the stored state; one whose daemon is not on this machine is not asked.
-func (e *Engine) Try(ctx context.Context) map[ID]error {
+// is why components would not take the stored state; one whose daemon is not on this machine is not asked. With a live engine, a checker
+// is not asked about the very files that its daemon runs with there.
+func (e *Engine) Try(ctx context.Context, live *Engine) map[ID]error {
+	var mu sync.Mutex
 	failed := map[ID]error{}
+	var trials errgroup.Group
+	trials.SetLimit(tryAtOnce)
 	for _, id := range e.order {
-		if err := e.lanes[id].rehearse(ctx); err != nil && !errors.Is(err, host.ErrNotInstalled) {
-			failed[id] = err
-		}
+		trials.Go(func() error {
+			if err := e.lanes[id].rehearse(ctx, live); err != nil && !errors.Is(err, host.ErrNotInstalled) {
+				mu.Lock()
+				defer mu.Unlock()
+				failed[id] = err
+			}
+			return nil
+		})
 	}
+	_ = trials.Wait() // what fails is in the answer
 	return failed
+}
+
+// runsWith tells whether the daemon of a component was seen to run with these files, and still does.
+func (e *Engine) runsWith(id ID, files []host.File) bool {
+	l := e.lanes[id]
+	if l == nil || l.snapshot().State != Live {
+		return false
+	}
+	good, _ := l.lastGood()
+	return sameFiles(good, files)
 }
 
 // RenderedFile is one file as it would be written.

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
 )
 
 // Content is what a table holds: how many rows, and the sum of their hashes, which does not depend on their order.
@@ -25,7 +26,7 @@ type Content struct {
 const versionTable = "goose_db_version"
 
 // Dump hands out a state of the gateway's database for pg_dump to write down, tells what is in it, and with which version of the schema.
-func (s *Server) Dump(ctx context.Context, write func(snapshot string) error) (tables map[string]Content, version int64, err error) {
+func (s *Server) Dump(ctx context.Context, write func(ctx context.Context, snapshot string) error) (tables map[string]Content, version int64, err error) {
 	conn, err := s.connect(ctx, s.Live())
 	if err != nil {
 		return nil, 0, err
@@ -43,10 +44,14 @@ func (s *Server) Dump(ctx context.Context, write func(snapshot string) error) (t
 	if err := tx.QueryRow(ctx, "SELECT max(version_id) FROM "+versionTable+" WHERE is_applied").Scan(&version); err != nil {
 		return nil, 0, fmt.Errorf("reading the schema version: %w", err)
 	}
-	if tables, err = contents(ctx, tx); err != nil {
-		return nil, 0, err
-	}
-	return tables, version, write(snapshot)
+	// Both see the same rows, and neither waits for the other.
+	both, ctx := errgroup.WithContext(ctx)
+	both.Go(func() error { return write(ctx, snapshot) })
+	both.Go(func() (err error) {
+		tables, err = contents(ctx, tx)
+		return err
+	})
+	return tables, version, both.Wait()
 }
 
 // Contents tells what the tables of a database hold.
@@ -91,7 +96,7 @@ func contents(ctx context.Context, q execer) (map[string]Content, error) {
 	found := map[string]Content{}
 	for name := range tables {
 		var c Content
-		err := q.QueryRow(ctx, `SELECT count(*), coalesce(sum(('x' || left(md5(t::text), 16))::bit(64)::bigint::numeric), 0)::text FROM `+quoted(name)+` t`).Scan(&c.Rows, &c.Sum)
+		err := q.QueryRow(ctx, `SELECT count(*), coalesce(sum(('x' || left(md5(t::text), 16))::bit(64)::bigint), 0)::text FROM `+quoted(name)+` t`).Scan(&c.Rows, &c.Sum)
 		if err != nil {
 			return nil, fmt.Errorf("reading %s: %w", name, err)
 		}
@@ -111,10 +116,25 @@ func refusedDump(format string, args ...any) error {
 // the script gives the rows alone, as pg_restore writes them out. Nothing of the script is executed: it is read as the few forms that
 // pg_restore writes, rows go in by COPY into tables and columns that there are, and anything else refuses the dump. The references between
 // the rows are checked when all are there.
-func (s *Server) Load(ctx context.Context, database string, migrations fs.FS, version int64, script io.Reader) (map[string]Content, error) {
+func (s *Server) Load(ctx context.Context, database string, migrations fs.FS, version int64, script io.Reader) (found map[string]Content, err error) {
 	if err := s.migrate(ctx, database, migrations, version); err != nil {
 		return nil, err
 	}
+	filled, err := s.fill(ctx, database, script)
+	if err != nil {
+		return nil, err
+	}
+	both, ctx := errgroup.WithContext(ctx)
+	both.Go(func() error { return s.analyze(ctx, database, filled) })
+	both.Go(func() (err error) {
+		found, err = s.Contents(ctx, database)
+		return err
+	})
+	return found, both.Wait()
+}
+
+// fill takes the rows in, in one transaction, and tells which tables have some.
+func (s *Server) fill(ctx context.Context, database string, script io.Reader) (filled []string, err error) {
 	conn, err := dial(ctx, s.filling(database))
 	if err != nil {
 		return nil, err
@@ -129,54 +149,72 @@ func (s *Server) Load(ctx context.Context, database string, migrations fs.FS, ve
 	if err != nil {
 		return nil, err
 	}
-	before, after, err := constraints(ctx, tx)
+	before, after, err := hindrances(ctx, tx)
 	if err != nil {
 		return nil, err
 	}
-	names := make([]string, 0, len(tables))
+	// What migrations have put there. A TRUNCATE would make all files of the database once more.
 	for _, name := range slices.Sorted(maps.Keys(tables)) {
-		names = append(names, quoted(name))
-		before = append(before, "ALTER TABLE "+quoted(name)+" DISABLE TRIGGER USER")
-		after = append(after, "ALTER TABLE "+quoted(name)+" ENABLE TRIGGER USER")
+		before = append(before, "DELETE FROM "+quoted(name))
 	}
-	for _, sql := range append(before, "TRUNCATE "+strings.Join(names, ", ")) {
-		if _, err := tx.Exec(ctx, sql); err != nil {
-			return nil, err
+	if err := execAll(ctx, tx, before); err != nil {
+		return nil, err
+	}
+	l := &loader{tx: tx, tables: tables, loaded: map[string]int64{}}
+	if err := l.run(ctx, script); err != nil {
+		return nil, err
+	}
+	if err := execAll(ctx, tx, after); err != nil {
+		return nil, refusedDump("its rows do not fit together: %w", err)
+	}
+	for name, rows := range l.loaded {
+		if rows > 0 {
+			filled = append(filled, quoted(name))
 		}
 	}
-	if err := (&loader{tx: tx, tables: tables, loaded: map[string]bool{}}).run(ctx, script); err != nil {
-		return nil, err
-	}
-	for _, sql := range after {
-		if _, err := tx.Exec(ctx, sql); err != nil {
-			return nil, refusedDump("its rows do not fit together: %w", err)
-		}
-	}
-	found, err := contents(ctx, tx)
-	if err != nil {
-		return nil, err
-	}
-	if err := tx.Commit(ctx); err != nil {
-		return nil, err
-	}
-	_, err = conn.Exec(ctx, "ANALYZE")
-	return found, err
+	return filled, tx.Commit(ctx)
 }
 
-// constraints are the statements that drop the references between tables, and those that make them again.
-func constraints(ctx context.Context, tx pgx.Tx) (drop, add []string, err error) {
-	rows, err := tx.Query(ctx, `SELECT conrelid::regclass::text, conname::text, pg_get_constraintdef(oid) FROM pg_constraint
-		WHERE contype = 'f' AND connamespace = 'public'::regnamespace ORDER BY 1, 2`)
+// analyze has the server plan for what tables hold.
+func (s *Server) analyze(ctx context.Context, database string, tables []string) error {
+	if len(tables) == 0 {
+		return nil
+	}
+	conn, err := dial(ctx, s.filling(database))
+	if err != nil {
+		return err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	_, err = conn.Exec(ctx, "ANALYZE "+strings.Join(tables, ", "))
+	return err
+}
+
+// execAll executes statements that take and give nothing, all at once.
+func execAll(ctx context.Context, tx pgx.Tx, statements []string) error {
+	_, err := tx.Conn().PgConn().Exec(ctx, strings.Join(statements, ";\n")).ReadAll()
+	return err
+}
+
+// hindrances are the statements that remove what is in the way of loading rows in any order, and those that put it back: the references
+// between tables are dropped and made again, and triggers do not fire.
+func hindrances(ctx context.Context, tx pgx.Tx) (remove, restore []string, err error) {
+	rows, err := tx.Query(ctx, `SELECT format('ALTER TABLE %s DROP CONSTRAINT %I', conrelid::regclass, conname),
+			format('ALTER TABLE %s ADD CONSTRAINT %I %s', conrelid::regclass, conname, pg_get_constraintdef(oid))
+		FROM pg_constraint WHERE contype = 'f' AND connamespace = 'public'::regnamespace
+		UNION ALL
+		SELECT format('ALTER TABLE %s DISABLE TRIGGER %I', t.tgrelid::regclass, t.tgname),
+			format('ALTER TABLE %s ENABLE %s TRIGGER %I', t.tgrelid::regclass, CASE t.tgenabled WHEN 'A' THEN 'ALWAYS' WHEN 'R' THEN 'REPLICA' END, t.tgname)
+		FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid WHERE NOT t.tgisinternal AND t.tgenabled <> 'D' AND c.relnamespace = 'public'::regnamespace
+		ORDER BY 1`)
 	if err != nil {
 		return nil, nil, err
 	}
-	var table, name, definition string
-	_, err = pgx.ForEachRow(rows, []any{&table, &name, &definition}, func() error {
-		drop = append(drop, "ALTER TABLE "+table+" DROP CONSTRAINT "+quoted(name))
-		add = append(add, "ALTER TABLE "+table+" ADD CONSTRAINT "+quoted(name)+" "+definition)
+	var away, back string
+	_, err = pgx.ForEachRow(rows, []any{&away, &back}, func() error {
+		remove, restore = append(remove, away), append(restore, back)
 		return nil
 	})
-	return drop, add, err
+	return remove, restore, err
 }
 
 // The forms of a line outside of rows. Those that only set something for the session are passed over.
@@ -193,7 +231,7 @@ var (
 type loader struct {
 	tx     pgx.Tx
 	tables map[string][]string
-	loaded map[string]bool
+	loaded map[string]int64 // rows of each table that was there
 }
 
 // lineLimit is how long a line outside of rows may be: the longest names all columns of a table.
@@ -218,7 +256,7 @@ func (l *loader) run(ctx context.Context, script io.Reader) error {
 		}
 	}
 	for name := range l.tables {
-		if !l.loaded[name] {
+		if _, there := l.loaded[name]; !there {
 			return refusedDump("it lacks the table %s", name)
 		}
 	}
@@ -252,22 +290,24 @@ func (l *loader) take(ctx context.Context, in *bufio.Reader, line string) error 
 		return err
 	}
 	has, known := l.tables[table]
+	_, twice := l.loaded[table]
 	switch {
 	case !known:
 		return refusedDump("its version has no table %.80q", table)
-	case l.loaded[table]:
+	case twice:
 		return refusedDump("it has the table %s twice", table)
 	case !slices.Equal(slices.Sorted(slices.Values(has)), slices.Sorted(slices.Values(columns))):
 		return refusedDump("the table %s has other columns than its version has", table)
 	}
-	l.loaded[table] = true
 	for i := range columns {
 		columns[i] = quoted(columns[i])
 	}
 	sql := "COPY public." + quoted(table) + " (" + strings.Join(columns, ", ") + ") FROM STDIN"
-	if _, err := l.tx.Conn().PgConn().CopyFrom(ctx, rows, sql); err != nil {
+	copied, err := l.tx.Conn().PgConn().CopyFrom(ctx, rows, sql)
+	if err != nil {
 		return refusedDump("the rows of %s are not taken: %w", table, err)
 	}
+	l.loaded[table] = copied.RowsAffected()
 	return nil
 }
 

@@ -5,8 +5,11 @@ import (
 	"crypto/rand"
 	"errors"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/jackc/pgx/v5"
 
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/db/dbtest"
@@ -138,4 +141,94 @@ func TestLoadRefusesWhatIsNoRow(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
+}
+
+// emptyDump is what pg_restore writes out of a database without a row.
+func emptyDump(t *testing.T, conn *pgx.Conn) string {
+	t.Helper()
+	var script string
+	if err := conn.QueryRow(t.Context(), `SELECT string_agg(format(E'COPY public.%I (%s) FROM stdin;\n\\.\n', name, columns), '') FROM (
+		SELECT c.relname AS name, string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) AS columns FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
+		WHERE c.relnamespace = 'public'::regnamespace AND c.relkind = 'r' AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '' GROUP BY 1) t`).Scan(&script); err != nil {
+		t.Fatal(err)
+	}
+	return script
+}
+
+// What a dump is loaded into is what migrations make of a database one by one, to the last trigger and its mode.
+func TestLoadMakesTheSameSchema(t *testing.T) {
+	d, _ := owned(t)
+	s := d.Server()
+	name := s.Live() + "_load"
+	t.Cleanup(func() {
+		if err := s.Drop(context.Background(), name); err != nil {
+			t.Error(err)
+		}
+	})
+	connect := func(database string) *pgx.Conn {
+		t.Helper()
+		conn, err := pgx.Connect(t.Context(), dbtest.Server(t).URL(database))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close(context.Background()) }) // before the database is dropped
+		return conn
+	}
+	made := connect(s.Live())
+	newest, _, err := db.Newest(schema.Migrations)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Create(t.Context(), name); err != nil {
+		t.Fatal(err)
+	}
+	found, err := s.Load(t.Context(), name, schema.Migrations, newest, strings.NewReader(emptyDump(t, made)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for table, c := range found {
+		if c.Rows != 0 {
+			t.Errorf("%s has %d rows", table, c.Rows)
+		}
+	}
+	loaded := connect(name)
+	for what, sql := range map[string]string{
+		"versions":    `SELECT version_id::text || is_applied FROM goose_db_version ORDER BY id`,
+		"columns":     `SELECT attrelid::regclass || ' ' || attname || ' ' || format_type(atttypid, atttypmod) || attnotnull || attidentity::text || coalesce(pg_get_expr(adbin, adrelid), '') FROM pg_attribute JOIN pg_class c ON c.oid = attrelid LEFT JOIN pg_attrdef ON adrelid = attrelid AND adnum = attnum WHERE relnamespace = 'public'::regnamespace AND attnum > 0 ORDER BY 1`,
+		"constraints": `SELECT conrelid::regclass || ' ' || conname || ' ' || convalidated || pg_get_constraintdef(oid) FROM pg_constraint WHERE connamespace = 'public'::regnamespace ORDER BY 1`,
+		"indexes":     `SELECT indexdef FROM pg_indexes WHERE schemaname = 'public' ORDER BY 1`,
+		"triggers":    `SELECT tgrelid::regclass || ' ' || tgname || ' ' || tgenabled::text FROM pg_trigger WHERE NOT tgisinternal ORDER BY 1`,
+		"functions":   `SELECT pg_get_functiondef(oid) FROM pg_proc WHERE pronamespace = 'public'::regnamespace ORDER BY 1`,
+	} {
+		want, got := list(t, made, sql), list(t, loaded, sql)
+		if len(want) == 0 || !slices.Equal(want, got) {
+			t.Errorf("%s are\n%s\ninstead of\n%s", what, strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+	}
+	if err := loaded.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	// An older version is what the migrations up to it make.
+	if err := s.Create(t.Context(), name); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Load(t.Context(), name, schema.Migrations, 1, strings.NewReader("")); !errors.Is(err, db.ErrRefusedDump) {
+		t.Error(err)
+	}
+	if versions := list(t, connect(name), `SELECT version_id::text FROM goose_db_version ORDER BY id`); !slices.Equal(versions, []string{"0", "1"}) {
+		t.Errorf("%q", versions)
+	}
+}
+
+func list(t *testing.T, conn *pgx.Conn, sql string) []string {
+	t.Helper()
+	rows, err := conn.Query(t.Context(), sql)
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return texts
 }

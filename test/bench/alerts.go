@@ -1,0 +1,238 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"edge.internal/gateway/internal/kit/alarm"
+	"edge.internal/gateway/internal/kit/clock"
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/db/private"
+	"edge.internal/gateway/internal/lab"
+)
+
+const (
+	// alertFlood is how many alerts there are within alertFor.
+	alertFlood = 10_000
+	alertFor   = time.Minute
+	// alertSenders is how many report them at a time.
+	alertSenders = 8
+	// alertPace is how often the API is asked something meanwhile.
+	alertPace = 10 * time.Millisecond
+	// alertsEndWithin is how long the last attempt may take after the flood: a digest a minute, and three attempts each.
+	alertsEndWithin = 10 * time.Minute
+	// alertReceivers is where the receivers of the alerts are, in the lab.
+	alertReceivers = "198.51.100.2:8099"
+)
+
+// alertBench is a lab with three receivers of alerts: one takes them, one refuses, and one never answers.
+type alertBench struct {
+	*bench
+	user    string
+	told    atomic.Int64 // alerts that the first was told of, alone or in a digest
+	digests atomic.Int64
+	tries   [2]atomic.Int64 // of the other two
+}
+
+// measureAlerts compares how long the API takes to answer during a flood of alerts, two of whose three receivers do not take them, with how
+// long it takes before and after.
+func measureAlerts(ctx context.Context, s settings) ([]goal, error) {
+	r, err := newBench(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	defer r.close()
+	b := &alertBench{bench: r}
+	stop, err := b.receive()
+	if err != nil {
+		return nil, err
+	}
+	defer stop()
+	var me struct{ ID string }
+	if err := b.change("", http.MethodPost, "/users", map[string]any{"email": "bench@example.net", "role": "viewer", "password": secret}, &me); err != nil {
+		return nil, err
+	}
+	b.user = me.ID
+	for _, name := range []string{"takes", "refuses", "hangs"} {
+		if err := b.change("", http.MethodPost, "/alerts", map[string]any{"kind": "webhook", "target": "http://" + alertReceivers + "/" + name, "allow_internal": true}, nil); err != nil {
+			return nil, err
+		}
+	}
+	d, err := db.Open(private.URL(b.lab.Path("/run/postgresql"), "gateway"))
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	if err := d.Join(ctx); err != nil {
+		return nil, err
+	}
+	flood := alertFlood / s.shrink
+	fmt.Println("the API without alerts; load", loadAverage())
+	if _, err := b.ask(3*time.Second, nil); err != nil { // the first prepare statements
+		return nil, err
+	}
+	calm, err := b.ask(alertFor/2, nil)
+	if err != nil {
+		return nil, err
+	}
+	fmt.Printf("%d alerts in %s; load %s\n", flood, alertFor, loadAverage())
+	var raised error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		raised = b.raise(ctx, alarm.New(d, clock.Real), flood)
+	}()
+	flooded, err := b.ask(alertFor, done)
+	<-done
+	if err = errors.Join(err, raised); err != nil {
+		return nil, err
+	}
+	lost, err := b.end(ctx, flood)
+	if err != nil {
+		return nil, err
+	}
+	fmt.Println("the API after them; load", loadAverage())
+	after, err := b.ask(alertFor/2, nil)
+	if err != nil {
+		return nil, err
+	}
+	calm = append(calm, after...)
+	p99 := func(list []float64) float64 {
+		slices.Sort(list)
+		return list[len(list)*99/100]
+	}
+	with, without := p99(flooded), p99(calm)
+	return []goal{
+		{"E1 p99 of the API during 10,000 alerts / without", with / without, "x", 1.2, false,
+			fmt.Sprintf("%s; medians %s; %d and %d requests", milliseconds(with, without), milliseconds(median(flooded), median(calm)), len(flooded), len(calm))},
+		{"E2 alerts lost from the history or by a receiver", float64(lost), "", 0, false,
+			fmt.Sprintf("of %d; %d digests, %d attempts at the one that refuses, %d at the one that hangs", flood, b.digests.Load(), b.tries[0].Load(), b.tries[1].Load())},
+	}, nil
+}
+
+// receive takes the alerts.
+func (b *alertBench) receive() (stop func(), err error) {
+	over := make(chan struct{})
+	mux := http.NewServeMux()
+	mux.HandleFunc("/takes", func(_ http.ResponseWriter, r *http.Request) {
+		var m struct{ Kind, Subject string }
+		if body, err := io.ReadAll(r.Body); err != nil || json.Unmarshal(body, &m) != nil {
+			return
+		}
+		n := int64(1)
+		if m.Kind == string(alarm.Digest) {
+			b.digests.Add(1)
+			if _, err := fmt.Sscanf(m.Subject, "%d alerts", &n); err != nil {
+				return
+			}
+		}
+		b.told.Add(n)
+	})
+	mux.HandleFunc("/refuses", func(w http.ResponseWriter, _ *http.Request) {
+		b.tries[0].Add(1)
+		w.WriteHeader(http.StatusInternalServerError)
+	})
+	mux.HandleFunc("/hangs", func(_ http.ResponseWriter, r *http.Request) {
+		b.tries[1].Add(1)
+		select {
+		case <-over:
+		case <-r.Context().Done():
+		}
+	})
+	var listener net.Listener
+	if err := b.lab.Within(lab.Wan, func() (err error) {
+		listener, err = net.Listen("tcp", alertReceivers)
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
+	go server.Serve(listener) //nolint:errcheck // until it is closed
+	return func() {
+		close(over)
+		_ = server.Close()
+	}, nil
+}
+
+// raise reports alerts, evenly over the time.
+func (b *alertBench) raise(ctx context.Context, port *alarm.Port, n int) error {
+	begun := time.Now()
+	var senders sync.WaitGroup
+	var failed atomic.Pointer[error]
+	for w := range alertSenders {
+		senders.Go(func() {
+			for i := w; i < n; i += alertSenders {
+				time.Sleep(time.Until(begun.Add(alertFor * time.Duration(i) / time.Duration(n))))
+				// A kind that no look of the scheduler ends.
+				err := port.Raise(ctx, alarm.Alarm{Kind: alarm.BackupUploadFailed, Key: fmt.Sprintf("bench %d", i), Subject: fmt.Sprintf("Target %d", i), Message: "It does not answer."})
+				if err != nil {
+					failed.Store(&err)
+					return
+				}
+			}
+		})
+	}
+	senders.Wait()
+	if err := failed.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// ask asks the API something for a while, reads and changes in turns, and on until something else is done; it answers how long each took.
+func (b *alertBench) ask(d time.Duration, until <-chan struct{}) (took []float64, err error) {
+	begun := time.Now()
+	for i := 0; ; i++ {
+		if time.Since(begun) >= d {
+			select {
+			case <-until:
+				return took, nil
+			default:
+				if until == nil {
+					return took, nil
+				}
+			}
+		}
+		time.Sleep(time.Until(begun.Add(alertPace * time.Duration(i))))
+		method, path, body := http.MethodGet, "/users", any(nil)
+		if i%4 == 3 {
+			method, path, body = http.MethodPut, "/users/"+b.user, map[string]any{"name": fmt.Sprintf("Name %d", i)}
+		}
+		one, err := seconds(func() error { return b.change("", method, path, body, nil) })
+		if err != nil {
+			return nil, err
+		}
+		took = append(took, one)
+	}
+}
+
+// end waits until each alert has its end at each receiver, and tells how many are missing anywhere.
+func (b *alertBench) end(ctx context.Context, n int) (lost int, err error) {
+	var events, waiting, ok int
+	for begun := time.Now(); ; time.Sleep(time.Second) {
+		err := b.pool.QueryRow(ctx, `SELECT (SELECT count(*) FROM alarm_events WHERE key LIKE 'bench %'), count(*) FILTER (WHERE d.state = 'waiting'), count(*) FILTER (WHERE d.state = 'ok')
+			FROM alert_deliveries d JOIN alarm_events e ON e.id = d.event_id WHERE e.key LIKE 'bench %'`).Scan(&events, &waiting, &ok)
+		if err != nil {
+			return 0, err
+		}
+		if waiting == 0 && ok >= n {
+			break
+		}
+		if time.Since(begun) > alertsEndWithin {
+			return 0, fmt.Errorf("%d of %d are in the history, %d attempts are outstanding, and %d were taken", events, n, waiting, ok)
+		}
+	}
+	if b.digests.Load() == 0 {
+		return 0, errors.New("there was no digest")
+	}
+	return max(n-events, 0) + max(n-int(b.told.Load()), 0), nil
+}
