@@ -333,8 +333,8 @@ func Render(c Config) ([]host.File, error) {
 	return files, nil
 }
 
-// updateEvery is how often the bouncer asks for decisions.
-const updateEvery = "2s"
+// updateEvery is how often the bouncer asks for decisions; see watchEvery.
+const updateEvery = "1s"
 
 // RenderBouncer turns the configuration into the bouncer's file.
 func RenderBouncer(c BouncerConfig) ([]host.File, error) {

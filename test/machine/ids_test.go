@@ -314,12 +314,45 @@ func (r idsRig) undone(t *testing.T, address string) (n int) {
 	return n
 }
 
+// longestGap connects again and again from an address, and tells in the end how long it could not at most.
+func (r idsRig) longestGap(t *testing.T, from string) (end func() time.Duration) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	t.Cleanup(stop)
+	longest := make(chan time.Duration, 1)
+	go func() {
+		var most time.Duration
+		for last := time.Now(); ctx.Err() == nil; {
+			var conn net.Conn
+			err := r.Within(lab.Wan, func() (err error) {
+				d := net.Dialer{Timeout: 200 * time.Millisecond, LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+				conn, err = d.DialContext(ctx, "tcp", gwWan4+":3443")
+				return err
+			})
+			if err == nil {
+				conn.Close()
+				most, last = max(most, time.Since(last)), time.Now()
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+		longest <- most
+	}()
+	return func() time.Duration { stop(); return <-longest }
+}
+
 func idsOperator(t *testing.T, r idsRig) {
 	b := r.browser(t, atConsole)
 	b.Login(t)
+	gap := r.longestGap(t, atConsole)
 	r.failLogins(t, atConsole, "sshd")
 	poll(t, "the ban of the operator is undone", 30*time.Second, func() bool { return r.undone(t, atConsole) > 0 && len(r.decided(t, atConsole)) == 0 })
 	r.served(t, atConsole)
+	// One second is what is between two questions of the bouncer's; the rest is for a slow machine.
+	if longest := gap(); longest > 10*time.Second {
+		t.Errorf("the operator was dropped for %s", longest)
+	} else {
+		t.Logf("the operator was dropped for %s at most", longest)
+	}
 	b.Must(t, http.MethodGet, "/ids/status", nil, 200, nil)
 	// By hand it takes a confirmation: from there, and from elsewhere.
 	for _, from := range []*labtest.Browser{b, r.Browser} {

@@ -1,4 +1,5 @@
 import { Button } from '@mantine/core'
+import { IconGavel } from '@tabler/icons-react'
 import { useQuery } from '@tanstack/react-query'
 import { Link, useParams } from '@tanstack/react-router'
 import { useState } from 'react'
@@ -119,7 +120,11 @@ function Record({ record }: { record: WafAlert }) {
         )}
         <Severity severity={record.severity} />
         {record.paranoia > 0 && <span className="soft">{t('detail.level', { level: record.paranoia })}</span>}
-        {record.deciding && <Badge tone="off">{t('detail.deciding')}</Badge>}
+        {record.deciding && (
+          <Badge tone="off" icon={IconGavel}>
+            {t('detail.deciding')}
+          </Badge>
+        )}
         {canEdit && looksAtRequests(record.rule_id) && record.domain_id && !tuning && (
           <Button
             size="compact-sm"

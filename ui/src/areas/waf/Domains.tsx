@@ -66,7 +66,7 @@ export function Domains({ matched }: { matched: WafSummary['domains'] }) {
       key: 'outlook',
       header: t('domain.outlook'),
       width: 'minmax(0, 1.4fr)',
-      cell: ({ state, config }) => state === 'detection' && config && <Outlook config={config} />,
+      cell: ({ state, config }) => (state === 'detection' && config ? <Outlook config={config} /> : '–'),
     },
   ]
   return (
