@@ -171,11 +171,25 @@ func (r *Room) try(ctx context.Context, b Backup, passphrase string, p *Proof) (
 	}
 	p.Tables = len(m.Tables)
 	p.Changed = append(p.Changed, recovery.Differ(m.Tables, live)...)
-	problems, err := r.deps.Try(ctx, r.scratch(), filepath.Join(folder, "unpacked", "state"), box)
+	newest, _, err := db.Newest(r.deps.Migrations)
 	if err != nil {
 		return err
 	}
-	return problemsError(problems)
+	trial, ctx := errgroup.WithContext(ctx)
+	compare := func() error { return recovery.Compare(ctx, r.deps.Server, r.scratch(), m) }
+	if m.Schema == newest {
+		trial.Go(compare)
+	} else if err := compare(); err != nil { // what has to be brought up to date is compared before
+		return err
+	}
+	trial.Go(func() error {
+		problems, err := r.deps.Try(ctx, r.scratch(), filepath.Join(folder, "unpacked", "state"), box)
+		if err != nil {
+			return err
+		}
+		return problemsError(problems)
+	})
+	return trial.Wait()
 }
 
 // box opens the secrets of an archive: with its own key, if it carries that.

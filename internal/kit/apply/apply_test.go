@@ -288,6 +288,41 @@ func TestSameBytesTouchNothing(t *testing.T) {
 	}
 }
 
+// A trial asks the checker, unless the daemon was seen to run with the very same files and still does.
+func TestTryAsksUnlessItRuns(t *testing.T) {
+	x := newToy(t, nil)
+	x.want(t, "a", apply.Live)
+	eventually(t, "the configuration is kept", func() bool { _, err := os.Stat(x.Paths.State("good/ntp/list.json")); return err == nil })
+	asks := func(live *apply.Engine) int {
+		t.Helper()
+		before := x.Machine.Runs(host.ChronyCheck)
+		if failed := x.Engine.Try(t.Context(), live); len(failed) != 0 {
+			t.Fatal(failed)
+		}
+		return x.Machine.Runs(host.ChronyCheck) - before
+	}
+	if n := asks(nil); n != 1 {
+		t.Errorf("without a live engine the checker is asked %d times", n)
+	}
+	eventually(t, "what runs is known to be good", func() bool { return asks(x.Engine) == 0 })
+	dbtest.Exec(t, x.DB, `INSERT INTO toy_lines VALUES ('b')`) // stored aside, and not applied
+	if n := asks(x.Engine); n != 1 {
+		t.Errorf("about other files the checker is asked %d times", n)
+	}
+	x.Machine.Reject(host.ChronyCheck, "bad line")
+	if failed := x.Engine.Try(t.Context(), x.Engine); failed[apply.NTP] == nil {
+		t.Error("what the checker refuses passes")
+	}
+	x.Machine.Say(host.ChronyCheck, "")
+	dbtest.Exec(t, x.DB, `DELETE FROM toy_lines WHERE line = 'b'`)
+	x.dislike("c")
+	x.want(t, "c", apply.Degraded) // the file that is good runs in its place
+	dbtest.Exec(t, x.DB, `DELETE FROM toy_lines WHERE line = 'c'`)
+	if n := asks(x.Engine); n != 1 {
+		t.Errorf("of a component that is not live the checker is asked %d times", n)
+	}
+}
+
 func TestOneCheckForEachChange(t *testing.T) {
 	x := newToy(t, nil)
 	x.want(t, "a", apply.Live)

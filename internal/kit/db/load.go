@@ -116,76 +116,57 @@ func refusedDump(format string, args ...any) error {
 // the script gives the rows alone, as pg_restore writes them out. Nothing of the script is executed: it is read as the few forms that
 // pg_restore writes, rows go in by COPY into tables and columns that there are, and anything else refuses the dump. The references between
 // the rows are checked when all are there.
-func (s *Server) Load(ctx context.Context, database string, migrations fs.FS, version int64, script io.Reader) (found map[string]Content, err error) {
+func (s *Server) Load(ctx context.Context, database string, migrations fs.FS, version int64, script io.Reader) error {
 	if err := s.migrate(ctx, database, migrations, version); err != nil {
-		return nil, err
-	}
-	filled, err := s.fill(ctx, database, script)
-	if err != nil {
-		return nil, err
-	}
-	both, ctx := errgroup.WithContext(ctx)
-	both.Go(func() error { return s.analyze(ctx, database, filled) })
-	both.Go(func() (err error) {
-		found, err = s.Contents(ctx, database)
 		return err
-	})
-	return found, both.Wait()
+	}
+	return s.fill(ctx, database, script)
 }
 
-// fill takes the rows in, in one transaction, and tells which tables have some.
-func (s *Server) fill(ctx context.Context, database string, script io.Reader) (filled []string, err error) {
+// fill takes the rows in, in one transaction.
+func (s *Server) fill(ctx context.Context, database string, script io.Reader) error {
 	conn, err := dial(ctx, s.filling(database))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
 	tx, err := conn.Begin(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer tx.Rollback(context.WithoutCancel(ctx))
 	tables, err := tablesOf(ctx, tx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	before, after, err := hindrances(ctx, tx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	// What migrations have put there. A TRUNCATE would make all files of the database once more.
 	for _, name := range slices.Sorted(maps.Keys(tables)) {
 		before = append(before, "DELETE FROM "+quoted(name))
 	}
 	if err := execAll(ctx, tx, before); err != nil {
-		return nil, err
+		return err
 	}
-	l := &loader{tx: tx, tables: tables, loaded: map[string]int64{}}
-	if err := l.run(ctx, script); err != nil {
-		return nil, err
+	if err := (&loader{tx: tx, tables: tables, loaded: map[string]bool{}}).run(ctx, script); err != nil {
+		return err
 	}
 	if err := execAll(ctx, tx, after); err != nil {
-		return nil, refusedDump("its rows do not fit together: %w", err)
+		return refusedDump("its rows do not fit together: %w", err)
 	}
-	for name, rows := range l.loaded {
-		if rows > 0 {
-			filled = append(filled, quoted(name))
-		}
-	}
-	return filled, tx.Commit(ctx)
+	return tx.Commit(ctx)
 }
 
-// analyze has the server plan for what tables hold.
-func (s *Server) analyze(ctx context.Context, database string, tables []string) error {
-	if len(tables) == 0 {
-		return nil
-	}
+// Analyze has the server know what the tables of a database hold, before it is put into use.
+func (s *Server) Analyze(ctx context.Context, database string) error {
 	conn, err := dial(ctx, s.filling(database))
 	if err != nil {
 		return err
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
-	_, err = conn.Exec(ctx, "ANALYZE "+strings.Join(tables, ", "))
+	_, err = conn.Exec(ctx, "ANALYZE")
 	return err
 }
 
@@ -231,7 +212,7 @@ var (
 type loader struct {
 	tx     pgx.Tx
 	tables map[string][]string
-	loaded map[string]int64 // rows of each table that was there
+	loaded map[string]bool
 }
 
 // lineLimit is how long a line outside of rows may be: the longest names all columns of a table.
@@ -256,7 +237,7 @@ func (l *loader) run(ctx context.Context, script io.Reader) error {
 		}
 	}
 	for name := range l.tables {
-		if _, there := l.loaded[name]; !there {
+		if !l.loaded[name] {
 			return refusedDump("it lacks the table %s", name)
 		}
 	}
@@ -290,11 +271,10 @@ func (l *loader) take(ctx context.Context, in *bufio.Reader, line string) error 
 		return err
 	}
 	has, known := l.tables[table]
-	_, twice := l.loaded[table]
 	switch {
 	case !known:
 		return refusedDump("its version has no table %.80q", table)
-	case twice:
+	case l.loaded[table]:
 		return refusedDump("it has the table %s twice", table)
 	case !slices.Equal(slices.Sorted(slices.Values(has)), slices.Sorted(slices.Values(columns))):
 		return refusedDump("the table %s has other columns than its version has", table)
@@ -303,11 +283,10 @@ func (l *loader) take(ctx context.Context, in *bufio.Reader, line string) error 
 		columns[i] = quoted(columns[i])
 	}
 	sql := "COPY public." + quoted(table) + " (" + strings.Join(columns, ", ") + ") FROM STDIN"
-	copied, err := l.tx.Conn().PgConn().CopyFrom(ctx, rows, sql)
-	if err != nil {
+	if _, err := l.tx.Conn().PgConn().CopyFrom(ctx, rows, sql); err != nil {
 		return refusedDump("the rows of %s are not taken: %w", table, err)
 	}
-	l.loaded[table] = copied.RowsAffected()
+	l.loaded[table] = true
 	return nil
 }
 

@@ -137,7 +137,7 @@ func TestLoadRefusesWhatIsNoRow(t *testing.T) {
 		if err := s.Create(t.Context(), name); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Load(t.Context(), name, schema.Migrations, newest, strings.NewReader(script)); !errors.Is(err, db.ErrRefusedDump) {
+		if err := s.Load(t.Context(), name, schema.Migrations, newest, strings.NewReader(script)); !errors.Is(err, db.ErrRefusedDump) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -165,9 +165,18 @@ func TestLoadMakesTheSameSchema(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	var role string
+	if err := d.QueryRow(t.Context(), "SELECT current_user").Scan(&role); err != nil {
+		t.Fatal(err)
+	}
 	connect := func(database string) *pgx.Conn {
 		t.Helper()
-		conn, err := pgx.Connect(t.Context(), dbtest.Server(t).URL(database))
+		u, err := url.Parse(dbtest.Server(t).URL(database))
+		if err != nil {
+			t.Fatal(err)
+		}
+		u.User = url.User(role)
+		conn, err := pgx.Connect(t.Context(), u.String())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -182,7 +191,10 @@ func TestLoadMakesTheSameSchema(t *testing.T) {
 	if err := s.Create(t.Context(), name); err != nil {
 		t.Fatal(err)
 	}
-	found, err := s.Load(t.Context(), name, schema.Migrations, newest, strings.NewReader(emptyDump(t, made)))
+	if err := s.Load(t.Context(), name, schema.Migrations, newest, strings.NewReader(emptyDump(t, made))); err != nil {
+		t.Fatal(err)
+	}
+	found, err := s.Contents(t.Context(), name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,14 +217,11 @@ func TestLoadMakesTheSameSchema(t *testing.T) {
 			t.Errorf("%s are\n%s\ninstead of\n%s", what, strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
 	}
-	if err := loaded.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
 	// An older version is what the migrations up to it make.
 	if err := s.Create(t.Context(), name); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Load(t.Context(), name, schema.Migrations, 1, strings.NewReader("")); !errors.Is(err, db.ErrRefusedDump) {
+	if err := s.Load(t.Context(), name, schema.Migrations, 1, strings.NewReader("")); !errors.Is(err, db.ErrRefusedDump) {
 		t.Error(err)
 	}
 	if versions := list(t, connect(name), `SELECT version_id::text FROM goose_db_version ORDER BY id`); !slices.Equal(versions, []string{"0", "1"}) {

@@ -135,8 +135,8 @@ func CheckSchema(m archive.Manifest, migrations fs.FS) error {
 	return nil
 }
 
-// Load makes a database from the dump of an archive that was unpacked, and complains unless it holds what the manifest says. It has the
-// schema of the archive's version then: attaching it brings it up to date.
+// Load makes a database from the dump of an archive that was unpacked. It has the schema of the archive's version then: attaching it brings
+// it up to date. Whether it holds what was backed up is for Compare to say.
 func Load(ctx context.Context, machine host.Backups, server *db.Server, name string, migrations fs.FS, m archive.Manifest, folder string) error {
 	if err := CheckSchema(m, migrations); err != nil {
 		return err
@@ -161,7 +161,7 @@ func Load(ctx context.Context, machine host.Backups, server *db.Server, name str
 		err := machine.ReadDump(ctx, dump, script)
 		read <- errors.Join(err, script.Close())
 	}()
-	found, loaded := server.Load(ctx, name, migrations, m.Schema, rows)
+	loaded := server.Load(ctx, name, migrations, m.Schema, rows)
 	if loaded != nil {
 		cancel()
 		rows.Close()
@@ -170,8 +170,14 @@ func Load(ctx context.Context, machine host.Backups, server *db.Server, name str
 	if err := <-read; err != nil && !errors.Is(err, context.Canceled) {
 		return fmt.Errorf("PostgreSQL cannot read the dump: %w", err)
 	}
-	if loaded != nil {
-		return loaded
+	return loaded
+}
+
+// Compare complains unless a database that was loaded, and not changed since, holds what the manifest says.
+func Compare(ctx context.Context, server *db.Server, name string, m archive.Manifest) error {
+	found, err := server.Contents(ctx, name)
+	if err != nil {
+		return err
 	}
 	if differ := Differ(m.Tables, found); len(differ) > 0 {
 		return fmt.Errorf("what was loaded is not what was backed up: %s", strings.Join(differ, ", "))

@@ -220,7 +220,13 @@ func (r *Runner) prepare(ctx context.Context, rec *Record) error {
 		return err
 	}
 	err = r.step(ctx, rec, stepLoad, func(ctx context.Context) error {
-		return recovery.Load(ctx, r.Machine, r.Server, r.next(), r.Migrations, rec.Manifest, r.Folder.Path(unpacked))
+		if err := recovery.Load(ctx, r.Machine, r.Server, r.next(), r.Migrations, rec.Manifest, r.Folder.Path(unpacked)); err != nil {
+			return err
+		}
+		if err := recovery.Compare(ctx, r.Server, r.next(), rec.Manifest); err != nil {
+			return err
+		}
+		return r.Server.Analyze(ctx, r.next())
 	})
 	if err != nil {
 		return err
