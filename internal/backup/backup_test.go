@@ -111,7 +111,12 @@ func (b *bench) download(t *testing.T, role, id string, headers ...string) *http
 
 func (b *bench) upload(t *testing.T, role string, content []byte) *httptest.ResponseRecorder {
 	t.Helper()
-	req := httptest.NewRequest(http.MethodPost, httpd.Prefix+"/backups/upload", bytes.NewReader(content))
+	return b.uploadAt(t, "/backups/upload", role, content)
+}
+
+func (b *bench) uploadAt(t *testing.T, path, role string, content []byte) *httptest.ResponseRecorder {
+	t.Helper()
+	req := httptest.NewRequest(http.MethodPost, httpd.Prefix+path, bytes.NewReader(content))
 	req.Header.Set("Authorization", "Bearer "+role)
 	req.Header.Set("Content-Type", "application/octet-stream")
 	w := httptest.NewRecorder()

@@ -166,15 +166,15 @@ func (n *Node) Reboot(ctx context.Context) error {
 }
 
 // Cut takes the node's power away as soon as something is so, which it is asked about with the node's root: all processes end at once. It
-// waits until the node is back.
-func (n *Node) Cut(ctx context.Context, when func(root string) bool) error {
+// waits until the node is back. An error instead of an answer leaves the power on.
+func (n *Node) Cut(ctx context.Context, when func(root string) (bool, error)) error {
 	before := n.first()
 	root := fmt.Sprintf("/proc/%d/root", before)
-	for !when(root) {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
+	for now := false; !now; time.Sleep(time.Millisecond) {
+		var err error
+		if now, err = when(root); err != nil || ctx.Err() != nil {
+			return errors.Join(err, context.Cause(ctx))
 		}
-		time.Sleep(time.Millisecond)
 	}
 	mark, err := os.Create(filepath.Join(fmt.Sprintf("/proc/%d/root", n.outside()), n.folder, "cut"))
 	if err != nil {

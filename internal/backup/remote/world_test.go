@@ -44,7 +44,7 @@ func newHouse(t *testing.T) *house {
 func mounted(t *testing.T, b *kittest.Bench) *house {
 	t.Helper()
 	h := &house{Bench: b}
-	h.room = remote.New(b.Kit, remote.Deps{Adopt: h.adopt})
+	h.room = remote.New(b.Kit, remote.Deps{Adopt: h.adopt, Replace: h.adopt})
 	h.room.Hurry()
 	h.room.Mount()
 	h.Start(t)
