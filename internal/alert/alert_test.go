@@ -439,12 +439,21 @@ func TestAL05EventsAndSecrets(t *testing.T) {
 		t.Errorf("it does not say that there is a password: %s", shown.Body)
 	}
 	h.Do(t, "admin", http.MethodPut, path, all).Want(t, http.StatusOK)
-	h.Do(t, "admin", http.MethodPut, path, `{"settings":{"smtp_port":25}}`).Want(t, http.StatusOK)
+	h.Do(t, "admin", http.MethodPut, path, `{"settings":{"username":"other"}}`).Want(t, http.StatusOK)
 	if stored() != canary {
 		t.Errorf("the password is %q", stored())
 	}
 	// It does not go to another server than it was meant for.
 	h.Do(t, "admin", http.MethodPut, path, `{"settings":{"smtp_host":"evil.example"}}`).WantField(t, "settings.password")
+	h.Do(t, "admin", http.MethodPut, path, `{"settings":{"smtp_port":2525}}`).WantField(t, "settings.password")
+	var hook struct{ ID string }
+	h.Do(t, "admin", http.MethodPost, "/alerts", `{"kind":"webhook","target":"https://hooks.example/ours","settings":{"headers":{"Authorization":"`+canary+`"}}}`).Want(t, http.StatusCreated).Into(t, &hook)
+	for _, target := range []string{"https://evil.example/ours", "http://hooks.example/ours", "https://hooks.example:8443/ours", "https://hooks.example/theirs"} {
+		h.Do(t, "admin", http.MethodPut, "/alerts/"+hook.ID, `{"target":"`+target+`"}`).WantField(t, "settings.headers")
+		h.Do(t, "admin", http.MethodPut, "/alerts/"+hook.ID, `{"target":"`+target+`","settings":{"headers":{"Authorization":"***SET***"}}}`).WantField(t, "settings.headers")
+	}
+	h.Do(t, "admin", http.MethodPut, "/alerts/"+hook.ID, `{"name":"ours"}`).Want(t, http.StatusOK)
+	h.Do(t, "admin", http.MethodPut, "/alerts/"+hook.ID, `{"target":"https://hooks.example/theirs","settings":{"headers":{"Authorization":"`+canary+`"}}}`).Want(t, http.StatusOK)
 	h.Do(t, "admin", http.MethodPut, path, `{"settings":{"smtp_host":"other.example","password":"new-`+canary+`"}}`).Want(t, http.StatusOK)
 	if stored() != "new-"+canary {
 		t.Errorf("the password is %q", stored())

@@ -29,7 +29,7 @@ async function forget(page: Page): Promise<string> {
     .poll(async () => {
       try {
         const answer = await page.request.get('/api/v1/setup/status')
-        return answer.ok() && (await answer.json()).data.completed
+        return answer.ok() ? (await answer.json()).data.completed : answer.status()
       } catch {
         return 'away'
       }
@@ -102,7 +102,7 @@ test('a new machine becomes the gateway of a backup', async ({ page }) => {
     await expect
       .poll(async () => {
         const answer = await api.get('/api/v1/backups/restore')
-        return answer.ok() && (await answer.json()).data.state
+        return answer.ok() ? (await answer.json()).data.state : answer.status()
       })
       .toBe('done')
     const { data: pools } = await (await api.get('/api/v1/ntp/pools')).json()

@@ -15,6 +15,7 @@ import (
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/resource"
+	"edge.internal/gateway/internal/kit/secret"
 	"edge.internal/gateway/internal/kit/throttle"
 	"edge.internal/gateway/internal/kit/value"
 )
@@ -113,13 +114,11 @@ func (r *Room) check(ctx context.Context, tx *db.Tx, was, now *Remote) error {
 	if was.Kind != now.Kind {
 		return fault.Field("kind", "cannot be changed: make another target")
 	}
-	if was.Settings.destination(was.Kind) == now.Settings.destination(now.Kind) {
-		return nil
-	}
 	var c check.List
+	secrets := map[string]secret.Masked{}
 	for name, s := range now.Settings.secrets() {
-		_, fresh := s.Fresh()
-		c.That(fresh || !s.Set(), "settings."+name, "must be entered again when the server changes: the stored one was meant for another")
+		secrets["settings."+name] = *s
 	}
+	secret.Again(&c, was.Settings.destination(was.Kind), now.Settings.destination(now.Kind), secrets)
 	return c.Err()
 }
