@@ -590,6 +590,40 @@ func TestNothingIsLostByARestart(t *testing.T) {
 	eventually(t, "both arrive", func() bool { return len(r.messages()) == 2 })
 }
 
+// What a backup had still to tell, whether it had its channels already or not, is not told after its restore. What happens then is.
+func TestNothingOldIsToldAfterARestore(t *testing.T) {
+	h := newHouse(t)
+	h.hurried()
+	x := newReceiver(t, nil)
+	h.webhook(t, x.URL)
+	old := func(key string) {
+		h.raise(t, alarm.Alarm{Kind: alarm.Disk, Key: key, Subject: "old " + key, Message: "m"})
+	}
+	old("a")
+	if n, err := h.room.fanOut(t.Context()); n != 1 || err != nil {
+		t.Fatal(n, err)
+	}
+	old("b")
+	if err := h.DB.Write(t.Context(), func(tx *db.Tx) error { return h.room.Forget(t.Context(), tx) }); err != nil {
+		t.Fatal(err)
+	}
+	h.raise(t, alarm.Alarm{Kind: alarm.Disk, Key: "c", Subject: "new", Message: "m"})
+	h.deliver(t)
+	eventually(t, "what is new is told", func() bool { return len(x.messages()) > 0 })
+	var waiting int
+	if err := h.DB.QueryRow(t.Context(), `SELECT (SELECT count(*) FROM alarm_outbox) + (SELECT count(*) FROM alert_deliveries WHERE state = 'waiting')`).Scan(&waiting); err != nil || waiting != 0 {
+		t.Errorf("%d wait, %v", waiting, err)
+	}
+	for _, m := range x.messages() {
+		if m["subject"] != "new" {
+			t.Errorf("told: %v", m)
+		}
+	}
+	if list := h.events(t, ""); len(list) != 3 {
+		t.Errorf("the history has %+v", list)
+	}
+}
+
 func TestMute(t *testing.T) {
 	h := newHouse(t)
 	h.hurried()

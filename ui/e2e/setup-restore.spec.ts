@@ -65,7 +65,7 @@ test('a new machine becomes the gateway of a backup', async ({ page }) => {
   await upload('archive.tar.zst.age', content)
   await expect(page.getByLabel('Setup token')).toHaveAttribute('aria-invalid', 'true')
   await page.getByLabel('Setup token').fill(token)
-  await upload('archive.tar.zst.age', content.subarray(0, content.length / 2))
+  await upload('archive.tar.zst.age', Buffer.from('no archive at all'))
   await expect(page.getByRole('alert')).toContainText('archive')
   for (const colorScheme of schemes) {
     await page.emulateMedia({ colorScheme })

@@ -172,7 +172,14 @@ function Look({ token, backup, onBegun, onBack }: LookProps) {
       setBusy(false)
     }
   }
-  if (fault?.fields.passphrase) return <PassphraseForm wrong={Boolean(passphrase)} onOpen={setPassphrase} />
+  const another = (
+    <Button variant="default" onClick={onBack}>
+      {t('restore.another')}
+    </Button>
+  )
+  if (fault?.fields.passphrase) {
+    return <PassphraseForm wrong={Boolean(passphrase)} onOpen={setPassphrase} aside={another} />
+  }
   return (
     <>
       {plan ? (
@@ -183,9 +190,7 @@ function Look({ token, backup, onBegun, onBack }: LookProps) {
       {plan && <p>{t('restore.replaces')}</p>}
       {fault && <Notice tone="bad">{fault.message}</Notice>}
       <Group justify="flex-end" gap="xs">
-        <Button variant="default" onClick={onBack}>
-          {t('restore.another')}
-        </Button>
+        {another}
         <Button disabled={!plan || plan.blockers.length > 0} loading={busy} onClick={() => void begin()}>
           {t('restore.begin')}
         </Button>

@@ -1,6 +1,6 @@
 import './texts'
 import { Button, Group, Select } from '@mantine/core'
-import { useState } from 'react'
+import { type ReactNode, useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import type { RestorePlan } from '../../api/types'
 import { count } from '../../kit/format'
@@ -75,8 +75,15 @@ function Facts({ plan }: { plan: RestorePlan }) {
   )
 }
 
+interface PassphraseFormProps {
+  wrong: boolean
+  onOpen: (passphrase: string) => void
+  /** What stands beside the button. */
+  aside?: ReactNode
+}
+
 /** Asks for the passphrase of an encrypted backup. */
-export function PassphraseForm({ wrong, onOpen }: { wrong: boolean; onOpen: (passphrase: string) => void }) {
+export function PassphraseForm({ wrong, onOpen, aside }: PassphraseFormProps) {
   const { t } = useTranslation('backups')
   const [typed, setTyped] = useState('')
   return (
@@ -95,7 +102,8 @@ export function PassphraseForm({ wrong, onOpen }: { wrong: boolean; onOpen: (pas
         error={wrong && t('restore.wrong')}
         data-autofocus
       />
-      <Group justify="flex-end">
+      <Group justify="flex-end" gap="xs">
+        {aside}
         <Button type="submit" disabled={!typed}>
           {t('restore.open')}
         </Button>

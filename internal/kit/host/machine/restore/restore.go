@@ -66,7 +66,7 @@ type Runner struct {
 	Migrations fs.FS
 	// Files are the owners and places of state files.
 	Files Files
-	// Adapt brings a loaded database up to date, with links as they are called here, and Try says which components would not take what is
+	// Adapt brings a loaded database up to date, and makes what is in it fit this machine, with links as they are called here, and Try says which components would not take what is
 	// in it. Both get a copy of the state folder that belongs to it, and the file of the master key that opens the secrets.
 	Adapt func(ctx context.Context, database, state, keyFile string, links map[string]string) error
 	Try   func(ctx context.Context, database, state, keyFile string) (map[string]string, error)
