@@ -137,7 +137,7 @@ func newArchive(t *testing.T, content []byte) archive {
 
 func (h *house) upload(t *testing.T, a archive, name string) []remote.Result {
 	t.Helper()
-	results, err := h.room.Upload(t.Context(), a.path, name, a.size, a.sum)
+	results, err := h.room.Upload(t.Context(), a.path, name, a.size, a.sum, func([]remote.Result) {})
 	if err != nil {
 		t.Fatal(err)
 	}

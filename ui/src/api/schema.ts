@@ -5174,7 +5174,7 @@ export interface components {
             phase: "" | "dump" | "pack" | "upload";
             /** @description The last trial to restore it; null when there was none. */
             proof: components["schemas"]["BackupProof"];
-            /** @description How the upload to each off-site target ended. */
+            /** @description How the upload to each off-site target goes, or ended. */
             remote_uploads: components["schemas"]["BackupUploadResult"][];
             /**
              * Format: int64
@@ -5430,16 +5430,21 @@ export interface components {
             error: string;
             /**
              * Format: date-time
-             * @description When it ended.
+             * @description When it ended; null while it runs.
              */
-            finished_at: string;
+            finished_at: string | null;
             /** @description Id of the off-site target. */
             remote_id: string;
             /**
-             * @description How the upload ended.
+             * Format: int64
+             * @description Bytes of the archive that are on their way or there. It begins again when the upload is tried again.
+             */
+            sent: number;
+            /**
+             * @description How far the upload has come.
              * @enum {string}
              */
-            status: "success" | "failed";
+            status: "running" | "success" | "failed";
             /** @description Where that is. */
             target: string;
         };

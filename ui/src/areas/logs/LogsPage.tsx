@@ -74,7 +74,7 @@ function Searched() {
       <Loaded query={query as never} height={320}>
         {() => (
           <>
-            <Entries entries={entries} />
+            <Entries entries={entries} more={query.hasNextPage} />
             {query.hasNextPage && (
               <div className={classes.more}>
                 {last?.partial && (
@@ -161,7 +161,8 @@ function Followed() {
   )
 }
 
-function Entries({ entries }: { entries: readonly LogEntry[] }) {
+/** `more` says that there are others that match, which are not loaded. */
+function Entries({ entries, more = false }: { entries: readonly LogEntry[]; more?: boolean }) {
   const { t } = useTranslation('logs')
   const search = useSearch({ strict: false }) as ListSearch
   const { id } = useParams({ strict: false }) as { id?: string }
@@ -174,6 +175,8 @@ function Entries({ entries }: { entries: readonly LogEntry[] }) {
       {bars.length > 1 && (
         <Histogram
           bars={bars}
+          loaded={entries.length}
+          more={more}
           onRange={(from, to) => change({ since: localInput(from), until: localInput(to), live: undefined })}
         />
       )}
