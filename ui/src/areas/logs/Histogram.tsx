@@ -4,11 +4,14 @@ import { clockTime, count, exactTime } from '../../kit/format'
 import classes from './Logs.module.css'
 import type { Bar } from './log-logic'
 
+/** What the bars count: all entries that match, the newest of them, or those that a live page shows. */
+export type Counted = 'all' | 'newest' | 'shown'
+
 interface HistogramProps {
   bars: Bar[]
-  /** How many entries the bars count, and whether there are others, which they do not. */
+  /** How many entries the bars count, and which. */
   loaded: number
-  more: boolean
+  counted: Counted
   onRange: (from: number, to: number) => void
 }
 
@@ -16,7 +19,7 @@ interface HistogramProps {
  * How many of the loaded entries there are when. A bar narrows the time to its own; with the mouse or with Shift and the arrows one
  * takes several. The bars are one stop of the Tab key.
  */
-export function Histogram({ bars, loaded, more, onRange }: HistogramProps) {
+export function Histogram({ bars, loaded, counted, onRange }: HistogramProps) {
   const { t } = useTranslation('logs')
   const row = useRef<HTMLDivElement>(null)
   const [focused, setFocused] = useState(0)
@@ -48,8 +51,9 @@ export function Histogram({ bars, loaded, more, onRange }: HistogramProps) {
     <figure className={classes.histogram}>
       <figcaption>
         <span>{t('histogram.title')}</span>
-        <span className={`soft ${classes.help}`}>
-          {t(more ? 'histogram.some' : 'histogram.all', { count: loaded, number: count(loaded) })} {t('histogram.help')}
+        <span className="soft">
+          {t(`histogram.${counted}`, { count: loaded, number: count(loaded) })}{' '}
+          <span className={classes.help}>{t('histogram.help')}</span>
         </span>
       </figcaption>
       <div
