@@ -439,12 +439,21 @@ func TestAL05EventsAndSecrets(t *testing.T) {
 		t.Errorf("it does not say that there is a password: %s", shown.Body)
 	}
 	h.Do(t, "admin", http.MethodPut, path, all).Want(t, http.StatusOK)
-	h.Do(t, "admin", http.MethodPut, path, `{"settings":{"smtp_port":25}}`).Want(t, http.StatusOK)
+	h.Do(t, "admin", http.MethodPut, path, `{"settings":{"username":"other"}}`).Want(t, http.StatusOK)
 	if stored() != canary {
 		t.Errorf("the password is %q", stored())
 	}
 	// It does not go to another server than it was meant for.
 	h.Do(t, "admin", http.MethodPut, path, `{"settings":{"smtp_host":"evil.example"}}`).WantField(t, "settings.password")
+	h.Do(t, "admin", http.MethodPut, path, `{"settings":{"smtp_port":2525}}`).WantField(t, "settings.password")
+	var hook struct{ ID string }
+	h.Do(t, "admin", http.MethodPost, "/alerts", `{"kind":"webhook","target":"https://hooks.example/ours","settings":{"headers":{"Authorization":"`+canary+`"}}}`).Want(t, http.StatusCreated).Into(t, &hook)
+	for _, target := range []string{"https://evil.example/ours", "http://hooks.example/ours", "https://hooks.example:8443/ours", "https://hooks.example/theirs"} {
+		h.Do(t, "admin", http.MethodPut, "/alerts/"+hook.ID, `{"target":"`+target+`"}`).WantField(t, "settings.headers")
+		h.Do(t, "admin", http.MethodPut, "/alerts/"+hook.ID, `{"target":"`+target+`","settings":{"headers":{"Authorization":"***SET***"}}}`).WantField(t, "settings.headers")
+	}
+	h.Do(t, "admin", http.MethodPut, "/alerts/"+hook.ID, `{"name":"ours"}`).Want(t, http.StatusOK)
+	h.Do(t, "admin", http.MethodPut, "/alerts/"+hook.ID, `{"target":"https://hooks.example/theirs","settings":{"headers":{"Authorization":"`+canary+`"}}}`).Want(t, http.StatusOK)
 	h.Do(t, "admin", http.MethodPut, path, `{"settings":{"smtp_host":"other.example","password":"new-`+canary+`"}}`).Want(t, http.StatusOK)
 	if stored() != "new-"+canary {
 		t.Errorf("the password is %q", stored())
@@ -579,6 +588,40 @@ func TestNothingIsLostByARestart(t *testing.T) {
 	}
 	h.deliver(t)
 	eventually(t, "both arrive", func() bool { return len(r.messages()) == 2 })
+}
+
+// What a backup had still to tell, whether it had its channels already or not, is not told after its restore. What happens then is.
+func TestNothingOldIsToldAfterARestore(t *testing.T) {
+	h := newHouse(t)
+	h.hurried()
+	x := newReceiver(t, nil)
+	h.webhook(t, x.URL)
+	old := func(key string) {
+		h.raise(t, alarm.Alarm{Kind: alarm.Disk, Key: key, Subject: "old " + key, Message: "m"})
+	}
+	old("a")
+	if n, err := h.room.fanOut(t.Context()); n != 1 || err != nil {
+		t.Fatal(n, err)
+	}
+	old("b")
+	if err := h.DB.Write(t.Context(), func(tx *db.Tx) error { return h.room.Forget(t.Context(), tx) }); err != nil {
+		t.Fatal(err)
+	}
+	h.raise(t, alarm.Alarm{Kind: alarm.Disk, Key: "c", Subject: "new", Message: "m"})
+	h.deliver(t)
+	eventually(t, "what is new is told", func() bool { return len(x.messages()) > 0 })
+	var waiting int
+	if err := h.DB.QueryRow(t.Context(), `SELECT (SELECT count(*) FROM alarm_outbox) + (SELECT count(*) FROM alert_deliveries WHERE state = 'waiting')`).Scan(&waiting); err != nil || waiting != 0 {
+		t.Errorf("%d wait, %v", waiting, err)
+	}
+	for _, m := range x.messages() {
+		if m["subject"] != "new" {
+			t.Errorf("told: %v", m)
+		}
+	}
+	if list := h.events(t, ""); len(list) != 3 {
+		t.Errorf("the history has %+v", list)
+	}
 }
 
 func TestMute(t *testing.T) {

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"net"
 	"net/textproto"
 	"net/url"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -17,7 +19,6 @@ import (
 	"edge.internal/gateway/internal/kit/alarm"
 	"edge.internal/gateway/internal/kit/check"
 	"edge.internal/gateway/internal/kit/db"
-	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/resource"
 	"edge.internal/gateway/internal/kit/secret"
 	"edge.internal/gateway/internal/kit/value"
@@ -191,26 +192,18 @@ func (r *Room) checkChannel(_ context.Context, tx *db.Tx, was, now *Channel) err
 	if was == nil {
 		return nil
 	}
-	moved := was.Kind != now.Kind || origin(was) != origin(now)
-	if _, fresh := now.Settings.Password.Fresh(); moved && now.Settings.Password.Set() && !fresh {
-		return fault.Field("settings.password", "must be entered again when the server changes: the stored one was meant for another")
+	var c check.List
+	secret.Again(&c, destination(was), destination(now), map[string]secret.Masked{"settings.password": now.Settings.Password})
+	for _, value := range now.Settings.Headers {
+		secret.Again(&c, destination(was), destination(now), map[string]secret.Masked{"settings.headers": value})
 	}
-	for name, value := range now.Settings.Headers {
-		if _, fresh := value.Fresh(); moved && !fresh {
-			return fault.Field("settings.headers", "must be entered again when the receiver changes: the stored %s was meant for another", name)
-		}
-	}
-	return nil
+	return c.Err()
 }
 
-// origin is whom a channel's secrets are told.
-func origin(c *Channel) string {
+// destination is whom a channel's secrets are told: a mail server, or a webhook's address, for one server may serve many receivers.
+func destination(c *Channel) string {
 	if c.Kind == email {
-		return c.Settings.SMTPHost.String()
+		return "smtp://" + net.JoinHostPort(c.Settings.SMTPHost.String(), strconv.Itoa(c.Settings.SMTPPort))
 	}
-	u, err := url.Parse(c.Target)
-	if err != nil {
-		return c.Target
-	}
-	return u.Scheme + "://" + u.Host
+	return c.Target
 }

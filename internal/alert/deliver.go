@@ -190,6 +190,26 @@ func (r *Room) fanOut(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
+// Forget ends what a database that comes from a backup has still to tell: it is of another time, and was told then if it could be.
+func (r *Room) Forget(ctx context.Context, tx *db.Tx) error {
+	for {
+		left, err := r.Alarms.Take(ctx, tx, perTurn)
+		if err != nil {
+			return err
+		}
+		if len(left) == 0 {
+			break
+		}
+		ids := make([]uuid.UUID, len(left))
+		for i, e := range left {
+			ids[i] = e.ID
+		}
+		r.Alarms.Mute(tx, ids)
+	}
+	tx.Queue(`UPDATE alert_deliveries SET state = 'skipped', error = 'The gateway was restored from a backup before the channel could be told.', ended_at = $1 WHERE state = 'waiting'`, r.Clock.Now())
+	return nil
+}
+
 // claimed is an event that is being sent to a channel.
 type claimed struct {
 	Event    uuid.UUID

@@ -127,13 +127,17 @@ func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, 
 	h.IDS = ids.New(k, h.idsDeps())
 	h.License = license.New(k, h.licenseDeps())
 	h.Upgrade = upgrade.New(k)
-	h.Remotes = remote.New(k, remote.Deps{Adopt: func(ctx context.Context, in io.Reader) (backup.Backup, error) { return h.Backup.Adopt(ctx, in) }})
+	h.Remotes = remote.New(k, remote.Deps{
+		Adopt:   func(ctx context.Context, in io.Reader) (backup.Backup, error) { return h.Backup.Adopt(ctx, in) },
+		Replace: func(ctx context.Context, in io.Reader) (backup.Backup, error) { return h.Backup.Replace(ctx, in) },
+	})
 	h.Backup = backup.New(k, h.backupDeps(store))
 	h.Alert = alert.New(k, alertDeps(store))
 	h.Diagnostics = diag.New(k, h.diagDeps())
 	h.LogView = logs.New(k, logs.Deps{Domains: h.Proxy.DomainNames})
 
 	k.Router.SetupDone = h.Setup.Completed
+	k.Router.Owner = h.Setup.Owner
 	k.Router.Sessions = h.Account
 	h.Setup.Mount()
 	h.Account.Mount()

@@ -25,6 +25,7 @@ import (
 	"edge.internal/gateway/internal/kit/host/machine/home"
 	rootjob "edge.internal/gateway/internal/kit/host/machine/job"
 	"edge.internal/gateway/internal/kit/host/machine/units"
+	"edge.internal/gateway/internal/setup"
 )
 
 // passphraseFlag is where a passphrase comes from: neither the list of processes nor the history of a shell must have it.
@@ -178,6 +179,12 @@ func printBackups(w io.Writer, all []backup.Backup) {
 	_ = table.Flush()
 }
 
+// isNew tells whether the machine is not set up yet: it takes archives at another door then.
+func isNew(ctx context.Context, paths kit.Paths) bool {
+	status, err := askAPI[setup.Status](ctx, paths, http.MethodGet, "/setup/status", nil)
+	return err == nil && !status.Completed
+}
+
 // addBackup brings an archive here: through gateway-api, and without it when it is down.
 func addBackup(ctx context.Context, cfg Config, path, passphrase string) (b backup.Backup, err error) {
 	f, err := os.Open(path)
@@ -185,7 +192,11 @@ func addBackup(ctx context.Context, cfg Config, path, passphrase string) (b back
 		return b, err
 	}
 	defer f.Close()
-	b, err = sendAPI[backup.Backup](ctx, kit.Paths{Root: cfg.Root}, backupWithin, http.MethodPost, "/backups/upload", "application/octet-stream", f)
+	paths, door := kit.Paths{Root: cfg.Root}, "/backups/upload"
+	if isNew(ctx, paths) {
+		door = "/setup/restore/upload"
+	}
+	b, err = sendAPI[backup.Backup](ctx, paths, backupWithin, http.MethodPost, door, "application/octet-stream", f)
 	if !isDown(err) {
 		return b, err
 	}
@@ -278,11 +289,15 @@ func beginRestore(ctx context.Context, cfg Config, id uuid.UUID, passphrase stri
 	if len(links) > 0 {
 		more["interfaces"] = links
 	}
+	paths, door := kit.Paths{Root: cfg.Root}, "/backups/"+id.String()+"/restore"
+	if isNew(ctx, paths) {
+		door, more["backup_id"] = "/setup/restore/begin", id
+	}
 	body, err := keyBody(passphrase, more)
 	if err != nil {
 		return err
 	}
-	_, err = askAPIWithin[backup.Restore](ctx, kit.Paths{Root: cfg.Root}, backupWithin, http.MethodPost, "/backups/"+id.String()+"/restore", body)
+	_, err = askAPIWithin[backup.Restore](ctx, paths, backupWithin, http.MethodPost, door, body)
 	if !isDown(err) {
 		return err
 	}

@@ -85,7 +85,7 @@ func RunRestore(ctx context.Context, cfg Config) error {
 				return err
 			}
 			defer d.Close()
-			return h.renameLinks(ctx, links)
+			return h.arrive(ctx, links)
 		},
 		Try: func(ctx context.Context, database, state, keyFile string) (map[string]string, error) {
 			h, d, err := on(ctx, database, state, keyFile)
@@ -100,16 +100,17 @@ func RunRestore(ctx context.Context, cfg Config) error {
 	}).Run(ctx)
 }
 
-// renameLinks has the configuration speak of the links of this machine.
-func (h *House) renameLinks(ctx context.Context, links map[string]string) error {
-	if len(links) == 0 {
-		return nil
-	}
+// arrive makes what comes from a backup fit this machine and this time: the configuration speaks of the links that are here, and alerts that
+// had not been told are not told now.
+func (h *House) arrive(ctx context.Context, links map[string]string) error {
 	return h.DB.Write(ctx, func(tx *db.Tx) error {
 		if err := h.Network.RenameLinks(ctx, tx, links); err != nil {
 			return err
 		}
-		return h.DHCP.RenameLinks(ctx, tx, links)
+		if err := h.DHCP.RenameLinks(ctx, tx, links); err != nil {
+			return err
+		}
+		return h.Alert.Forget(ctx, tx)
 	})
 }
 

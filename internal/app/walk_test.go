@@ -120,6 +120,11 @@ func refusing(routes []*httpd.Route) []*httpd.Route {
 	return slices.DeleteFunc(slices.Clone(routes), func(r *httpd.Route) bool { return !r.Enveloped() && r.Policy.IsPublic() })
 }
 
+// inUse leaves out what is closed when the setup is complete.
+func inUse(routes []*httpd.Route) []*httpd.Route {
+	return slices.DeleteFunc(slices.Clone(routes), func(r *httpd.Route) bool { return r.Policy.IsOwner() })
+}
+
 // furniture is a row of each kind, in the order of their making. What is in braces is the id of an earlier one.
 var furniture = []struct{ path, body string }{
 	{"/backups", `{}`},
@@ -220,6 +225,46 @@ func TestEveryRouteBeforeSetup(t *testing.T) {
 	}
 }
 
+// What the owner of a new machine may do is closed to those who do not know the setup token, and to everyone when there is no owner any more.
+func TestEveryRouteOfTheOwner(t *testing.T) {
+	h := build(t, kittest.New(t))
+	owned := slices.DeleteFunc(slices.Clone(h.routes), func(r *httpd.Route) bool { return !r.Policy.IsOwner() })
+	if len(owned) == 0 {
+		t.Fatal("there are none")
+	}
+	call := func(r *httpd.Route, headers ...string) int {
+		return kittest.Call(t, h.Handler(), r.Method, r.Path, nil, headers...).Status
+	}
+	const away = "192.0.2.9:4711"
+	token, err := setup.Token(h.Paths)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range owned {
+		if !strings.HasPrefix(r.Path, "/setup/") {
+			t.Errorf("%s is none of the setup's", r.Path)
+		}
+		for _, headers := range [][]string{{"X-Test-Client", away}, {"X-Test-Client", away, httpd.SetupTokenHeader, strings.Repeat("0", len(token))}} {
+			if s := call(r, headers...); s != 403 {
+				t.Errorf("%s %s answers a stranger %d", r.Method, r.Path, s)
+			}
+		}
+		for _, headers := range [][]string{{"X-Test-Client", loopback}, {"X-Test-Client", away, httpd.SetupTokenHeader, token}} {
+			if s := call(r, headers...); s == 401 || s == 403 || s >= 500 {
+				t.Errorf("%s %s answers the owner %d", r.Method, r.Path, s)
+			}
+		}
+	}
+	admin := h.setUp(t)
+	for _, r := range owned {
+		for _, headers := range [][]string{{"X-Test-Client", loopback}, {"X-Test-Client", away, httpd.SetupTokenHeader, token}, {"X-Test-Client", loopback, "Authorization", "Bearer " + admin}} {
+			if s := call(r, headers...); s != 409 {
+				t.Errorf("%s %s answers %d when the setup is complete", r.Method, r.Path, s)
+			}
+		}
+	}
+}
+
 func TestEveryRouteByEveryCaller(t *testing.T) {
 	h := build(t, kittest.New(t))
 	admin := h.setUp(t)
@@ -235,7 +280,7 @@ func TestEveryRouteByEveryCaller(t *testing.T) {
 	demotedToken := h.token(t, demoted, "admin")
 	h.call(t, admin, http.MethodPut, "/users/"+demotedID, `{"role":"viewer"}`).Want(t, 200)
 
-	for _, r := range refusing(h.routes) {
+	for _, r := range inUse(refusing(h.routes)) {
 		name := r.Method + " " + r.Path
 		status := func(token string) int {
 			a := h.call(t, token, r.Method, path(r), `{"`)
@@ -303,7 +348,7 @@ func TestAU21ReadingChangesNothing(t *testing.T) {
 	at := h.furnish(t, admin)
 	h.Engine.ApplyAll(t.Context())
 	var paths []string
-	for _, r := range refusing(h.routes) {
+	for _, r := range inUse(refusing(h.routes)) {
 		if r.Method == http.MethodGet && !r.WebSock {
 			paths = append(paths, at(r))
 		}
@@ -330,7 +375,7 @@ func TestAU16ViewerReadsEverythingElse(t *testing.T) {
 	h.call(t, token, http.MethodGet, "/auth/me", nil).Want(t, 200) // its last use is written down once a minute
 	h.Engine.ApplyAll(t.Context())
 	paths := map[string]int{}
-	for _, r := range refusing(h.routes) {
+	for _, r := range inUse(refusing(h.routes)) {
 		if r.Method != http.MethodGet || r.WebSock {
 			continue
 		}
@@ -434,7 +479,7 @@ func TestSY04DatabaseAwayAtStart(t *testing.T) {
 	h.call(t, "", http.MethodGet, "/setup/status", nil).Want(t, 200)
 	offline := h.setUp(t)
 	h.Machine.SetPackages(host.PackageVersions{Packages: []host.PackageVersion{{Name: host.GatewayPackage, Installed: "1.0.0", Available: "1.1.0", Newer: []string{"1.1.0"}}}}, nil)
-	for _, r := range enveloped(h.routes) {
+	for _, r := range inUse(enveloped(h.routes)) {
 		if r.Policy.IsPublic() || r.Path == "/auth/logout" || r.WebSock {
 			continue
 		}

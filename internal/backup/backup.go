@@ -24,6 +24,7 @@ import (
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/resource"
 	"edge.internal/gateway/internal/kit/secret"
+	"edge.internal/gateway/internal/kit/throttle"
 )
 
 // Deps is what the room needs of others.
@@ -51,6 +52,8 @@ type Room struct {
 	// life ends with the program: a backup outlives the request that asked for it.
 	life context.Context
 	end  context.CancelFunc
+	// tries are those of the owner of a machine that is not set up yet.
+	tries *throttle.Throttle
 
 	mu   sync.Mutex
 	busy string // what runs, in words; empty when nothing does
@@ -60,7 +63,7 @@ type Room struct {
 
 // New builds the room.
 func New(k *kit.Kit, d Deps) *Room {
-	r := &Room{Kit: k, deps: d, running: map[uuid.UUID]Backup{}}
+	r := &Room{Kit: k, deps: d, running: map[uuid.UUID]Backup{}, tries: throttle.New(k.Clock, Tries)}
 	r.life, r.end = context.WithCancel(context.Background())
 	r.settings = r.newSettings()
 	return r
@@ -98,6 +101,7 @@ func (r *Room) Mount() {
 	httpd.Handle(r.Router, http.MethodGet, "/backups/restore", httpd.Read.Offline(), doc("backup.restore.get", "The running restore of the gateway, or the last one"),
 		func(c *httpd.Call, _ struct{}) (Restore, error) { return r.last(c.Actor) })
 	r.mountTransfer()
+	r.mountOwner()
 }
 
 // Run ends what a former process has begun and not ended, and then lets backups run until the context ends.

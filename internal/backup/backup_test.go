@@ -45,6 +45,8 @@ type bench struct {
 	// problems are what a trial finds, and tried the databases that were tried.
 	problems map[string]string
 	tried    []string
+	// uploading is called while an archive is sent.
+	uploading func()
 }
 
 func newBench(t *testing.T) *bench {
@@ -82,7 +84,11 @@ func newBench(t *testing.T) *bench {
 
 var target = uuid.MustParse("00000000-0000-7000-8000-0000000000aa")
 
-func (b *bench) UploadAll(_ context.Context, a backup.Archive) []backup.UploadResult {
+func (b *bench) UploadAll(_ context.Context, a backup.Archive, tell func([]backup.UploadResult)) []backup.UploadResult {
+	if b.uploading != nil {
+		tell([]backup.UploadResult{{RemoteID: target, Target: "sftp://backup.example.net", Status: "running", Sent: 1}})
+		b.uploading()
+	}
 	info, err := os.Stat(a.Path)
 	if err != nil || info.Size() != a.Size {
 		return []backup.UploadResult{{RemoteID: target, Status: "failed", Error: "not finished"}}
@@ -111,7 +117,12 @@ func (b *bench) download(t *testing.T, role, id string, headers ...string) *http
 
 func (b *bench) upload(t *testing.T, role string, content []byte) *httptest.ResponseRecorder {
 	t.Helper()
-	req := httptest.NewRequest(http.MethodPost, httpd.Prefix+"/backups/upload", bytes.NewReader(content))
+	return b.uploadAt(t, "/backups/upload", role, content)
+}
+
+func (b *bench) uploadAt(t *testing.T, path, role string, content []byte) *httptest.ResponseRecorder {
+	t.Helper()
+	req := httptest.NewRequest(http.MethodPost, httpd.Prefix+path, bytes.NewReader(content))
 	req.Header.Set("Authorization", "Bearer "+role)
 	req.Header.Set("Content-Type", "application/octet-stream")
 	w := httptest.NewRecorder()
@@ -188,6 +199,21 @@ func TestBK01Backup(t *testing.T) {
 }
 
 // A download can go on where it was, and is for administrators.
+// While an archive is sent, everyone sees how far it is at each target.
+func TestUploadsAreFollowed(t *testing.T) {
+	b := newBench(t)
+	var seen []backup.Backup
+	b.uploading = func() { b.Do(t, "viewer", http.MethodGet, "/backups", nil).Want(t, 200).Into(t, &seen) }
+	b.make(t, nil)
+	if len(seen) != 1 || seen[0].Phase != "upload" || len(seen[0].RemoteUploads) != 1 || seen[0].RemoteUploads[0].Status != "running" || seen[0].RemoteUploads[0].Sent != 1 || seen[0].RemoteUploads[0].FinishedAt != nil {
+		t.Errorf("%+v", seen)
+	}
+	b.Get(t, "/backups").Want(t, 200).Into(t, &seen)
+	if seen[0].Phase != "" || seen[0].RemoteUploads[0].Status != "success" {
+		t.Errorf("%+v", seen)
+	}
+}
+
 func TestDownload(t *testing.T) {
 	b := newBench(t)
 	made := b.make(t, nil)

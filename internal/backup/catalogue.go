@@ -58,7 +58,7 @@ type Backup struct {
 	Uploaded      bool           `json:"uploaded" doc:"Whether it was brought here from elsewhere. Such a backup is not removed to make room for newer ones."`
 	StartedAt     time.Time      `json:"started_at" doc:"When the gateway was backed up."`
 	FinishedAt    *time.Time     `json:"finished_at" doc:"When that ended."`
-	RemoteUploads []UploadResult `json:"remote_uploads" doc:"How the upload to each off-site target ended."`
+	RemoteUploads []UploadResult `json:"remote_uploads" doc:"How the upload to each off-site target goes, or ended."`
 	Proof         *Proof         `json:"proof" doc:"The last trial to restore it; null when there was none."`
 }
 

@@ -28,8 +28,9 @@ import (
 
 // Uploads takes finished archives to the off-site targets.
 type Uploads interface {
-	// UploadAll takes an archive to every active target, and says for each how that went: one that fails does not affect the others.
-	UploadAll(ctx context.Context, a Archive) []UploadResult
+	// UploadAll takes an archive to every active target, and says for each how that went: one that fails does not affect the others. Meanwhile
+	// it tells again and again how far each is.
+	UploadAll(ctx context.Context, a Archive, tell func([]UploadResult)) []UploadResult
 }
 
 // Archive is a finished archive.
@@ -43,14 +44,15 @@ type Archive struct {
 	MadeAt     time.Time
 }
 
-// UploadResult is how the upload to one off-site target ended.
+// UploadResult is how the upload to one off-site target goes, or ended.
 type UploadResult struct {
-	RemoteID   uuid.UUID `json:"remote_id" doc:"Id of the off-site target."`
-	Target     string    `json:"target" doc:"Where that is."`
-	Status     string    `json:"status" enum:"success,failed" doc:"How the upload ended."`
-	Error      string    `json:"error" doc:"Why it failed, for administrators; empty when it did not."`
-	FinishedAt time.Time `json:"finished_at" doc:"When it ended."`
-	DurationMS int64     `json:"duration_ms" doc:"How long it took."`
+	RemoteID   uuid.UUID  `json:"remote_id" doc:"Id of the off-site target."`
+	Target     string     `json:"target" doc:"Where that is."`
+	Status     string     `json:"status" enum:"running,success,failed" doc:"How far the upload has come."`
+	Sent       int64      `json:"sent" doc:"Bytes of the archive that are on their way or there. It begins again when the upload is tried again."`
+	Error      string     `json:"error" doc:"Why it failed, for administrators; empty when it did not."`
+	FinishedAt *time.Time `json:"finished_at" doc:"When it ended; null while it runs."`
+	DurationMS int64      `json:"duration_ms" doc:"How long it took."`
 }
 
 // Wish is how a backup is wanted.
@@ -182,7 +184,11 @@ func (r *Room) make(ctx context.Context, file, kind, passphrase string) Backup {
 	if b.Status == success && r.deps.Uploads != nil {
 		b.Phase = "upload"
 		r.progress(b)
-		b.RemoteUploads = r.deps.Uploads.UploadAll(ctx, Archive{ID: id, Name: b.File, Path: r.archiveAt(id), Size: b.Size, SHA256: b.SHA256, Kind: b.Kind, MadeAt: b.StartedAt})
+		now := b
+		b.RemoteUploads = r.deps.Uploads.UploadAll(ctx, Archive{ID: id, Name: b.File, Path: r.archiveAt(id), Size: b.Size, SHA256: b.SHA256, Kind: b.Kind, MadeAt: b.StartedAt}, func(so []UploadResult) {
+			now.RemoteUploads = so
+			r.progress(now)
+		})
 		b.Phase = ""
 		r.finished(id)
 		if err := r.save(b); err != nil {

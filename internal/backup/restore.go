@@ -54,15 +54,20 @@ type planIn struct {
 }
 
 func (r *Room) plan(c *httpd.Call, in planIn) (Plan, error) {
-	b, err := r.complete(in.ID)
-	if err != nil {
-		return Plan{}, err
+	_, p, _, err := r.look(c, in.ID, in.Body)
+	return p, err
+}
+
+// look opens a backup, and says what a restore of it would do.
+func (r *Room) look(ctx context.Context, id uuid.UUID, given *Key) (b Backup, p Plan, passphrase string, err error) {
+	if b, err = r.complete(id); err != nil {
+		return b, p, "", err
 	}
-	passphrase, err := r.passphrase(c, in.Body)
-	if err != nil {
-		return Plan{}, err
+	if passphrase, err = r.passphrase(ctx, given); err != nil {
+		return b, p, "", err
 	}
-	return r.planned(c, b, passphrase)
+	p, err = r.planned(ctx, b, passphrase)
+	return b, p, passphrase, err
 }
 
 // planned reads all of a backup, and compares it with this machine.
@@ -160,19 +165,16 @@ func (r *Room) restore(c *httpd.Call, in struct {
 	ID   uuid.UUID `path:"id"`
 	Body *RestoreWish
 }) (Restore, error) {
-	b, err := r.complete(in.ID)
-	if err != nil {
-		return Restore{}, err
-	}
 	wish := RestoreWish{}
 	if in.Body != nil {
 		wish = *in.Body
 	}
-	passphrase, err := r.passphrase(c, &Key{wish.Passphrase})
-	if err != nil {
-		return Restore{}, err
-	}
-	p, err := r.planned(c, b, passphrase)
+	return r.beginRestore(c, in.ID, wish)
+}
+
+// beginRestore has root restore a backup, unless something stands in its way.
+func (r *Room) beginRestore(c *httpd.Call, id uuid.UUID, wish RestoreWish) (Restore, error) {
+	b, p, passphrase, err := r.look(c, id, &Key{wish.Passphrase})
 	if err != nil {
 		return Restore{}, err
 	}

@@ -58,8 +58,13 @@ func (r *Room) download(c *httpd.Call, id uuid.UUID) error {
 }
 
 func (r *Room) upload(c *httpd.Call) (b Backup, err error) {
-	err = r.Audit.Do(c, "backup.upload", "an archive", func() (any, error) {
-		if b, err = r.Adopt(c, c.Body()); err != nil {
+	return r.uploaded(c, "backup.upload", r.Adopt)
+}
+
+// uploaded takes the archive that the request has, in one of the ways.
+func (r *Room) uploaded(c *httpd.Call, action string, take func(context.Context, io.Reader) (Backup, error)) (b Backup, err error) {
+	err = r.Audit.Do(c, action, "an archive", func() (any, error) {
+		if b, err = take(c, c.Body()); err != nil {
 			return nil, err
 		}
 		return map[string]any{"file": b.File, "host": b.Host, "sha256": b.SHA256}, nil
@@ -73,6 +78,10 @@ const spare = 64 << 20
 // Adopt takes an archive from elsewhere among the backups. One that is damaged, or no archive at all, is refused; one that is encrypted can
 // only be looked at when its passphrase is known.
 func (r *Room) Adopt(ctx context.Context, in io.Reader) (b Backup, err error) {
+	return r.adopt(ctx, in, func() error { return nil })
+}
+
+func (r *Room) adopt(ctx context.Context, in io.Reader, prepare func() error) (b Backup, err error) {
 	end, err := r.begin("The upload of a backup")
 	if err != nil {
 		return b, err
@@ -80,6 +89,9 @@ func (r *Room) Adopt(ctx context.Context, in io.Reader) (b Backup, err error) {
 	defer end()
 	passphrase, err := r.passphrase(ctx, nil)
 	if err != nil {
+		return b, err
+	}
+	if err := prepare(); err != nil {
 		return b, err
 	}
 	return r.Bring(in, passphrase)

@@ -108,11 +108,7 @@ func mount[T any, P request[T]](r *Room, path string, d httpd.Doc, do func(c *ht
 		in := P(new(T))
 		_, complaints := wire.Decode(body, in)
 		if err := r.prove(c.Client(), in.token()); err != nil {
-			// The token may be gone because somebody else has just used it.
-			if r.Completed() {
-				return errCompleted
-			}
-			return err
+			return r.late(err)
 		}
 		if complaints != nil {
 			return complaints

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"edge.internal/gateway/internal/kit"
+	"edge.internal/gateway/internal/kit/actor"
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/secret"
 	"edge.internal/gateway/internal/kit/throttle"
@@ -68,6 +69,25 @@ func removeToken(paths kit.Paths) error {
 
 // needsToken tells whether a caller has to prove to own the machine. Who is on the machine has done so.
 func needsToken(from netip.Addr) bool { return !from.IsLoopback() }
+
+// Owner lets those do something to a machine that is not set up yet who own it.
+func (r *Room) Owner(from netip.Addr, token string) (actor.Actor, error) {
+	if r.Completed() {
+		return actor.Actor{}, errCompleted
+	}
+	if err := r.prove(from, token); err != nil {
+		return actor.Actor{}, r.late(err)
+	}
+	return actor.System("setup"), nil
+}
+
+// late is what a caller is told whose token is refused, unless it is gone because someone else has just used it.
+func (r *Room) late(refusal error) error {
+	if r.Completed() {
+		return errCompleted
+	}
+	return refusal
+}
 
 // prove refuses callers from elsewhere who do not know the token.
 func (r *Room) prove(from netip.Addr, given string) error {

@@ -79,6 +79,8 @@ func TestAppliance(t *testing.T) {
 		{"Services", services},
 		{"Logs", logs},
 		{"HostileAPI", hostileAPI},
+		{"Restore", restore},
+		{"PowerCuts", powerCuts},
 		{"Reboot", reboot},
 		{"RebootWithoutDatabase", rebootWithoutDatabase},
 		{"Upgrade", upgrade},

@@ -165,6 +165,30 @@ func (n *Node) Reboot(ctx context.Context) error {
 	return n.waitBooted(ctx)
 }
 
+// Cut takes the node's power away as soon as something is so, which it is asked about with the node's root: all processes end at once. It
+// waits until the node is back. An error instead of an answer leaves the power on.
+func (n *Node) Cut(ctx context.Context, when func(root string) (bool, error)) error {
+	before := n.first()
+	root := fmt.Sprintf("/proc/%d/root", before)
+	for now := false; !now; time.Sleep(time.Millisecond) {
+		var err error
+		if now, err = when(root); err != nil || ctx.Err() != nil {
+			return errors.Join(err, context.Cause(ctx))
+		}
+	}
+	mark, err := os.Create(filepath.Join(fmt.Sprintf("/proc/%d/root", n.outside()), n.folder, "cut"))
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(mark.Close(), syscall.Kill(before, syscall.SIGKILL)); err != nil {
+		return err
+	}
+	if err := Wait(ctx, "the node boots again", time.Minute, func() bool { pid := n.first(); return pid != 0 && pid != before }); err != nil {
+		return err
+	}
+	return n.waitBooted(ctx)
+}
+
 // Off switches the node off, and does something with its root, which is gone afterwards. The mounts are those of its outside.
 func (n *Node) Off(ctx context.Context, do func(mounts, root string) error) error {
 	mounts, err := os.Open(fmt.Sprintf("/proc/%d/ns/mnt", n.outside()))

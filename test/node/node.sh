@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Boots a Debian in systemd-nspawn, with systemd as its first process, again each time that it reboots: node.sh ROOT FOLDER CGROUP. The root
+# Boots a Debian in systemd-nspawn, with systemd as its first process, again each time that it reboots or that its power is cut, which the
+# file "cut" in the folder tells: node.sh ROOT FOLDER CGROUP. The root
 # is left as it is: what the node writes is kept in memory. Runs in mount, network and process namespaces of its own, which are the
 # node's outside: there is the WAN (198.51.100.0/24, IPv6 2001:db8:1::/64), and beside it, in the namespace "lan", the LAN.
 set -euo pipefail
@@ -21,7 +22,8 @@ ip link set lo up
 ip netns add lan
 ip -n lan link set lo up
 status=133 # which nspawn ends with when the node reboots
-while [ $status = 133 ]; do
+while [ $status = 133 ] || [ -e "$folder/cut" ]; do
+	rm -f "$folder/cut"
 	# A network that the node has not seen: a table or an address from before the reboot would prove nothing.
 	ip link delete wan 2>/dev/null || true
 	ip -n lan link delete eth0 2>/dev/null || true

@@ -69,6 +69,12 @@ func (g *gateway) server(t *testing.T) *db.Server {
 	return d.Server()
 }
 
+// sql asks the lab's database.
+func (g *gateway) sql(t *testing.T, query string) string {
+	t.Helper()
+	return strings.TrimSpace(g.Run(t, lab.Gateway, "psql", "--no-psqlrc", "-Atqc", query, private.URL(g.Path("/run/postgresql"), "gateway")))
+}
+
 func (g *gateway) pool(t *testing.T, address string) {
 	t.Helper()
 	g.Must(t, http.MethodPost, "/ntp/pools", map[string]any{"kind": "server", "address": address}, 201, nil)
@@ -171,6 +177,9 @@ func TestBK04RoundTrip(t *testing.T) {
 	g := up(t)
 	s := g.server(t)
 	g.pool(t, "10.1.1.1")
+	// An alert that is not told yet.
+	g.sql(t, `WITH e AS (INSERT INTO alarm_events (id, created_at, kind, key, severity, subject, message) VALUES (gen_random_uuid(), now(), 'system.disk', 'old', 'warning', 'old', 'old') RETURNING id)
+		INSERT INTO alert_deliveries (event_id, channel_id, channel, state, next_at) SELECT id, gen_random_uuid(), 'old', 'waiting', now() + interval '1 day' FROM e`)
 	g.backup = g.back(t)
 	before := contents(t, s)
 	secretBefore, err := os.ReadFile(g.Path("/var/lib/gateway/jwt-secret"))
@@ -220,6 +229,9 @@ func TestBK04RoundTrip(t *testing.T) {
 	}
 	if _, err := os.Stat(g.Path("/var/lib/gateway/license.key")); !os.IsNotExist(err) {
 		t.Error("a file that the backup does not have is still there")
+	}
+	if state := g.sql(t, `SELECT state FROM alert_deliveries WHERE channel = 'old'`); state != "skipped" {
+		t.Errorf("an alert of the backup is %s", state)
 	}
 	g.beside(t, "after the restore", s)
 	g.WaitState(t, "ntp", "live", 20*time.Second)

@@ -46,6 +46,9 @@ test.describe('the logs', () => {
     await page.goto('/operations/logs')
     const bars = page.getByRole('toolbar', { name: 'Entries over time' }).getByRole('button')
     await expect(bars.first()).toBeVisible()
+    await expect(page.getByRole('figure')).toContainText(
+      /All [\d,]+ entries that match|Only the newest 500 entries that match/,
+    )
     await bars.first().focus()
     await page.keyboard.press('End')
     await expect(bars.last()).toBeFocused()

@@ -73,7 +73,10 @@ func (r *Room) mountFetch() {
 			// It may take longer than the caller waits.
 			ctx := context.WithoutCancel(c)
 			err = r.Audit.Do(c, "backup.remote.fetch", v.Label(), func() (any, error) {
-				b, err = r.bring(ctx, v, in.Body.File)
+				b, err = pass(ctx, func(ctx context.Context, to io.Writer) error {
+					_, _, err := r.fetch(ctx, v, in.Body.File, to, maxArchive)
+					return err
+				}, r.deps.Adopt)
 				return map[string]any{"file": in.Body.File, "backup": b.ID}, err
 			})
 			if err == nil {
@@ -83,20 +86,24 @@ func (r *Room) mountFetch() {
 		})
 }
 
-// bring passes an archive on as it comes.
-func (r *Room) bring(ctx context.Context, v *Remote, file string) (backup.Backup, error) {
+// pass passes an archive on as it comes.
+func pass(ctx context.Context, fetch func(ctx context.Context, to io.Writer) error, take func(context.Context, io.Reader) (backup.Backup, error)) (backup.Backup, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	from, to := io.Pipe()
 	lost := make(chan error, 1)
 	go func() {
-		_, _, err := r.fetch(ctx, v, file, to, maxArchive)
+		err := fetch(ctx, to)
 		_ = to.CloseWithError(err)
 		lost <- err
 	}()
-	b, err := r.deps.Adopt(ctx, from)
+	b, err := take(ctx, from)
 	_ = from.CloseWithError(context.Canceled)
-	if f, ok := errors.AsType[*failure](<-lost); ok && err != nil {
+	why := <-lost
+	if _, ok := errors.AsType[*UnknownKey](why); ok {
+		return b, why
+	}
+	if f, ok := errors.AsType[*failure](why); ok && err != nil {
 		return b, fault.New(fault.Unavailable, "The archive was not copied: %s.", f.sentence)
 	}
 	return b, err

@@ -88,6 +88,13 @@ func inOneLine(err error) error {
 	return fault.New(fault.Invalid, "%s", strings.Join(all, "; "))
 }
 
+// UnknownKey is the refusal of a server that no one has named by its key.
+type UnknownKey struct{ Fingerprint string }
+
+func (k *UnknownKey) Error() string {
+	return fmt.Sprintf("the server shows the key %s. If that is the right one, say so with --host-key; nothing was sent to it", k.Fingerprint)
+}
+
 func (p *Place) connect(ctx context.Context) (target, error) {
 	if p.kind == kindSFTP && p.settings.HostKeyFingerprint == "" {
 		// What comes from there becomes this machine's configuration: no one else may be able to send it.
@@ -95,7 +102,7 @@ func (p *Place) connect(ctx context.Context) (target, error) {
 		if err != nil {
 			return nil, explain(err)
 		}
-		return nil, failed(true, "the server shows the key %s. If that is the right one, say so with --host-key; nothing was sent to it", shown)
+		return nil, &UnknownKey{shown}
 	}
 	t, _, err := connect(ctx, p.door, p.kind, p.settings, p.keys, p.limits)
 	if err != nil {

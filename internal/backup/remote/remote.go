@@ -5,6 +5,7 @@ package remote
 import (
 	"context"
 	"io"
+	"sync"
 	"time"
 
 	"edge.internal/gateway/internal/backup"
@@ -14,6 +15,8 @@ import (
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/resource"
+	"edge.internal/gateway/internal/kit/secret"
+	"edge.internal/gateway/internal/kit/throttle"
 	"edge.internal/gateway/internal/kit/value"
 )
 
@@ -57,6 +60,8 @@ func (v *Remote) Validate() error {
 type Deps struct {
 	// Adopt takes an archive from elsewhere among the backups.
 	Adopt func(ctx context.Context, in io.Reader) (backup.Backup, error)
+	// Replace does so on a machine that is not set up yet: what was brought before goes.
+	Replace func(ctx context.Context, in io.Reader) (backup.Backup, error)
 }
 
 // Room is the off-site targets.
@@ -65,11 +70,14 @@ type Room struct {
 	deps    Deps
 	remotes resource.Kind[Remote]
 	bounds  bounds
+	// turn and tries bound what the owner of a machine that is not set up yet has it ask of others.
+	turn  sync.Mutex
+	tries *throttle.Throttle
 }
 
 // New makes the room.
 func New(k *kit.Kit, d Deps) *Room {
-	r := &Room{Kit: k, deps: d, bounds: usual}
+	r := &Room{Kit: k, deps: d, bounds: usual, tries: throttle.New(k.Clock, backup.Tries)}
 	r.remotes = resource.Kind[Remote]{
 		Name: "backup.remote", Title: "off-site target", Path: "/backup-remotes", Table: table, Order: "created_at",
 		New:   func() Remote { return Remote{Settings: defaults(), Active: true, Keep: 14} },
@@ -88,6 +96,7 @@ func (r *Room) Mount() {
 	r.mountTest()
 	r.mountArchives()
 	r.mountFetch()
+	r.mountOwner()
 }
 
 // check keeps secrets from going where they were not meant for. What is not sent anywhere cannot fail to arrive.
@@ -105,13 +114,11 @@ func (r *Room) check(ctx context.Context, tx *db.Tx, was, now *Remote) error {
 	if was.Kind != now.Kind {
 		return fault.Field("kind", "cannot be changed: make another target")
 	}
-	if was.Settings.destination(was.Kind) == now.Settings.destination(now.Kind) {
-		return nil
-	}
 	var c check.List
+	secrets := map[string]secret.Masked{}
 	for name, s := range now.Settings.secrets() {
-		_, fresh := s.Fresh()
-		c.That(fresh || !s.Set(), "settings."+name, "must be entered again when the server changes: the stored one was meant for another")
+		secrets["settings."+name] = *s
 	}
+	secret.Again(&c, was.Settings.destination(was.Kind), now.Settings.destination(now.Kind), secrets)
 	return c.Err()
 }

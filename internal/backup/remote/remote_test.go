@@ -23,6 +23,7 @@ import (
 	"github.com/google/uuid"
 
 	"edge.internal/gateway/internal/backup"
+	"edge.internal/gateway/internal/backup/remote"
 	"edge.internal/gateway/internal/kit/audit"
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/test/offsite"
@@ -374,8 +375,8 @@ func TestBK12EveryTargetHasItsOwnResult(t *testing.T) {
 	id := uuid.MustParse("01a1e39f-4bae-752c-b03c-87a991632b26")
 	for i, result := range h.room.UploadAll(t.Context(), backup.Archive{
 		ID: id, Name: "gateway-fw.tar-20260105T030405Z.tar.zst.age", Path: made.path, Size: made.size, SHA256: made.sum, MadeAt: time.Date(2026, 1, 5, 3, 4, 5, 0, time.UTC),
-	}) {
-		if result.Status != "success" || result.Error != "" || result.Target == "" || result.FinishedAt.IsZero() {
+	}, func([]backup.UploadResult) {}) {
+		if result.Status != "success" || result.Error != "" || result.Target == "" || result.FinishedAt == nil {
 			t.Errorf("%d: %+v", i, result)
 		}
 	}
@@ -526,5 +527,31 @@ func TestArchivesAreStreamed(t *testing.T) {
 	<-watched
 	if grown := int64(peak) - int64(before.HeapInuse); grown > 48<<20 {
 		t.Errorf("%d MiB of memory for an archive of %d MiB", grown>>20, a.size>>20)
+	}
+}
+
+// While an archive is sent, it is told how far that is at each target.
+func TestUploadTellsHowFarItIs(t *testing.T) {
+	h := newHouse(t)
+	h.add(t, "sftp", offsite.NewSSHD(t).Settings())
+	h.add(t, "s3", offsite.NewS3(t, false).Settings())
+	a := newArchive(t, bytes.Repeat([]byte("an archive "), 1<<20))
+	var told [][]remote.Result
+	results, err := h.room.Upload(t.Context(), a.path, "20260102T030405Z.tar", a.size, a.sum, func(so []remote.Result) { told = append(told, so) })
+	if err != nil || len(results) != 2 || len(told) < 3 {
+		t.Fatal(results, len(told), err)
+	}
+	for i, r := range results {
+		if !r.OK || r.Sent != a.size || r.FinishedAt.IsZero() {
+			t.Errorf("%+v", r)
+		}
+		if first := told[0][i]; first.RemoteID != r.RemoteID || first.Sent != 0 || !first.FinishedAt.IsZero() {
+			t.Errorf("at first %+v", first)
+		}
+		for n := 1; n < len(told); n++ {
+			if told[n][i].Sent < told[n-1][i].Sent {
+				t.Errorf("%d bytes after %d", told[n][i].Sent, told[n-1][i].Sent)
+			}
+		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -29,6 +30,7 @@ type Result struct {
 	Error      string    `json:"error" doc:"What went wrong; empty when nothing did."`
 	Warning    string    `json:"warning" doc:"What did not work besides, such as deleting old archives."`
 	File       string    `json:"file" doc:"What the archive is called there."`
+	Sent       int64     `json:"sent" doc:"Bytes of the archive that are on their way or there."`
 	Attempts   int       `json:"attempts" doc:"How often it was tried."`
 	Deleted    int       `json:"deleted" doc:"How many older archives of this gateway were deleted there."`
 	FinishedAt time.Time `json:"finished_at" doc:"When it was over."`
@@ -38,49 +40,111 @@ type Result struct {
 // atOnce is how many targets are served at the same time.
 const atOnce = 4
 
-// UploadAll sends a finished archive to every active target.
-func (r *Room) UploadAll(ctx context.Context, a backup.Archive) []backup.UploadResult {
+// UploadAll sends a finished archive to every active target, and tells meanwhile how far it is.
+func (r *Room) UploadAll(ctx context.Context, a backup.Archive, tell func([]backup.UploadResult)) []backup.UploadResult {
 	// The host is in the name already; the time sorts it, and the id tells it from another one of the same second.
 	name := a.MadeAt.UTC().Format("20060102T150405Z") + "-" + a.ID.String()[28:] + a.Name[max(0, strings.LastIndex(a.Name, ".tar")):]
-	results, err := r.Upload(ctx, a.Path, name, a.Size, a.SHA256)
+	results, err := r.Upload(ctx, a.Path, name, a.Size, a.SHA256, func(so []Result) { tell(shown(so)) })
 	if err != nil {
 		r.Log.Error("the off-site targets are not known, so that nothing was sent to them", "err", err)
 	}
+	return shown(results)
+}
+
+// shown are results as a backup has them.
+func shown(results []Result) []backup.UploadResult {
 	list := make([]backup.UploadResult, len(results))
 	for i, x := range results {
-		list[i] = backup.UploadResult{RemoteID: x.RemoteID, Target: x.TargetURL, Status: "success", FinishedAt: x.FinishedAt, DurationMS: x.DurationMS}
-		if !x.OK {
+		list[i] = backup.UploadResult{RemoteID: x.RemoteID, Target: x.TargetURL, Status: "running", Sent: x.Sent, DurationMS: x.DurationMS}
+		if x.FinishedAt.IsZero() {
+			continue
+		}
+		if list[i].FinishedAt, list[i].Status = &x.FinishedAt, "success"; !x.OK {
 			list[i].Status, list[i].Error = "failed", x.Error
 		}
 	}
 	return list
 }
 
-// Upload sends an archive to every active target, and tells how each took it. One that fails does not keep it from the others.
-// The error is that of the database, without which no target is known.
-func (r *Room) Upload(ctx context.Context, file, name string, size int64, sum string) ([]Result, error) {
+// tellEvery is how often it is told how far uploads are.
+const tellEvery = 250 * time.Millisecond
+
+// Upload sends an archive to every active target, and tells how each took it, and again and again how far each is. One that fails does not
+// keep it from the others. The error is that of the database, without which no target is known.
+func (r *Room) Upload(ctx context.Context, file, name string, size int64, sum string, tell func([]Result)) ([]Result, error) {
 	rows, err := r.remotes.Where(ctx, r.DB, "active")
 	if err != nil || len(rows) == 0 {
 		return []Result{}, err
 	}
+	there := r.own() + name
+	results, sent := make([]Result, len(rows)), make([]meter, len(rows))
+	for i := range rows {
+		results[i] = Result{RemoteID: rows[i].ID, Name: rows[i].Label(), TargetURL: rows[i].Settings.url(rows[i].Kind), File: there}
+	}
+	tell(slices.Clone(results))
 	f, damaged := verified(file, size, sum)
 	if f != nil {
 		defer f.Close()
 	}
-	there := r.own() + name
 	if !fileForm.MatchString(there) {
 		damaged = failed(true, "the archive has no name that a target could have")
 	}
-	results := make([]Result, len(rows))
+	type ended struct {
+		at     int
+		result Result
+	}
+	over := make(chan ended)
 	var group errgroup.Group
 	group.SetLimit(atOnce)
-	for i := range rows {
-		group.Go(func() error {
-			results[i] = r.send(ctx, &rows[i], there, func() (*io.SectionReader, error) { return io.NewSectionReader(f, 0, size), damaged })
-			return nil
-		})
+	go func() {
+		for i := range rows {
+			group.Go(func() error {
+				result := r.send(ctx, &rows[i], results[i], func() (*io.SectionReader, error) {
+					sent[i].Store(0)
+					return io.NewSectionReader(metered{f, &sent[i]}, 0, size), damaged
+				})
+				result.Sent = sent[i].Load()
+				over <- ended{i, result}
+				return nil
+			})
+		}
+	}()
+	every := time.NewTicker(tellEvery)
+	defer every.Stop()
+	so := slices.Clone(results)
+	for left := len(rows); left > 0; {
+		select {
+		case x := <-over:
+			so[x.at], left = x.result, left-1
+		case <-every.C:
+			for i := range so {
+				if so[i].FinishedAt.IsZero() {
+					so[i].Sent = sent[i].Load()
+				}
+			}
+		}
+		tell(slices.Clone(so))
 	}
-	return results, group.Wait()
+	return so, group.Wait()
+}
+
+// meter is how far an archive was read.
+type meter = atomic.Int64
+
+// metered is a file that remembers how far it was read: what is read for an upload is about to be sent.
+type metered struct {
+	io.ReaderAt
+	to *meter
+}
+
+func (m metered) ReadAt(b []byte, at int64) (int, error) {
+	n, err := m.ReaderAt.ReadAt(b, at)
+	for end := at + int64(n); ; {
+		was := m.to.Load()
+		if end <= was || m.to.CompareAndSwap(was, end) {
+			return n, err
+		}
+	}
 }
 
 // verified opens an archive, and makes sure that what is sent is what was made.
@@ -97,9 +161,8 @@ func verified(file string, size int64, sum string) (*os.File, error) {
 }
 
 // send sends an archive to one target, and keeps how that went in its row.
-func (r *Room) send(ctx context.Context, v *Remote, file string, open func() (*io.SectionReader, error)) Result {
+func (r *Room) send(ctx context.Context, v *Remote, result Result, open func() (*io.SectionReader, error)) Result {
 	start := r.Clock.Now()
-	result := Result{RemoteID: v.ID, Name: v.Label(), TargetURL: v.Settings.url(v.Kind), File: file}
 	var err error
 	for ; ; result.Attempts++ {
 		if result.Attempts > 0 && !r.rest(ctx, r.bounds.again[result.Attempts-1]) {

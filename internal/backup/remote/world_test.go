@@ -44,7 +44,7 @@ func newHouse(t *testing.T) *house {
 func mounted(t *testing.T, b *kittest.Bench) *house {
 	t.Helper()
 	h := &house{Bench: b}
-	h.room = remote.New(b.Kit, remote.Deps{Adopt: h.adopt})
+	h.room = remote.New(b.Kit, remote.Deps{Adopt: h.adopt, Replace: h.adopt})
 	h.room.Hurry()
 	h.room.Mount()
 	h.Start(t)
@@ -137,7 +137,7 @@ func newArchive(t *testing.T, content []byte) archive {
 
 func (h *house) upload(t *testing.T, a archive, name string) []remote.Result {
 	t.Helper()
-	results, err := h.room.Upload(t.Context(), a.path, name, a.size, a.sum)
+	results, err := h.room.Upload(t.Context(), a.path, name, a.size, a.sum, func([]remote.Result) {})
 	if err != nil {
 		t.Fatal(err)
 	}

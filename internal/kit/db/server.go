@@ -113,6 +113,21 @@ func (s *Server) Exists(ctx context.Context, name string) (is bool, err error) {
 	return is, err
 }
 
+// Await waits until the server takes connections, for as long as the context lasts: after a power cut it has to put its files in order first.
+func (s *Server) Await(ctx context.Context) error {
+	for {
+		err := s.aside(ctx, func(*pgx.Conn) error { return nil })
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
 // Size is how many bytes the gateway's database has on the disk.
 func (s *Server) Size(ctx context.Context) (bytes int64, err error) {
 	err = s.aside(ctx, func(c *pgx.Conn) error {

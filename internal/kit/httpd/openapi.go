@@ -76,7 +76,11 @@ func operation(registry huma.Registry, route *Route, failure *huma.Response) *hu
 		Responses:  map[string]*huma.Response{"default": failure},
 		Extensions: map[string]any{"x-policy": route.Policy.String()},
 	}
-	if !route.Policy.public {
+	if route.Policy.owner {
+		op.Parameters = append(op.Parameters, &huma.Param{
+			Name: SetupTokenHeader, In: "header", Description: "The token that the service prints at start; needed unless the request comes from the machine itself.", Schema: &huma.Schema{Type: huma.TypeString},
+		})
+	} else if !route.Policy.public {
 		op.Security = []map[string][]string{{"session": {}}, {"bearer": {}}}
 	}
 	if route.Policy.bySession {

@@ -11,6 +11,7 @@ import (
 type Policy struct {
 	name        string
 	public      bool
+	owner       bool
 	admin       bool
 	beforeSetup bool
 	offline     bool
@@ -21,6 +22,9 @@ type Policy struct {
 var (
 	// Public routes need no session.
 	Public = Policy{name: "public", public: true}
+	// Owner is for who owns a machine that is not set up yet: the caller is on it, or knows the setup token. When the setup is complete, the
+	// route is closed to everyone.
+	Owner = Policy{name: "owner", owner: true, beforeSetup: true}
 	// Read is for everybody with a session; the route changes nothing.
 	Read = Policy{name: "read"}
 	// Own is for everybody with a session; the route changes nothing but the caller's own account.
@@ -46,6 +50,9 @@ func (p Policy) String() string { return p.name }
 
 // IsPublic tells whether the route needs no session.
 func (p Policy) IsPublic() bool { return p.public }
+
+// IsOwner tells whether the route is for who owns a machine that is not set up yet.
+func (p Policy) IsOwner() bool { return p.owner }
 
 // IsAdmin tells whether the route is for admins alone.
 func (p Policy) IsAdmin() bool { return p.admin }

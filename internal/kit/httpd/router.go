@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"mime"
 	"net/http"
+	"net/netip"
 	"path"
 	"reflect"
 	"runtime/debug"
@@ -97,11 +98,13 @@ type Router struct {
 	Sessions Sessions
 	// SetupDone tells whether the initial setup is complete.
 	SetupDone func() bool
-	Log       *slog.Logger
-	routes    []*Route
-	byPath    map[string]map[string]*Route
-	observe   func(route string, status int, d time.Duration)
-	streams   streams
+	// Owner says who makes a request to a machine that is not set up yet, and refuses those who do not own it.
+	Owner   func(client netip.Addr, token string) (actor.Actor, error)
+	Log     *slog.Logger
+	routes  []*Route
+	byPath  map[string]map[string]*Route
+	observe func(route string, status int, d time.Duration)
+	streams streams
 }
 
 // NewRouter makes an empty router.
@@ -327,7 +330,7 @@ func (r *Router) call(route *Route, w http.ResponseWriter, req *http.Request) er
 	}
 	c := &Call{Context: req.Context(), Request: req, response: w, status: route.Status}
 	if !route.Policy.public {
-		a, err := r.authenticate(req)
+		a, err := r.caller(route, req)
 		if err != nil {
 			return err
 		}
@@ -354,7 +357,18 @@ func (r *Router) call(route *Route, w http.ResponseWriter, req *http.Request) er
 	return route.handle(c)
 }
 
-// authenticate tells who makes a request. Root on the machine itself needs no session.
+// SetupTokenHeader carries the setup token of those who need it for a route of the machine's owner.
+const SetupTokenHeader = "Gateway-Setup-Token"
+
+// caller tells who calls a route.
+func (r *Router) caller(route *Route, req *http.Request) (actor.Actor, error) {
+	if route.Policy.owner {
+		return r.Owner(clientAddr(req), req.Header.Get(SetupTokenHeader))
+	}
+	return r.authenticate(req)
+}
+
+// authenticate tells whose session a request has. Root on the machine itself needs none.
 func (r *Router) authenticate(req *http.Request) (actor.Actor, error) {
 	if isLocal(req.Context()) {
 		return actor.System("gateway-ctl"), nil

@@ -77,6 +77,7 @@ func bench(t testing.TB, d *db.DB, machine host.Machine, root string) *Bench {
 	log := slog.New(slog.NewTextHandler(&lockedWriter{w: logs}, nil))
 	k := kit.New(d, machine, clock.Real, log, box, kit.Paths{Root: root}, "1.0.0")
 	k.Router.SetupDone = func() bool { return true }
+	k.Router.Owner = func(netip.Addr, string) (actor.Actor, error) { return actor.System("setup"), nil }
 	k.Router.Sessions = Roles{}
 	return &Bench{Kit: k, Logs: logs}
 }

@@ -7,6 +7,8 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/go-json-experiment/json"
+
+	"edge.internal/gateway/internal/kit/check"
 )
 
 // Masked is a secret inside of a field that is an object, such as the settings of one of several kinds. An answer has the mask in its
@@ -25,6 +27,18 @@ func (m Masked) Fresh() (string, bool) { return Text(m).Fresh() }
 // Open gives the plain text to the one who needs it.
 func (m Masked) Open(b *Box, table, column, row string) (string, error) {
 	return Text(m).Open(b, table, column, row)
+}
+
+// Again complains about stored secrets that would go to another place than they were entered for: what changes the place enters them again. The
+// secrets are those of the new settings, by the names of their fields.
+func Again(c *check.List, was, now string, secrets map[string]Masked) {
+	if was == now {
+		return
+	}
+	for name, m := range secrets {
+		_, fresh := m.Fresh()
+		c.That(fresh || !m.Set(), name, "must be entered again when the server changes: the stored one was meant for another")
+	}
 }
 
 // UnmarshalJSON takes a new secret; the mask keeps the stored one.

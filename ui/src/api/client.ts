@@ -20,7 +20,8 @@ export interface Answer<T> {
 /** Seconds until a request counts as lost. A change waits for the daemons that it concerns, so it is given longer. */
 const patience = { read: 10, change: 60, backup: 2 * 3600 }
 /** What takes as long as the database is large. */
-const unhurried = /\/backups(\/upload|\/[^/]+\/(verify|restore|restore-plan))?$/
+const unhurried =
+  /\/backups(\/upload|\/[^/]+\/(verify|restore|restore-plan))?$|\/backup-remotes\/[^/]+\/fetch$|\/setup\/restore\/(upload|fetch|plan|begin)$/
 const patienceFor = ({ method, url }: Request) =>
   method === 'GET' ? patience.read : unhurried.test(url) ? patience.backup : patience.change
 

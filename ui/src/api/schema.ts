@@ -3243,6 +3243,108 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/setup/restore": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The running restore of a machine that is not set up yet, or the last one. When it has succeeded, the setup is complete, and this is closed */
+        get: operations["setup.restore.get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/setup/restore/archives": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** List the archives that a machine that is not set up yet could become a gateway from */
+        post: operations["setup.restore.archives"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/setup/restore/begin": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Make a machine that is not set up yet the gateway of a backup. It is answered when that has begun */
+        post: operations["setup.restore.begin"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/setup/restore/fetch": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Copy an archive to a machine that is not set up yet, to restore it there. It takes the place of one that was brought before */
+        post: operations["setup.restore.fetch"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/setup/restore/plan": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** What the restore of a backup on a machine that is not set up yet would do, and what stands in its way. It changes nothing */
+        post: operations["setup.restore.plan"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/setup/restore/upload": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Bring an archive to a machine that is not set up yet, to restore it there. It takes the place of one that was brought before */
+        post: operations["setup.restore.upload"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/setup/status": {
         parameters: {
             query?: never;
@@ -5072,7 +5174,7 @@ export interface components {
             phase: "" | "dump" | "pack" | "upload";
             /** @description The last trial to restore it; null when there was none. */
             proof: components["schemas"]["BackupProof"];
-            /** @description How the upload to each off-site target ended. */
+            /** @description How the upload to each off-site target goes, or ended. */
             remote_uploads: components["schemas"]["BackupUploadResult"][];
             /**
              * Format: int64
@@ -5110,6 +5212,22 @@ export interface components {
              * @description Bytes that the phase has written so far.
              */
             written: number;
+        };
+        BackupChosenInput: {
+            /** @description Id of the backup, as the upload or the fetch has answered it. */
+            backup_id: string;
+            /** @description Opens an encrypted backup. */
+            passphrase?: string;
+        };
+        BackupChosenWishInput: {
+            /** @description Id of the backup, as the upload or the fetch has answered it. */
+            backup_id: string;
+            /** @description Which interface of this machine takes the place of one of the backup. */
+            interfaces?: {
+                [key: string]: string;
+            };
+            /** @description Opens an encrypted backup. */
+            passphrase?: string;
         };
         BackupDeleted: {
             /** @description Id of what was deleted. */
@@ -5312,16 +5430,21 @@ export interface components {
             error: string;
             /**
              * Format: date-time
-             * @description When it ended.
+             * @description When it ended; null while it runs.
              */
-            finished_at: string;
+            finished_at: string | null;
             /** @description Id of the off-site target. */
             remote_id: string;
             /**
-             * @description How the upload ended.
+             * Format: int64
+             * @description Bytes of the archive that are on their way or there. It begins again when the upload is tried again.
+             */
+            sent: number;
+            /**
+             * @description How far the upload has come.
              * @enum {string}
              */
-            status: "success" | "failed";
+            status: "running" | "success" | "failed";
             /** @description Where that is. */
             target: string;
         };
@@ -10099,6 +10222,14 @@ export interface components {
             /** @description Why the target cannot be asked; empty when it can. */
             error: string;
         };
+        RemoteOffer: {
+            /** @description Archives of this gateway and of others, the newest first. */
+            archives: components["schemas"]["RemoteArchive"][];
+            /** @description Why the target cannot be asked; empty when it can. */
+            error: string;
+            /** @description Fingerprint of the key that a server of SFTP shows that was not named by one. Nothing was sent to it. Compare it with what the server's administrator says, and send it as host_key_fingerprint. */
+            host_key: string;
+        };
         RemoteSettings: {
             /** @description Id of the access key. */
             access_key?: string;
@@ -10136,6 +10267,19 @@ export interface components {
             secret_key?: string;
             /** @description User to log in as. */
             username?: string;
+        };
+        RemoteSourceUpdate: {
+            /** @description Allow a source on this machine or at a link-local address. Refused otherwise. */
+            allow_internal?: boolean;
+            /** @description The archive that is wanted, as the list calls it; of no use for the list itself. */
+            file?: string;
+            /**
+             * @description What it is: a bucket of an object store, or a folder of an SSH server.
+             * @enum {string}
+             */
+            kind?: "s3" | "sftp";
+            /** @description How it is reached, as for an off-site target. A server of SFTP has to be named by its fingerprint. */
+            settings?: components["schemas"]["RemoteSettings"];
         };
         RemoteStep: {
             /** @description What went wrong; empty when nothing did. */
@@ -22974,6 +23118,254 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["SetupStatus"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "setup.restore.get": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The token that the service prints at start; needed unless the request comes from the machine itself. */
+                "Gateway-Setup-Token"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["BackupRestore"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "setup.restore.archives": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The token that the service prints at start; needed unless the request comes from the machine itself. */
+                "Gateway-Setup-Token"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RemoteSourceUpdate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["RemoteOffer"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "setup.restore.begin": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The token that the service prints at start; needed unless the request comes from the machine itself. */
+                "Gateway-Setup-Token"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["BackupChosenWishInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["BackupRestore"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "setup.restore.fetch": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The token that the service prints at start; needed unless the request comes from the machine itself. */
+                "Gateway-Setup-Token"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RemoteSourceUpdate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Backup"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "setup.restore.plan": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The token that the service prints at start; needed unless the request comes from the machine itself. */
+                "Gateway-Setup-Token"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["BackupChosenInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["BackupPlan"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description It was refused or it failed; the error says why. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: null;
+                        error: components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+    };
+    "setup.restore.upload": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The token that the service prints at start; needed unless the request comes from the machine itself. */
+                "Gateway-Setup-Token"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/octet-stream": string;
+            };
+        };
+        responses: {
+            /** @description Done. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Backup"];
                         error: null;
                     };
                 };

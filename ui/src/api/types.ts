@@ -70,6 +70,7 @@ export type Resources = Data<'/system/resources'>
 export type Route = Item<'/routes'>
 export type RoutingRule = Item<'/routing-rules'>
 export type Restore = Data<'/backups/restore'>
+export type RestoreOffer = Data<'/setup/restore/archives', 'post'>
 export type RestorePlan = Data<'/backups/{id}/restore-plan', 'post'>
 export type RestoreStep = Restore['steps'][number]
 export type Rule = Item<'/firewall/rules'>

@@ -1,5 +1,5 @@
 import { Button, Checkbox, TextInput } from '@mantine/core'
-import { useEffect, useState } from 'react'
+import { lazy, useEffect, useState } from 'react'
 import { useForm } from 'react-hook-form'
 import { useTranslation } from 'react-i18next'
 import { http, unwrap } from '../api/client'
@@ -9,6 +9,8 @@ import { placeFault } from '../kit/form-errors'
 import { Notice } from '../kit/Notice'
 import { Password } from '../kit/Password'
 import classes from './Door.module.css'
+
+const RestoreSetup = lazy(() => import('./RestoreSetup'))
 
 const defaults = {
   setup_token: '',
@@ -46,6 +48,7 @@ export default function Setup() {
   const [status, setStatus] = useState<SetupStatus | null>(null)
   const [problem, setProblem] = useState('')
   const [done, setDone] = useState(false)
+  const [restoring, setRestoring] = useState(false)
   const { register, handleSubmit, setError, watch, formState } = useForm<Values>({
     defaultValues: defaults,
   })
@@ -66,6 +69,10 @@ export default function Setup() {
         </div>
       </div>
     )
+  }
+
+  if (restoring && status) {
+    return <RestoreSetup tokenRequired={status.setup_token_required} onBack={() => setRestoring(false)} />
   }
 
   const fields: Field[] = status?.setup_token_required ? ['setup_token', ...asked] : asked
@@ -107,7 +114,12 @@ export default function Setup() {
   return (
     <form className={`${classes.card} ${classes.wide}`} onSubmit={submit} noValidate>
       <h1>{t('setup.title')}</h1>
-      <p className={classes.lead}>{t('setup.lead')}</p>
+      <p className={classes.lead}>
+        {t('setup.lead')}{' '}
+        <button type="button" className={classes.link} disabled={!status} onClick={() => setRestoring(true)}>
+          {t('setup.restore')}
+        </button>
+      </p>
       <div className={classes.fields}>
         {problem && <Notice tone="bad">{problem}</Notice>}
         {fields

@@ -41,7 +41,7 @@ export function LastJob<T extends Job>({ query, more, ...kind }: LastJobProps<T>
     // The gateway is away because the job replaces a part of it: that is no reason to say that something is wrong.
     return (
       <Panel title={t('last.running')}>
-        <Running {...kind} job={query.data} awaySince={query.dataUpdatedAt} />
+        <RunningJob {...kind} job={query.data} awaySince={query.dataUpdatedAt} />
       </Panel>
     )
   }
@@ -50,11 +50,11 @@ export function LastJob<T extends Job>({ query, more, ...kind }: LastJobProps<T>
       <Loaded query={query} height={60}>
         {(job) => {
           if (job.state === 'none') return <p className="soft">{job.summary}</p>
-          if (job.state === 'running') return <Running {...kind} job={job} />
+          if (job.state === 'running') return <RunningJob {...kind} job={job} />
           return (
-            <Result text={kind.text} job={job}>
+            <JobResult text={kind.text} job={job}>
               {more?.(job)}
-            </Result>
+            </JobResult>
           )
         }}
       </Loaded>
@@ -62,7 +62,8 @@ export function LastJob<T extends Job>({ query, more, ...kind }: LastJobProps<T>
   )
 }
 
-function Running({ text, name, usual, job, awaySince }: Kind & { job: Job; awaySince?: number }) {
+/** A job that runs, and since when the gateway has been away. */
+export function RunningJob({ text, name, usual, job, awaySince }: Kind & { job: Job; awaySince?: number }) {
   const { t } = useTranslation(text)
   const [since] = useState(() => firstSeen(name, job.id, sessionStorage, Date.now()))
   const [slow, setSlow] = useState(Date.now() - since >= usual)
@@ -89,7 +90,8 @@ function Running({ text, name, usual, job, awaySince }: Kind & { job: Job; awayS
   )
 }
 
-function Result({ text, job, children }: { text: string; job: Job; children: ReactNode }) {
+/** How a job went. */
+export function JobResult({ text, job, children }: { text: string; job: Job; children?: ReactNode }) {
   const { t } = useTranslation(text)
   return (
     <div className={classes.stack}>

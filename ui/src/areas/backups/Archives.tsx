@@ -173,6 +173,7 @@ function Standing({ backup }: { backup: Backup }) {
   const standing = standingOf(backup)
   const { proof, remote_uploads: uploads, encrypted, phase } = backup
   const lost = uploads.filter(({ status }) => status === 'failed').length
+  const sending = uploads.filter(({ status }) => status === 'running')
   return (
     <div>
       <Badge tone={standingTone[standing]}>
@@ -184,10 +185,29 @@ function Standing({ backup }: { backup: Backup }) {
         </span>
       )}
       {encrypted && <span className="soft"> {t('encrypted')}</span>}
-      {uploads.length > 0 && (
-        <span className="soft"> {t(lost ? 'uploads.failed' : 'uploads.done', { count: lost || uploads.length })}</span>
+      {uploads.length > sending.length && (
+        <span className="soft">
+          {' '}
+          {t(lost ? 'uploads.failed' : 'uploads.done', { count: lost || uploads.length - sending.length })}
+        </span>
       )}
+      {sending.map(({ remote_id, target, sent }) => (
+        <Sending key={remote_id} target={target} sent={sent} size={backup.size} />
+      ))}
       {(backup.error || proof?.error) && <div className={classes.why}>{backup.error || proof?.error}</div>}
+    </div>
+  )
+}
+
+/** How far the archive is on its way to a target. */
+function Sending({ target, sent, size }: { target: string; sent: number; size: number }) {
+  const { t } = useTranslation('backups')
+  return (
+    <div className={classes.sending}>
+      <progress max={size} value={sent} aria-label={t('uploads.to', { target })} />
+      <span className="soft">
+        {t('uploads.sent', { sent: bytes(sent), size: bytes(size) })} <span className="mono">{target}</span>
+      </span>
     </div>
   )
 }

@@ -3,8 +3,7 @@ import { useQuery } from '@tanstack/react-query'
 import { LastJob } from '../../kit/LastJob'
 import { Notice } from '../../kit/Notice'
 import { restoreQuery } from './resources'
-
-const usual = 3 * 60_000
+import { usual } from './usual'
 
 /** The restore that runs, or how the last one went, with what is left to do by hand. */
 export function LastRestore() {

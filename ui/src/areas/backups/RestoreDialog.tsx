@@ -1,25 +1,22 @@
-import { Button, Group, Modal, Select } from '@mantine/core'
+import { Button, Group, Modal } from '@mantine/core'
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import { http, unwrap } from '../../api/client'
 import { toFault } from '../../api/fault'
-import type { Backup, RestorePlan } from '../../api/types'
-import { count } from '../../kit/format'
+import type { Backup } from '../../api/types'
 import { Loaded } from '../../kit/Loaded'
 import { Notice } from '../../kit/Notice'
-import { Password } from '../../kit/Password'
-import { Time } from '../../kit/Time'
 import classes from './Backups.module.css'
+import { type Links, PassphraseForm, PlanView } from './PlanView'
 import { restoreQuery } from './resources'
 
 /** Says what a restore would do before anything is touched, asks what must be known, and begins it. */
 export function RestoreDialog({ backup, onClose }: { backup: Backup; onClose: () => void }) {
   const { t } = useTranslation('backups')
   const queries = useQueryClient()
-  const [typed, setTyped] = useState('')
   const [passphrase, setPassphrase] = useState('')
-  const [links, setLinks] = useState<Record<string, string>>({})
+  const [links, setLinks] = useState<Links>({})
   const secret = passphrase ? { passphrase } : {}
   const params = { path: { id: backup.id } }
   const plan = useQuery({
@@ -47,52 +44,12 @@ export function RestoreDialog({ backup, onClose }: { backup: Backup; onClose: ()
       closeButtonProps={{ 'aria-label': t('common:close') }}
     >
       {asked ? (
-        <form
-          className={classes.stack}
-          onSubmit={(event) => {
-            event.preventDefault()
-            setPassphrase(typed)
-          }}
-        >
-          <Password
-            label={t('restore.passphrase')}
-            description={t('restore.passphraseHelp')}
-            value={typed}
-            onChange={({ currentTarget }) => setTyped(currentTarget.value)}
-            error={passphrase && t('restore.wrong')}
-            data-autofocus
-          />
-          <Group justify="flex-end">
-            <Button type="submit" disabled={!typed}>
-              {t('restore.open')}
-            </Button>
-          </Group>
-        </form>
+        <PassphraseForm wrong={Boolean(passphrase)} onOpen={setPassphrase} />
       ) : (
         <Loaded query={plan} height={160}>
           {(found) => (
             <div className={classes.stack}>
-              <Facts plan={found} />
-              {found.blockers.map((text) => (
-                <Notice key={text} tone="bad" title={text} />
-              ))}
-              {found.warnings.map((text) => (
-                <Notice key={text} tone="warn" title={text} />
-              ))}
-              {found.interfaces
-                .filter(({ here }) => !here)
-                .map(({ name }) => (
-                  <Select
-                    key={name}
-                    label={t('restore.link', { name })}
-                    placeholder={t('restore.noLink')}
-                    data={found.links}
-                    value={links[name] ?? null}
-                    clearable
-                    onChange={(to) => setLinks(({ [name]: _, ...rest }) => (to ? { ...rest, [name]: to } : rest))}
-                    error={fault?.fields[`interfaces.${name}`]}
-                  />
-                ))}
+              <PlanView plan={found} links={links} onLinks={setLinks} complaints={fault?.fields ?? {}} />
               <p>{t('restore.away')}</p>
               {fault && <Notice tone="bad" title={fault.message} />}
               <Group justify="flex-end" gap="xs">
@@ -113,27 +70,5 @@ export function RestoreDialog({ backup, onClose }: { backup: Backup; onClose: ()
         </Loaded>
       )}
     </Modal>
-  )
-}
-
-function Facts({ plan }: { plan: RestorePlan }) {
-  const { t } = useTranslation('backups')
-  return (
-    <dl className={classes.facts}>
-      <dt>{t('restore.from')}</dt>
-      <dd>
-        {plan.host} · <Time at={plan.made_at} />
-      </dd>
-      <dt>{t('restore.version')}</dt>
-      <dd>
-        {plan.version === plan.this_version
-          ? plan.version
-          : t('restore.versions', { from: plan.version, to: plan.this_version })}
-      </dd>
-      <dt>{t('restore.data')}</dt>
-      <dd>{t('restore.rows', { rows: count(plan.rows), count: plan.files.length })}</dd>
-      <dt>{t('restore.key')}</dt>
-      <dd>{t(`restore.keys.${plan.key}`)}</dd>
-    </dl>
   )
 }

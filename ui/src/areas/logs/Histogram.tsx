@@ -4,11 +4,22 @@ import { clockTime, count, exactTime } from '../../kit/format'
 import classes from './Logs.module.css'
 import type { Bar } from './log-logic'
 
+/** What the bars count: all entries that match, the newest of them, or those that a live page shows. */
+export type Counted = 'all' | 'newest' | 'shown'
+
+interface HistogramProps {
+  bars: Bar[]
+  /** How many entries the bars count, and which. */
+  loaded: number
+  counted: Counted
+  onRange: (from: number, to: number) => void
+}
+
 /**
- * How many entries there are when. A bar narrows the time to its own; with the mouse or with Shift and the arrows one
+ * How many of the loaded entries there are when. A bar narrows the time to its own; with the mouse or with Shift and the arrows one
  * takes several. The bars are one stop of the Tab key.
  */
-export function Histogram({ bars, onRange }: { bars: Bar[]; onRange: (from: number, to: number) => void }) {
+export function Histogram({ bars, loaded, counted, onRange }: HistogramProps) {
   const { t } = useTranslation('logs')
   const row = useRef<HTMLDivElement>(null)
   const [focused, setFocused] = useState(0)
@@ -40,7 +51,10 @@ export function Histogram({ bars, onRange }: { bars: Bar[]; onRange: (from: numb
     <figure className={classes.histogram}>
       <figcaption>
         <span>{t('histogram.title')}</span>
-        <span className={`soft ${classes.help}`}>{t('histogram.help')}</span>
+        <span className="soft">
+          {t(`histogram.${counted}`, { count: loaded, number: count(loaded) })}{' '}
+          <span className={classes.help}>{t('histogram.help')}</span>
+        </span>
       </figcaption>
       <div
         ref={row}

@@ -18,7 +18,7 @@ import { Page, Panel } from '../../kit/Page'
 import { Badge } from '../../kit/StateBadge'
 import { useStream } from '../../kit/useStream'
 import { EntryDrawer } from './EntryDrawer'
-import { Histogram } from './Histogram'
+import { type Counted, Histogram } from './Histogram'
 import { LogFilters } from './LogFilters'
 import classes from './Logs.module.css'
 import { useLogColumns, useSourceTitles } from './log-columns'
@@ -74,7 +74,7 @@ function Searched() {
       <Loaded query={query as never} height={320}>
         {() => (
           <>
-            <Entries entries={entries} />
+            <Entries entries={entries} counted={query.hasNextPage ? 'newest' : 'all'} />
             {query.hasNextPage && (
               <div className={classes.more}>
                 {last?.partial && (
@@ -156,12 +156,12 @@ function Followed() {
       flush
     >
       <LogFilters key={wanted === '{}' ? 'none' : 'some'} live faults={{}} />
-      <Entries entries={entries} />
+      <Entries entries={entries} counted="shown" />
     </Panel>
   )
 }
 
-function Entries({ entries }: { entries: readonly LogEntry[] }) {
+function Entries({ entries, counted }: { entries: readonly LogEntry[]; counted: Counted }) {
   const { t } = useTranslation('logs')
   const search = useSearch({ strict: false }) as ListSearch
   const { id } = useParams({ strict: false }) as { id?: string }
@@ -174,6 +174,8 @@ function Entries({ entries }: { entries: readonly LogEntry[] }) {
       {bars.length > 1 && (
         <Histogram
           bars={bars}
+          loaded={entries.length}
+          counted={counted}
           onRange={(from, to) => change({ since: localInput(from), until: localInput(to), live: undefined })}
         />
       )}

@@ -66,7 +66,7 @@ type Runner struct {
 	Migrations fs.FS
 	// Files are the owners and places of state files.
 	Files Files
-	// Adapt brings a loaded database up to date, with links as they are called here, and Try says which components would not take what is
+	// Adapt brings a loaded database up to date, and makes what is in it fit this machine, with links as they are called here, and Try says which components would not take what is
 	// in it. Both get a copy of the state folder that belongs to it, and the file of the master key that opens the secrets.
 	Adapt func(ctx context.Context, database, state, keyFile string, links map[string]string) error
 	Try   func(ctx context.Context, database, state, keyFile string) (map[string]string, error)
@@ -114,6 +114,9 @@ func (r *Runner) Run(ctx context.Context) error {
 	}
 	if rec.State == host.JobRunning {
 		r.ledger(rec).Interrupted()
+		if err := r.awaitDatabase(ctx); err != nil {
+			r.Log.Warn("the database does not answer", "err", err) // the step that needs it says so, too
+		}
 		if err := r.advance(ctx, rec); err != nil {
 			return err // the wish stays, and with it the way on
 		}
@@ -122,6 +125,15 @@ func (r *Runner) Run(ctx context.Context) error {
 		r.Log.Warn("cleaning up after a restore", "err", err)
 	}
 	return errors.Join(r.Folder.Release(), r.Folder.Remove(host.RestorePassphrase), r.Folder.Remove(host.RestoreHold), r.Folder.Remove(host.RestoreWishFile))
+}
+
+// databaseWithin is how long the database may take to come up at the boot.
+const databaseWithin = 2 * time.Minute
+
+func (r *Runner) awaitDatabase(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, databaseWithin)
+	defer cancel()
+	return r.Server.Await(ctx)
 }
 
 func (r *Runner) ledger(rec *Record) *job.Ledger {

@@ -1,0 +1,81 @@
+package backup
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"reflect"
+	"time"
+
+	"github.com/google/uuid"
+
+	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/secret"
+	"edge.internal/gateway/internal/kit/throttle"
+)
+
+// Tries bound how often the owner of a machine that is not set up yet may bring it archives: those who fail again and again have to wait.
+var Tries = throttle.Limits{Pair: 20, Source: 20, Within: 10 * time.Minute}
+
+// Chosen is the backup that a machine is to become a gateway from.
+type Chosen struct {
+	BackupID   uuid.UUID   `json:"backup_id" required:"true" doc:"Id of the backup, as the upload or the fetch has answered it."`
+	Passphrase secret.Text `json:"passphrase,omitzero" doc:"Opens an encrypted backup."`
+}
+
+// ChosenWish is how it is to become one.
+type ChosenWish struct {
+	Chosen
+	Interfaces map[string]string `json:"interfaces" doc:"Which interface of this machine takes the place of one of the backup."`
+}
+
+// mountOwner adds the routes by which a machine becomes a gateway from a backup, instead of being set up.
+func (r *Room) mountOwner() {
+	doc := func(id, summary string) httpd.Doc { return httpd.Doc{ID: id, Tag: "setup", Summary: summary} }
+	r.Router.Add(httpd.Route{
+		Doc:    httpd.Doc{ID: "setup.restore.upload", Tag: "setup", Summary: "Bring an archive to a machine that is not set up yet, to restore it there. It takes the place of one that was brought before", Audit: "setup.restore.upload", Creates: true},
+		Method: http.MethodPost, Path: "/setup/restore/upload", Policy: httpd.Owner, In: reflect.TypeFor[struct{}](), Out: &httpd.SchemaSource{Type: reflect.TypeFor[Backup]()}, Status: http.StatusCreated, Takes: mimeType,
+	}, func(c *httpd.Call) error {
+		attempt, err := r.tries.Begin("", throttle.Address(c.Client()))
+		if err != nil {
+			return err
+		}
+		b, err := r.uploaded(c, "setup.restore.upload", r.Replace)
+		if err != nil {
+			return err
+		}
+		attempt.Succeeded()
+		return c.Reply(b)
+	})
+	httpd.Handle(r.Router, http.MethodPost, "/setup/restore/plan", httpd.Owner, doc("setup.restore.plan", "What the restore of a backup on a machine that is not set up yet would do, and what stands in its way. It changes nothing"),
+		func(c *httpd.Call, in struct{ Body Chosen }) (Plan, error) {
+			_, p, _, err := r.look(c, in.Body.BackupID, &Key{in.Body.Passphrase})
+			return p, err
+		})
+	begin := doc("setup.restore.begin", "Make a machine that is not set up yet the gateway of a backup. It is answered when that has begun")
+	begin.Audit = "backup.restore"
+	httpd.Handle(r.Router, http.MethodPost, "/setup/restore/begin", httpd.Owner, begin,
+		func(c *httpd.Call, in struct{ Body ChosenWish }) (Restore, error) {
+			return r.beginRestore(c, in.Body.BackupID, RestoreWish{Passphrase: in.Body.Passphrase, Interfaces: in.Body.Interfaces})
+		})
+	httpd.Handle(r.Router, http.MethodGet, "/setup/restore", httpd.Owner, doc("setup.restore.get", "The running restore of a machine that is not set up yet, or the last one. When it has succeeded, the setup is complete, and this is closed"),
+		func(c *httpd.Call, _ struct{}) (Restore, error) { return r.last(c.Actor) })
+}
+
+// Replace is Adopt for a machine that is not set up yet: what was brought before goes, so that trying again does not fill the disk.
+func (r *Room) Replace(ctx context.Context, in io.Reader) (Backup, error) {
+	return r.adopt(ctx, in, func() error {
+		list, err := r.read()
+		if err != nil {
+			return err
+		}
+		for _, b := range list {
+			if b.Uploaded {
+				if err := r.remove(b.ID); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,109 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+
+	"edge.internal/gateway/internal/backup"
+	"edge.internal/gateway/internal/kit/check"
+	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/outbound"
+	"edge.internal/gateway/internal/kit/throttle"
+)
+
+// Source is where a machine that is not set up yet gets its backup from. It is stored nowhere.
+type Source struct {
+	Kind          string   `json:"kind" required:"true" enum:"s3,sftp" doc:"What it is: a bucket of an object store, or a folder of an SSH server."`
+	Settings      Settings `json:"settings" required:"true" doc:"How it is reached, as for an off-site target. A server of SFTP has to be named by its fingerprint."`
+	AllowInternal bool     `json:"allow_internal" doc:"Allow a source on this machine or at a link-local address. Refused otherwise."`
+	File          string   `json:"file" maxLength:"255" doc:"The archive that is wanted, as the list calls it; of no use for the list itself."`
+}
+
+// Validate says what a source can say about itself.
+func (s *Source) Validate() error {
+	var c check.List
+	s.Settings.complain(&c, s.Kind)
+	return c.Err()
+}
+
+// Offer is what a source has.
+type Offer struct {
+	Listing
+	HostKey string `json:"host_key" doc:"Fingerprint of the key that a server of SFTP shows that was not named by one. Nothing was sent to it. Compare it with what the server's administrator says, and send it as host_key_fingerprint."`
+}
+
+// mountOwner adds the routes by which a machine that is not set up yet gets its backup from elsewhere.
+func (r *Room) mountOwner() {
+	httpd.Handle(r.Router, http.MethodPost, "/setup/restore/archives", httpd.Owner,
+		httpd.Doc{ID: "setup.restore.archives", Tag: "setup", Summary: "List the archives that a machine that is not set up yet could become a gateway from"},
+		func(c *httpd.Call, in struct{ Body httpd.Onto[Source] }) (Offer, error) {
+			var list []Archive
+			err := r.try(c, in.Body, func(ctx context.Context, p *Place, _ string) (err error) {
+				ctx, cancel := context.WithTimeout(ctx, r.bounds.look)
+				defer cancel()
+				list, err = p.List(ctx)
+				return err
+			})
+			if key, ok := errors.AsType[*UnknownKey](err); ok {
+				return Offer{Listing: Listing{Archives: []Archive{}}, HostKey: key.Fingerprint}, nil
+			}
+			if f, ok := errors.AsType[*failure](err); ok {
+				return Offer{Listing: Listing{Archives: []Archive{}, Error: f.sentence}}, nil
+			}
+			return Offer{Listing: Listing{Archives: list}}, err
+		})
+	httpd.Handle(r.Router, http.MethodPost, "/setup/restore/fetch", httpd.Owner,
+		httpd.Doc{ID: "setup.restore.fetch", Tag: "setup", Summary: "Copy an archive to a machine that is not set up yet, to restore it there. It takes the place of one that was brought before", Audit: "setup.restore.fetch", Creates: true},
+		func(c *httpd.Call, in struct{ Body httpd.Onto[Source] }) (b backup.Backup, err error) {
+			err = r.try(c, in.Body, func(ctx context.Context, p *Place, file string) error {
+				if !fileForm.MatchString(file) {
+					return fault.Field("file", "must be the file name of an archive, as the list of archives says")
+				}
+				return r.Audit.Do(c, "setup.restore.fetch", p.settings.url(p.kind), func() (any, error) {
+					b, err = pass(ctx, func(ctx context.Context, to io.Writer) error {
+						_, err := p.Fetch(ctx, file, to)
+						return err
+					}, r.deps.Replace)
+					return map[string]any{"file": file, "backup": b.ID}, err
+				})
+			})
+			if key, ok := errors.AsType[*UnknownKey](err); ok {
+				return b, fault.Field("settings.host_key_fingerprint", "is required: the server shows %s", key.Fingerprint)
+			}
+			return b, err
+		})
+}
+
+// try does something at a source. One at a time, and those who fail again and again have to wait.
+func (r *Room) try(c *httpd.Call, body httpd.Onto[Source], do func(ctx context.Context, p *Place, file string) error) error {
+	s, err := body.Decode(Source{Settings: defaults()})
+	if err != nil {
+		return err
+	}
+	if !r.turn.TryLock() {
+		return fault.New(fault.Conflict, "Another request is looking for archives. Wait until it has ended.")
+	}
+	defer r.turn.Unlock()
+	attempt, err := r.tries.Begin("", throttle.Address(c.Client()))
+	if err != nil {
+		return err
+	}
+	// It may take longer than the caller waits.
+	if err := do(context.WithoutCancel(c), r.place(s), s.File); err != nil {
+		return err
+	}
+	attempt.Succeeded()
+	return nil
+}
+
+// place is a source that can be asked.
+func (r *Room) place(s Source) *Place {
+	p := &Place{door: r.Outbound, kind: s.Kind, settings: s.Settings, limits: outbound.Limits{Internal: s.AllowInternal, Dial: r.bounds.dial, Stall: r.bounds.stall}}
+	p.keys.secretKey, _ = s.Settings.SecretKey.Fresh()
+	p.keys.password, _ = s.Settings.Password.Fresh()
+	p.keys.privateKey, _ = s.Settings.PrivateKey.Fresh()
+	return p
+}
