@@ -92,7 +92,7 @@ func RunWAF(ctx context.Context, cfg WAFConfig) error {
 		a.Record = recorder.Record
 		report := &agent.Reporter{Version: Version, Since: since, Agent: a, Source: source, Recorder: recorder}
 		peers := &agent.Peers{Users: strings.Split(cfg.Peers, ","), Log: log}
-		server := &spoe.Server{Handler: a.Handle, Log: log, Admit: peers.Admit}
+		server := &spoe.Server{Handler: a.Handle, Quick: a.Quick, Log: log, Admit: peers.Admit}
 
 		// Both go on until the last request has its verdict: it is judged by the configuration, and recorded.
 		behind, end := context.WithCancel(context.WithoutCancel(ctx))

@@ -13,8 +13,7 @@ import (
 
 const (
 	// watchEvery is how often the addresses of administrators are held against the decisions: twice as often as the bouncer asks for
-	// these, so that a ban which should not be is over before it asks for the second time. It drops packets for as long as is
-	// between two of its questions, and for no longer.
+	// these, so that a ban which should not be is usually over before it asks for the second time. Until then it may drop packets.
 	watchEvery = 500 * time.Millisecond
 	// allowEvery is how often the allow-list is, which CrowdSec itself does for what it finds in logs.
 	allowEvery = 30 * time.Second

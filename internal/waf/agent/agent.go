@@ -94,6 +94,27 @@ func (a *Agent) Handle(ctx context.Context, n *spoe.Notify, out *spoe.Answer) {
 	}
 }
 
+// Quick answers a message about a request that is known to match nothing. It is the quick handler of a spoe.Server.
+func (a *Agent) Quick(n *spoe.Notify, out *spoe.Answer) bool {
+	said, ok := read(n)
+	if !ok || said.response {
+		return false
+	}
+	domain := a.domain(said.domain)
+	if domain == nil {
+		return false
+	}
+	r := said.request(domain)
+	if !a.engine.Known(r, domain.Settings) {
+		return false
+	}
+	a.inspected.Add(1)
+	out.SetText(spoe.Transaction, VarClient, r.Source.Addr().String())
+	out.SetText(spoe.Transaction, VarVerdict, Pass)
+	out.SetInt(spoe.Transaction, VarScore, 0)
+	return true
+}
+
 func (a *Agent) count(why Reason) {
 	if i := slices.Index(reasons[:], why); i >= 0 {
 		a.failed[i].Add(1)
@@ -149,7 +170,7 @@ func (a *Agent) handle(ctx context.Context, n *spoe.Notify, out *spoe.Answer) Re
 	return ""
 }
 
-// inspect waits for its turn and asks the engine, unless that knows the request already.
+// inspect waits for its turn and asks the engine. One that became known meanwhile does not wait.
 func (a *Agent) inspect(ctx context.Context, r *engine.Request, with engine.Settings, deadline time.Time) (v engine.Verdict, why Reason) {
 	if a.engine.Known(r, with) {
 		return v, ""

@@ -43,7 +43,7 @@ type fakeEngine struct {
 	release chan struct{}
 }
 
-func (f *fakeEngine) Known(*engine.Request, engine.Settings) bool { return false }
+func (f *fakeEngine) Known(r *engine.Request, _ engine.Settings) bool { return r.URI == "/known" }
 
 func (f *fakeEngine) Inspect(ctx context.Context, r *engine.Request, with engine.Settings) (engine.Verdict, error) {
 	f.mu.Lock()
@@ -96,7 +96,28 @@ func start(t *testing.T, e Engine) (address string) {
 	t.Helper()
 	a := New(e, func(name []byte) *Domain { return domains[string(name)] })
 	a.within = patience
-	return serve(t, &spoe.Server{Handler: a.Handle, Log: slog.New(slog.DiscardHandler)})
+	return serve(t, &spoe.Server{Handler: a.Handle, Quick: a.Quick, Log: slog.New(slog.DiscardHandler)})
+}
+
+// A request that is known to match nothing is answered as one that was inspected, and the engine is not asked about it.
+func TestWhatIsKnownIsNotInspected(t *testing.T) {
+	e := &fakeEngine{}
+	c := spoetest.Dial(t, start(t, e))
+	ask := func(uri string) map[string]any {
+		t.Helper()
+		set, err := c.Ask("waf-req", told(spoetest.Arg{Name: "url", Value: uri})...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return set
+	}
+	known := ask("/known")
+	if r, _ := e.seen(); r.URI != "" {
+		t.Errorf("asked about %s", r.URI)
+	}
+	if inspected := ask("/other"); !reflect.DeepEqual(known, inspected) || known["verdict"] != Pass {
+		t.Errorf("%v, and inspected %v", known, inspected)
+	}
 }
 
 // serve runs a server until the test ends.

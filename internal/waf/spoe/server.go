@@ -25,7 +25,10 @@ type Server struct {
 	// Handler answers one notification. Many run at once, in any order. The context ends when the connection does: the answer is
 	// not waited for then. A handler that panics has given no answer: nothing is set.
 	Handler func(ctx context.Context, n *Notify, a *Answer)
-	Log     *slog.Logger
+	// Quick answers a notification if that takes next to no time, and says whether it has; nil if there is nothing quick. What it does
+	// not answer goes to the Handler. One at a time runs for each connection, and the next notification waits for it.
+	Quick func(n *Notify, a *Answer) bool
+	Log   *slog.Logger
 	// Admit tells whether a connection is one of HAProxy's, before anything is read from it; nil if all are. Many call it at once.
 	Admit func(c net.Conn) bool
 
@@ -234,6 +237,7 @@ func (c *conn) read() error {
 	if h.check {
 		return errChecked
 	}
+	held := false // an answer is to go out with the next one
 	for {
 		if err := c.frame(x, c.s.idle(), c.size); err != nil {
 			return err
@@ -249,6 +253,16 @@ func (c *conn) read() error {
 			}
 			x.n.Received = time.Now()
 			x.a.begin(f.stream, f.frame)
+			if c.s.quick(x) {
+				// Quick answers to notifications that came together go out together.
+				held = c.another()
+				c.put(x.a.end(), !held)
+				continue
+			}
+			if held {
+				held = false
+				c.send(nil)
+			}
 			if !c.take() {
 				c.s.warn("too many notifications", "peer", c.net.RemoteAddr().String())
 				c.send(x.a.end())
@@ -371,14 +385,30 @@ func (c *conn) done() {
 	c.running.Done()
 }
 
+// another tells whether one more whole frame has arrived.
+func (c *conn) another() bool {
+	here := c.r.Buffered() - lengthSize
+	if here < 0 {
+		return false
+	}
+	head, err := c.r.Peek(lengthSize)
+	return err == nil && uint64(binary.BigEndian.Uint32(head)) <= uint64(here)
+}
+
 // send writes a frame, or leaves it to an exchange that is writing: answers that meet go out together.
-func (c *conn) send(frame []byte) {
+func (c *conn) send(frame []byte) { c.put(frame, true) }
+
+// put is send, or leaves the frame to the next one that is sent.
+func (c *conn) put(frame []byte, now bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.deaf {
 		return
 	}
 	c.out = append(c.out, frame...)
+	if !now {
+		return
+	}
 	if c.writing {
 		if len(c.out) > maxUnread {
 			c.hangUp()
@@ -442,6 +472,22 @@ func (x *exchange) answer() {
 		x.c = nil
 		c.s.spare.Put(x)
 	}
+}
+
+// quick tells whether there is a quick answer. Without one nothing is set.
+func (s *Server) quick(x *exchange) (done bool) {
+	if s.Quick == nil {
+		return false
+	}
+	err := func() (err error) {
+		defer rescue.Into(&err, s.Log, "waf")
+		done = s.Quick(&x.n, &x.a)
+		return nil
+	}()
+	if done = done && err == nil; !done {
+		x.a.Clear()
+	}
+	return done
 }
 
 func (x *exchange) handle() (err error) {

@@ -240,6 +240,53 @@ func TestAnswersComeInAnyOrder(t *testing.T) {
 	}
 }
 
+// Quick answers do not wait for others that came along with them, and what has none goes to the handler, with nothing set.
+func TestQuickAnswers(t *testing.T) {
+	slow := make(chan struct{})
+	address, _ := start(t, &Server{
+		Quick: func(n *Notify, a *Answer) bool {
+			a.SetText(Transaction, "quick", "yes")
+			if n.stream == 5 {
+				panic("index out of range")
+			}
+			return n.stream != 3
+		},
+		Handler: func(_ context.Context, n *Notify, a *Answer) {
+			if a.SetText(Transaction, "verdict", "pass"); n.stream == 3 {
+				<-slow
+			}
+		},
+	})
+	p := greet(t, address)
+	var together []byte
+	for stream := range uint64(5) {
+		together = append(together, seal(told(stream+1, 1))...)
+	}
+	if _, err := p.Write(together); err != nil {
+		t.Fatal(err)
+	}
+	answers := map[uint64]string{}
+	next := func() {
+		t.Helper()
+		stream, _, actions := p.acknowledged()
+		answers[stream] = actions
+	}
+	for range 4 {
+		next()
+	}
+	if _, early := answers[3]; early || len(answers) != 4 {
+		t.Errorf("%v", answers)
+	}
+	close(slow)
+	next()
+	for stream, actions := range answers {
+		handled := stream == 3 || stream == 5
+		if strings.Contains(actions, "quick") == handled || strings.Contains(actions, "verdict") != handled {
+			t.Errorf("stream %d: %q", stream, actions)
+		}
+	}
+}
+
 // buffer is a log that several write to.
 type buffer struct {
 	sync.Mutex
