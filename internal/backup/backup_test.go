@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -737,5 +738,57 @@ func TestForgedStream(t *testing.T) {
 	}
 	if w := b.upload(t, "admin", footed(packed.Bytes())); w.Code != 400 {
 		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+// A backup, its proof and its upload pass a database through that would not fit into the memory that they may take.
+func TestLargeDatabaseInLittleMemory(t *testing.T) {
+	b := newBench(t)
+	dbtest.Exec(t, b.DB, `INSERT INTO audit_entries (id, created_at, actor, action, subject, node_id, details)
+		SELECT gen_random_uuid(), now(), 'bench', 'bench', (SELECT string_agg(md5(i || '.' || n), '') FROM generate_series(1, 50) n), '', '{}' FROM generate_series(1, 45000) i`)
+	runtime.GC()
+	var before runtime.MemStats
+	runtime.ReadMemStats(&before)
+	done, watched, peak := make(chan struct{}), make(chan struct{}), uint64(0)
+	go func() {
+		defer close(watched)
+		for {
+			select {
+			case <-done:
+				return
+			case <-time.After(10 * time.Millisecond):
+				var now runtime.MemStats
+				runtime.ReadMemStats(&now)
+				peak = max(peak, now.HeapInuse)
+			}
+		}
+	}()
+	made := b.make(t, nil)
+	if made.Status != "success" || made.DatabaseBytes < 70<<20 || made.Size < 32<<20 {
+		t.Fatalf("%+v", made)
+	}
+	b.Do(t, "admin", http.MethodPost, "/backups/"+made.ID.String()+"/verify", nil).Want(t, 200).Into(t, &made)
+	if made.Proof.Status != "proven" || made.Proof.Rows < 45000 {
+		t.Fatalf("%+v", made.Proof)
+	}
+	archive, err := os.Open(b.Paths.Backups(made.ID.String() + ".archive"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer archive.Close()
+	req := httptest.NewRequest(http.MethodPost, httpd.Prefix+"/backups/upload", archive)
+	req.Header.Set("Authorization", "Bearer admin")
+	req.Header.Set("Content-Type", "application/octet-stream")
+	w := httptest.NewRecorder()
+	b.Handler().ServeHTTP(w, req)
+	if w.Code != 201 || !strings.Contains(w.Body.String(), made.SHA256) {
+		t.Fatalf("%d %s", w.Code, w.Body)
+	}
+	close(done)
+	<-watched
+	if grown := int64(peak) - int64(before.HeapInuse); grown > 64<<20 {
+		t.Errorf("%d MiB of memory for a dump of %d MiB", grown>>20, made.DatabaseBytes>>20)
+	} else {
+		t.Logf("%d MiB of memory for a dump of %d MiB", grown>>20, made.DatabaseBytes>>20)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"edge.internal/gateway/internal/kit/archive"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/child"
 )
 
 // OpenFile opens an archive. A link is none.
@@ -149,7 +150,7 @@ func Load(ctx context.Context, machine host.Backups, server *db.Server, name str
 	if err := server.Create(ctx, name); err != nil {
 		return fmt.Errorf("making a database beside the gateway's: %w", err)
 	}
-	rows, script, err := os.Pipe()
+	rows, script, err := child.Pipe()
 	if err != nil {
 		return err
 	}

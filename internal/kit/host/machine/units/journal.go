@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -132,7 +131,7 @@ func (Systemd) FollowJournal(ctx context.Context, q host.JournalQuery, sink func
 
 // runJournal runs journalctl and has what it says read, until the context ends or the reader has enough.
 func runJournal(ctx context.Context, args []string, read func(io.Reader) error) error {
-	out, in, err := os.Pipe()
+	out, in, err := child.Pipe()
 	if err != nil {
 		return err
 	}
