@@ -72,7 +72,7 @@ func (g *gateway) server(t *testing.T) *db.Server {
 // sql asks the lab's database.
 func (g *gateway) sql(t *testing.T, query string) string {
 	t.Helper()
-	return strings.TrimSpace(g.Run(t, lab.Gateway, "psql", "--no-psqlrc", "-Atqc", query, private.URL(g.Path("/run/postgresql"), "gateway")))
+	return strings.TrimSpace(g.Run(t, lab.Gateway, "psql", "--no-psqlrc", "-Atqc", query, private.URL("/run/postgresql", "gateway")))
 }
 
 func (g *gateway) pool(t *testing.T, address string) {
