@@ -75,7 +75,7 @@ func (g *gateway) server(t *testing.T) *db.Server {
 // sql asks the lab's database.
 func (g *gateway) sql(t *testing.T, query string) string {
 	t.Helper()
-	return strings.TrimSpace(g.Run(t, lab.Gateway, "psql", "--no-psqlrc", "-Atqc", query, private.URL(g.Path("/run/postgresql"), "gateway")))
+	return strings.TrimSpace(g.Run(t, lab.Gateway, "psql", "--no-psqlrc", "-Atqc", query, private.URL("/run/postgresql", "gateway")))
 }
 
 func (g *gateway) pool(t *testing.T, address string) {
@@ -246,6 +246,46 @@ func TestBK04RoundTrip(t *testing.T) {
 	}
 	// A link of the machine under another name, and a key that this machine does not have.
 	g.foreign(t)
+	g.unfinished(t)
+}
+
+// unfinished restores on a machine that is not set up, as root does there.
+func (g *gateway) unfinished(t *testing.T) {
+	const file = "/run/gateway/archive.tar.zst"
+	if err := os.WriteFile(g.Path(file), g.archive(t, g.backup.ID), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Units().Stop(t.Context(), host.API); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(g.Path("/var/lib/gateway/setup.json")); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Units().Start(t.Context(), host.API); err != nil {
+		t.Fatal(err)
+	}
+	var status struct{ Completed bool }
+	for deadline := time.Now().Add(within); ; time.Sleep(50 * time.Millisecond) {
+		if a, err := g.Do(t.Context(), http.MethodGet, "/setup/status", nil); err == nil && a.Status == 200 {
+			if err := json.Unmarshal(a.Data, &status); err != nil || status.Completed {
+				t.Fatal(status, err)
+			}
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the API does not come back")
+		}
+	}
+	g.WaitDatabase(t)
+	g.Run(t, lab.Gateway, "/run/gateway-lab/programs/gateway-ctl", "restore", "begin", file)
+	if r := g.ended(t); r.State != "done" {
+		t.Fatalf("%+v", r)
+	}
+	g.login(t) // as an account of the backup
+	var pools []struct{ Address string }
+	if g.Must(t, http.MethodGet, "/ntp/pools", nil, 200, &pools); !slices.ContainsFunc(pools, func(p struct{ Address string }) bool { return p.Address == "10.1.1.1" }) {
+		t.Errorf("%+v", pools)
+	}
 }
 
 // manyRows is how many rules, domains and records are restored, each; GATEWAY_RESTORE_ROWS says how many else.
