@@ -31,7 +31,7 @@ func remove(t *testing.T, g *appliance) {
 	}
 }
 
-// purge leaves nothing but one last copy.
+// purge leaves nothing but the backups and one last copy.
 func purge(t *testing.T, g *appliance) {
 	out := g.sh(t, "apt-get purge -y -q gateway 2>&1")
 	saved := g.sh(t, "ls /var/backups/gateway-purged-*.tar.gz")
@@ -41,9 +41,12 @@ func purge(t *testing.T, g *appliance) {
 	if list := g.sh(t, "tar -tzf "+saved); !strings.Contains(list, "database.dump") || !strings.Contains(list, "etc/gateway/master.key") {
 		t.Errorf("the last copy has %s", list)
 	}
-	left := g.sh(t, "find / -xdev -path '*gateway*' -not -path '/var/backups/*' -not -path '/srv/*' -not -path '/etc/apt/*' -not -path '/proc/*' -not -path '/sys/*' -not -path '/var/log/apt/*' -not -path '/var/lib/dpkg/*' -not -path '/var/lib/apt/*' -not -path '/var/cache/*' | head -20")
+	left := g.sh(t, "find / -xdev -path '*gateway*' -not -path '/var/backups/*' -not -path '/var/lib/gateway-backups*' -not -path '/srv/*' -not -path '/etc/apt/*' -not -path '/proc/*' -not -path '/sys/*' -not -path '/var/log/apt/*' -not -path '/var/lib/dpkg/*' -not -path '/var/lib/apt/*' -not -path '/var/cache/*' | head -20")
 	if left != "" {
 		t.Errorf("left: %s", left)
+	}
+	if kept := g.sh(t, "ls /var/lib/gateway-backups"); !strings.Contains(kept, ".archive") || !strings.Contains(out, "the backups in /var/lib/gateway-backups stay") {
+		t.Errorf("of the backups there are %q, and it is said: %s", kept, node.Tail(out))
 	}
 	if databases := g.sh(t, "setpriv --reuid=postgres --regid=postgres --clear-groups psql -XAt -c 'select datname from pg_database union select rolname from pg_roles'"); strings.Contains(databases, "gateway") {
 		t.Errorf("left in PostgreSQL: %s", databases)
