@@ -8,7 +8,10 @@ if (!endpoint) throw new Error('GATEWAY_S3 must name an S3 service')
 test.use({ expected: [400, 401, 403, 409, 502, 503, 'net::ERR_', 'WebSocket'] })
 
 const passphrase = 'the passphrase of this test'
-const bucket = { endpoint, bucket: 'backups', access_key: 'gateway', secret_key: 'correct-horse-battery', https: false }
+// In a folder, because the targets' own test wants the bucket empty.
+const folder = 'another-machine'
+const keys = { access_key: 'gateway', secret_key: 'correct-horse-battery' }
+const bucket = { endpoint, bucket: 'backups', path_prefix: folder, https: false, ...keys }
 const pool = '192.0.2.77'
 
 /** An encrypted archive of the gateway, which is at an S3 service, too. */
@@ -82,6 +85,7 @@ test('a new machine becomes the gateway of a backup', async ({ page }) => {
   await expect(page.getByLabel('Endpoint')).toHaveAttribute('aria-invalid', 'true')
   await page.getByLabel('Endpoint').fill(endpoint)
   await page.getByRole('textbox', { name: 'Bucket' }).fill('backups')
+  await page.getByLabel('Folder').fill(folder)
   await page.getByLabel('Access key').fill('gateway')
   await page.getByLabel('Secret key', { exact: true }).fill('correct-horse-battery')
   await page.getByLabel('Use TLS').uncheck({ force: true })
