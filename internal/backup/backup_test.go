@@ -15,7 +15,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -118,12 +117,12 @@ func (b *bench) download(t *testing.T, role, id string, headers ...string) *http
 
 func (b *bench) upload(t *testing.T, role string, content []byte) *httptest.ResponseRecorder {
 	t.Helper()
-	return b.uploadAt(t, "/backups/upload", role, content)
+	return b.uploadAt(t, "/backups/upload", role, bytes.NewReader(content))
 }
 
-func (b *bench) uploadAt(t *testing.T, path, role string, content []byte) *httptest.ResponseRecorder {
+func (b *bench) uploadAt(t *testing.T, path, role string, content io.Reader) *httptest.ResponseRecorder {
 	t.Helper()
-	req := httptest.NewRequest(http.MethodPost, httpd.Prefix+path, bytes.NewReader(content))
+	req := httptest.NewRequest(http.MethodPost, httpd.Prefix+path, content)
 	req.Header.Set("Authorization", "Bearer "+role)
 	req.Header.Set("Content-Type", "application/octet-stream")
 	w := httptest.NewRecorder()
@@ -746,23 +745,7 @@ func TestLargeDatabaseInLittleMemory(t *testing.T) {
 	b := newBench(t)
 	dbtest.Exec(t, b.DB, `INSERT INTO audit_entries (id, created_at, actor, action, subject, node_id, details)
 		SELECT gen_random_uuid(), now(), 'bench', 'bench', (SELECT string_agg(md5(i || '.' || n), '') FROM generate_series(1, 50) n), '', '{}' FROM generate_series(1, 45000) i`)
-	runtime.GC()
-	var before runtime.MemStats
-	runtime.ReadMemStats(&before)
-	done, watched, peak := make(chan struct{}), make(chan struct{}), uint64(0)
-	go func() {
-		defer close(watched)
-		for {
-			select {
-			case <-done:
-				return
-			case <-time.After(10 * time.Millisecond):
-				var now runtime.MemStats
-				runtime.ReadMemStats(&now)
-				peak = max(peak, now.HeapInuse)
-			}
-		}
-	}()
+	memory := kittest.WatchMemory(t)
 	made := b.make(t, nil)
 	if made.Status != "success" || made.DatabaseBytes < 70<<20 || made.Size < 32<<20 {
 		t.Fatalf("%+v", made)
@@ -776,17 +759,10 @@ func TestLargeDatabaseInLittleMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer archive.Close()
-	req := httptest.NewRequest(http.MethodPost, httpd.Prefix+"/backups/upload", archive)
-	req.Header.Set("Authorization", "Bearer admin")
-	req.Header.Set("Content-Type", "application/octet-stream")
-	w := httptest.NewRecorder()
-	b.Handler().ServeHTTP(w, req)
-	if w.Code != 201 || !strings.Contains(w.Body.String(), made.SHA256) {
+	if w := b.uploadAt(t, "/backups/upload", "admin", archive); w.Code != 201 || !strings.Contains(w.Body.String(), made.SHA256) {
 		t.Fatalf("%d %s", w.Code, w.Body)
 	}
-	close(done)
-	<-watched
-	if grown := int64(peak) - int64(before.HeapInuse); grown > 64<<20 {
+	if grown := memory(); grown > 64<<20 {
 		t.Errorf("%d MiB of memory for a dump of %d MiB", grown>>20, made.DatabaseBytes>>20)
 	} else {
 		t.Logf("%d MiB of memory for a dump of %d MiB", grown>>20, made.DatabaseBytes>>20)

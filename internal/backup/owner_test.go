@@ -19,7 +19,7 @@ func TestOwnerRestores(t *testing.T) {
 	content := b.download(t, "admin", made.ID.String()).Body.Bytes()
 	brought := func() (x backup.Backup) {
 		t.Helper()
-		w := b.uploadAt(t, "/setup/restore/upload", "", content)
+		w := b.uploadAt(t, "/setup/restore/upload", "", bytes.NewReader(content))
 		if decode(t, w, &x); w.Code != 201 || !x.Encrypted {
 			t.Fatalf("%d %s", w.Code, w.Body)
 		}
@@ -55,7 +55,7 @@ func TestOwnerRestores(t *testing.T) {
 	if b.Do(t, "", http.MethodGet, "/setup/restore", nil).Want(t, 200).Into(t, &last); last.State != "running" {
 		t.Errorf("%+v", last)
 	}
-	if w := b.uploadAt(t, "/setup/restore/upload", "", content); w.Code != 409 {
+	if w := b.uploadAt(t, "/setup/restore/upload", "", bytes.NewReader(content)); w.Code != 409 {
 		t.Errorf("another archive while a restore runs: %d %s", w.Code, w.Body)
 	}
 }
@@ -69,11 +69,11 @@ func TestOwnerBringsNonsense(t *testing.T) {
 	before := len(b.folder(t))
 	for i := range backup.Tries.Source {
 		nonsense := [][]byte{bad, content[:len(content)/2], []byte(strings.Repeat("x", 5000)), {}}[i%4]
-		if w := b.uploadAt(t, "/setup/restore/upload", "", nonsense); w.Code != 400 {
+		if w := b.uploadAt(t, "/setup/restore/upload", "", bytes.NewReader(nonsense)); w.Code != 400 {
 			t.Fatalf("%d: %d %s", i, w.Code, w.Body)
 		}
 	}
-	if w := b.uploadAt(t, "/setup/restore/upload", "", content); w.Code != 429 || w.Header().Get("Retry-After") == "" {
+	if w := b.uploadAt(t, "/setup/restore/upload", "", bytes.NewReader(content)); w.Code != 429 || w.Header().Get("Retry-After") == "" {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 	if after := len(b.folder(t)); after != before {

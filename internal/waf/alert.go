@@ -105,7 +105,7 @@ func (f *AlertFilter) Validate() error {
 	return cmp.Or(c.Merge(err), c.Err())
 }
 
-// liveFilter says which records a stream has. It reads on by itself.
+// liveFilter says which records a stream sends. It needs no place to read on from.
 type liveFilter AlertFilter
 
 // Validate says what a filter can say about itself.

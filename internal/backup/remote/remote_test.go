@@ -13,7 +13,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -26,6 +25,7 @@ import (
 	"edge.internal/gateway/internal/backup/remote"
 	"edge.internal/gateway/internal/kit/audit"
 	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/kittest"
 	"edge.internal/gateway/test/offsite"
 )
 
@@ -491,23 +491,7 @@ func TestArchivesAreStreamed(t *testing.T) {
 	}
 	a := newArchive(t, content)
 	content = nil
-	runtime.GC()
-	var before runtime.MemStats
-	runtime.ReadMemStats(&before)
-	done, watched, peak := make(chan struct{}), make(chan struct{}), uint64(0)
-	go func() {
-		defer close(watched)
-		for {
-			select {
-			case <-done:
-				return
-			case <-time.After(20 * time.Millisecond):
-				var now runtime.MemStats
-				runtime.ReadMemStats(&now)
-				peak = max(peak, now.HeapInuse)
-			}
-		}
-	}()
+	memory := kittest.WatchMemory(t)
 	for _, result := range h.upload(t, a, "large.tar") {
 		if !result.OK {
 			t.Errorf("%+v", result)
@@ -523,9 +507,7 @@ func TestArchivesAreStreamed(t *testing.T) {
 		}
 		to.Close()
 	}
-	close(done)
-	<-watched
-	if grown := int64(peak) - int64(before.HeapInuse); grown > 48<<20 {
+	if grown := memory(); grown > 48<<20 {
 		t.Errorf("%d MiB of memory for an archive of %d MiB", grown>>20, a.size>>20)
 	}
 }

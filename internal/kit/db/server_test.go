@@ -100,9 +100,9 @@ func TestExchange(t *testing.T) {
 	}
 }
 
-// Only the forms that pg_restore writes are read, and whatever else there is refuses the dump.
-func TestLoadRefusesWhatIsNoRow(t *testing.T) {
-	d, _ := owned(t)
+// loadable is the name of a database to load a dump into, which goes with the test.
+func loadable(t *testing.T, d *db.DB) string {
+	t.Helper()
 	s := d.Server()
 	name := s.Live() + "_load"
 	t.Cleanup(func() {
@@ -110,6 +110,13 @@ func TestLoadRefusesWhatIsNoRow(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	return name
+}
+
+// Only the forms that pg_restore writes are read, and whatever else there is refuses the dump.
+func TestLoadRefusesWhatIsNoRow(t *testing.T) {
+	d, _ := owned(t)
+	s, name := d.Server(), loadable(t, d)
 	newest, has, err := db.Newest(schema.Migrations)
 	if err != nil || !has(newest) || has(newest+1) {
 		t.Fatal(newest, err)
@@ -158,13 +165,7 @@ func emptyDump(t *testing.T, conn *pgx.Conn) string {
 // What a dump is loaded into is what migrations make of a database one by one, to the last trigger and its mode.
 func TestLoadMakesTheSameSchema(t *testing.T) {
 	d, _ := owned(t)
-	s := d.Server()
-	name := s.Live() + "_load"
-	t.Cleanup(func() {
-		if err := s.Drop(context.Background(), name); err != nil {
-			t.Error(err)
-		}
-	})
+	s, name := d.Server(), loadable(t, d)
 	var role string
 	if err := d.QueryRow(t.Context(), "SELECT current_user").Scan(&role); err != nil {
 		t.Fatal(err)
